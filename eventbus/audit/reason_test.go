@@ -31,7 +31,7 @@ func (l *log) drop(from, to int) {
 	l.cfg.Tip -= uint64(to - from + 1)
 }
 
-func TestTheReasonSaysHowItShows(t *testing.T) {
+func TestReasonDescribesDetection(t *testing.T) {
 	for name, c := range map[string]struct {
 		tamper func(l *log)
 		want   string

@@ -107,7 +107,7 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	}
 }
 
-func TestItIsSaidNowAndThenThatConnectionsMakeRoom(t *testing.T) {
+func TestEvictedConnectionsAreLoggedPeriodically(t *testing.T) {
 	var said strings.Builder
 	s := listen(t, 2, 0, slog.New(slog.NewTextHandler(&said, nil)))
 	for range 10 {

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/logtest"
 )
 
-func TestAClientThatNobodyAnswersFailsAtOnceAndNotLater(t *testing.T) {
+func TestAnUnansweredClientFailsAtOnce(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("any"), 0o600); err != nil {
 		t.Fatal(err)

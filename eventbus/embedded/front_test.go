@@ -64,7 +64,7 @@ func strangers(t *testing.T, s *embedded.Server, many int) {
 	})
 }
 
-func TestStrangersTakeNobodysConnection(t *testing.T) {
+func TestAnonymousClientsEvictNoOtherConnection(t *testing.T) {
 	s := listening(t)
 	writer := dial(t, s, "the writer", connect.Writer)
 	await(t, "the writer is connected", writer.IsConnected)

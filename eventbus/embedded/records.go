@@ -38,7 +38,7 @@ func (s *Server) keepRecords(ctx context.Context, o *opened) {
 	}
 	err := s.makeRecords(ctx, o)
 	if err != nil && ctx.Err() == nil {
-		s.config.Logger.Error("the records of connections cannot be kept; tunnel proxies buffer theirs until the event bus is restarted", "error", err)
+		s.config.Logger.Error("cannot store the records of connections; tunnel proxies buffer records until the event bus is restarted", "error", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func declared(key string) event.Fact {
 
 var floor = event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}}
 
-func TestASealedEventSaysWhenAndAfterWhatItWasRecorded(t *testing.T) {
+func TestASealedEventHasItsTimeAndPredecessor(t *testing.T) {
 	log := sealed(t, "e", declared("a"), declared("b"))
 	last := event.Before("e")
 	for n, s := range log {

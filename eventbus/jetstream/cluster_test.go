@@ -198,9 +198,9 @@ func (c *cluster) empty(t *testing.T) {
 	})
 }
 
-// TestThreeServersOfSomebodyElseAreALog: the writer and the readers have the rights that the
+// TestThreeExternalServersAreALog: the writer and the readers have the rights that the
 // page eventbus/README.md gives them, and no others.
-func TestThreeServersOfSomebodyElseAreALog(t *testing.T) {
+func TestThreeExternalServersAreALog(t *testing.T) {
 	c := startCluster(t)
 	logtest.Run(t, func(t *testing.T) logtest.Store {
 		c.empty(t)

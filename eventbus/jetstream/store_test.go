@@ -86,7 +86,7 @@ func TestAFullLogRefusesAndKeepsWhatItHas(t *testing.T) {
 	}
 }
 
-func TestAStreamOfSomebodyElseIsLeftAlone(t *testing.T) {
+func TestAStreamOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	conn := inside(t, embedded.Config{})
 	js, err := natsjs.New(conn)
 	if err != nil {

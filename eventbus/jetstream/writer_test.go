@@ -205,7 +205,7 @@ func TestAnAppendIsBoundedWhenTheBusDoesNotAnswer(t *testing.T) {
 	recorded(t, writer, 2)
 }
 
-func TestNobodyCommitsWhenNothingWaits(t *testing.T) {
+func TestNoCommitWhenNothingWaits(t *testing.T) {
 	log := open(t, jetstream.Config{Conn: inside(t, embedded.Config{})})
 	var all sync.WaitGroup
 	for i := range 64 {

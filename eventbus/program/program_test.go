@@ -70,7 +70,7 @@ func TestHowAProgramEnds(t *testing.T) {
 	}
 }
 
-func TestAProgramEndsWhenItIsTold(t *testing.T) {
+func TestAProgramEndsOnSIGTERM(t *testing.T) {
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
 		p, out, log := start(t, "when told")
 		if _, err := out.Read(make([]byte, 1)); err != nil {

@@ -28,7 +28,7 @@ func TestALogIsCrowdedFromHalfOfItsRoomOn(t *testing.T) {
 	}
 }
 
-func TestACrowdedLogIsTold(t *testing.T) {
+func TestACrowdedLogIsReported(t *testing.T) {
 	log := startBus(t).open(jetstream.Config{MaxBytes: 64 << 10})
 	var told atomic.Int32
 	w, _ := leadWith(t, publisher.Config{

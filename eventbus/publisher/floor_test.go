@@ -431,7 +431,7 @@ func TestAFloorThatAnotherProgramCannotReadPastIsNotStated(t *testing.T) {
 	}
 }
 
-func TestALogThatHasNoRoomForWhatCountsSaysSo(t *testing.T) {
+func TestALogWithoutRoomForFactsReportsIt(t *testing.T) {
 	b := startBus(t)
 	log := b.open(jetstream.Config{MaxBytes: 16 << 10})
 	objects := map[string]int{}

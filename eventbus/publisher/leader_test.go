@@ -110,7 +110,7 @@ func TestALostStoreIsFilledAgainFromTheObjects(t *testing.T) {
 	})
 }
 
-func TestObjectsThatWentWhileNobodyLedAreWithdrawn(t *testing.T) {
+func TestObjectsDeletedWithoutALeaderAreWithdrawn(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
 		reader := open()
 		saved := &epochs{}
@@ -193,7 +193,7 @@ func TestAFormerLeaderDoesNotReplaceWhatIsNewer(t *testing.T) {
 	})
 }
 
-func TestWhatSomebodyElseWroteIsPutRight(t *testing.T) {
+func TestFactsOfAnotherWriterAreCorrected(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
 		w, _ := lead(t, open(), &epochs{}, map[string]int{"a": 1})
 		ready(t, w)
@@ -220,7 +220,7 @@ func TestWhatSomebodyElseWroteIsPutRight(t *testing.T) {
 	})
 }
 
-func TestARewoundLogIsBegunAnew(t *testing.T) {
+func TestARewoundLogIsRestarted(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
 		reader := open()
 		log := open()
@@ -241,7 +241,7 @@ func TestARewoundLogIsBegunAnew(t *testing.T) {
 	})
 }
 
-func TestADamagedLogIsBegunAnew(t *testing.T) {
+func TestADamagedLogIsRestarted(t *testing.T) {
 	store := memory.NewStore()
 	log := store.Open()
 	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {

@@ -317,7 +317,7 @@ func TestPutWithoutALogAsksToComeAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingInTheConfigurationIsSaid(t *testing.T) {
+func TestMissingConfigurationIsReported(t *testing.T) {
 	w, log := &world{}, memory.New()
 	for what, c := range map[string]publisher.Config{
 		"Log":     {Objects: w.keys, Refill: w.refill, Epochs: &epochs{}},

@@ -73,7 +73,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 type life struct {
 	// mark is how far the log was known; zero when it did not come to that.
 	mark event.Mark
-	// led is true if facts could be stated.
+	// led is true if facts could be published.
 	led bool
 	// ended is why the life ended.
 	ended error

@@ -171,7 +171,7 @@ func TestServiceAccountsWriteAndFollow(t *testing.T) {
 	}
 }
 
-func TestOthersAreRefusedAndTheLogSaysWhy(t *testing.T) {
+func TestOtherClientsAreRefusedAndLogged(t *testing.T) {
 	ns := namespace(t)
 	p := start(t, ns)
 	_, stranger := open(t, p, connect.Follower, tokenFile(t, ns, "stranger"))
@@ -265,7 +265,7 @@ func TestADamagedStoreIsMovedAsideAndCounted(t *testing.T) {
 	}
 }
 
-func TestAPortThatIsTakenIsSaid(t *testing.T) {
+func TestAPortInUseIsReported(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

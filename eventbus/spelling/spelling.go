@@ -1,8 +1,6 @@
-// Package spelling says how far apart two names are, so that whoever refuses one can
-// ask whether another was meant. How near is near enough, its users decide: a query
-// parameter and a container are misspelt in different ways. It is pure.
-//
-// Known reads names of which a configuration may have some.
+// Package spelling computes the edit distance of two names, so that a caller that refuses one can suggest
+// another. The caller chooses the limit: query parameters and containers are misspelt in different ways.
+// It is pure.
 package spelling
 
 import (

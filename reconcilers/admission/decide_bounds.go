@@ -105,7 +105,7 @@ func (l Limits) patches(n int) string {
 	if n <= l.Patches {
 		return ""
 	}
-	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): combine the patches of one workload", n, l.Patches, SettingLimits)
+	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): combine the patches of each workload", n, l.Patches, SettingLimits)
 }
 
 // replicas returns a message if forks ask for too many pods; empty otherwise.

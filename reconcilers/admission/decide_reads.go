@@ -56,7 +56,7 @@ func (d *deciding) readsAnything(ref crdv1.ObjectRef, ofSandbox bool, why string
 	for _, kind := range []string{power.KindSecret, power.KindConfigMap, power.KindClaim} {
 		d.want(Want{
 			Access:  Access{Verb: "get", Resource: plural(kind), Namespace: ref.Namespace},
-			Purpose: fmt.Sprintf("fork %s with patches that cannot be evaluated, so that their reads are not known (%.300s)", baseline.Describe(ref), why),
+			Purpose: fmt.Sprintf("fork %s with patches that could read objects not known in advance (%.300s)", baseline.Describe(ref), why),
 			At:      patchesOf(ofSandbox),
 			Instead: "write it once the workload is there and the patches apply to it",
 		})

@@ -146,7 +146,7 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 	golden.Compare(t, document, b.String())
 }
 
-func TestWhatARefusalSays(t *testing.T) {
+func TestTheMessageOfARefusal(t *testing.T) {
 	refusal := func(u int, r row) string {
 		return admission.Refusal(users()[u].lacks(admission.Decide(inputOf(t, r.object(t, "x")))))
 	}

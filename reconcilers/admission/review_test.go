@@ -244,7 +244,7 @@ func TestAnAnswerThatNobodyWaitsForIsNone(t *testing.T) {
 	}
 }
 
-func TestTooManyRightsAreTold(t *testing.T) {
+func TestTooManyRightsAreReported(t *testing.T) {
 	d := Decision{Wants: make([]Want, mostWants+1)}
 	got := reviewer(&server{}).decided(t.Context(), request(t, patched), d)
 	if got.Allowed || !strings.Contains(got.Result.Message, "it takes 201 rights, and at most 200 can be asked about: split it into several objects") {

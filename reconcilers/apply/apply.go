@@ -113,7 +113,7 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 		return !isPart(live), nil
 	}
 	return false, Overtaken(want.GetObjectKind().GroupVersionKind().Kind, want.GetName(),
-		fmt.Sprintf("%s %s, which would own it, is deleted, being deleted or suspended", owner.Kind, owner.Name))
+		fmt.Sprintf("%s %s, its owner, is missing, being deleted or at rest", owner.Kind, owner.Name))
 }
 
 // write applies the document and returns the answer in its type.

@@ -86,6 +86,6 @@ func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 		return fmt.Errorf("write status of %s: %w", Describe(o), err)
 	}
 	logTurn(ctx, before, o)
-	w.tell(ctx, before, o)
+	w.recordChanges(ctx, before, o)
 	return nil
 }

@@ -25,7 +25,7 @@ func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...
 		return err
 	}
 	if live == nil || live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
-		return Overtaken(kind.Kind, of.GetName(), "it changed since it was read, so surplus objects are not deleted")
+		return Overtaken(kind.Kind, of.GetName(), "it changed since it was read, so objects that it does not request are not deleted")
 	}
 	var errs []error
 	for _, o := range surplus {

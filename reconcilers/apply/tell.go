@@ -74,17 +74,17 @@ func bounded(text string, most int) string {
 	return text + cut
 }
 
-// tell records the Events for a change of an object's status. Events of one kind about one object
+// recordChanges records the Events for a change of an object's status. Events of one kind about one object
 // become a series, without further requests. For that, the reference to the object must not contain its
 // resource version, which differs after every change.
 //
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-func (w Writer) tell(ctx context.Context, before, after client.Object) {
+func (w Writer) recordChanges(ctx context.Context, before, after client.Object) {
 	if e, ok := EventOf(before, after); ok {
-		w.Tell(ctx, after, e)
+		w.Record(ctx, after, e)
 	}
 	for _, e := range CaveatsOf(before, after) {
-		w.Tell(ctx, after, e)
+		w.Record(ctx, after, e)
 	}
 }
 
@@ -114,14 +114,14 @@ func caveats(o client.Object) []string {
 	return strings.Split(c.Message, "\n")
 }
 
-// Tell records an Event about an object.
-func (w Writer) Tell(ctx context.Context, after client.Object, e Event) {
+// Record records an Event about an object.
+func (w Writer) Record(ctx context.Context, after client.Object, e Event) {
 	if w.Events == nil {
 		return
 	}
 	kind, err := w.Client.GroupVersionKindFor(after)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "An Event cannot be recorded", "object", Describe(after), "reason", e.Reason)
+		log.FromContext(ctx).Error(err, "Cannot record an event", "object", Describe(after), "reason", e.Reason)
 		return
 	}
 	about := &corev1.ObjectReference{

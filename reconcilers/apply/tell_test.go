@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-func TestWhatIsWorthAnEvent(t *testing.T) {
+func TestWhichChangesRecordAnEvent(t *testing.T) {
 	ready := func(status, reason, message string) *crdv1.SignadotSandbox {
 		s := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 		if status != "" {

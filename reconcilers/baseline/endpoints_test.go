@@ -17,7 +17,7 @@ import (
 // with the ports that its EndpointSlices give: these are what kube-proxy leads to, while
 // targetPort means nothing there. Whether a workload is led to is decided the same for its
 // members and for coverage.
-func TestAServiceWithoutASelectorThatLeadsToPods(t *testing.T) {
+func TestAServiceWithoutSelectorCanTargetPods(t *testing.T) {
 	labels := map[string]string{"app": "a"}
 	w := &Workload{Template: &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}}}
 	http, grpc := corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "grpc", Port: 81, TargetPort: intstr.FromInt32(9)}
@@ -86,7 +86,7 @@ func TestAServiceWithoutASelectorThatLeadsToPods(t *testing.T) {
 	}
 }
 
-func TestWhetherAServiceLeadsToAWorkload(t *testing.T) {
+func TestWhetherAServiceSelectsAWorkload(t *testing.T) {
 	selecting := func(namespace string, selector map[string]string) corev1.Service {
 		return corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "s"}, Spec: corev1.ServiceSpec{Selector: selector}}
 	}

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-func TestWhichServicesLeadToABaseline(t *testing.T) {
+func TestWhichServicesSelectABaseline(t *testing.T) {
 	template := &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a", "tier": "front"}}}
 	cases := map[string]struct {
 		selector map[string]string

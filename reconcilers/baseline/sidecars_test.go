@@ -58,7 +58,7 @@ func TestPodsThatStartAreNotWaitedFor(t *testing.T) {
 // The published demonstrations of message consumers (the driver of HotROD, the consumers of
 // the Kafka and Pub/Sub ones) have no Service and no annotation that asks for a sidecar: no
 // request comes to them, and they ask the route server which keys are their own.
-func TestABaselineThatNoServiceLeadsToNeedsNoSidecar(t *testing.T) {
+func TestABaselineWithoutServicesNeedsNoSidecar(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "consumer"}}
 	plain := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "plain"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	unknown := baseline.OfDeployment(d)

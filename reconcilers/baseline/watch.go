@@ -377,7 +377,7 @@ func (m Members) find(ctx context.Context, options ...client.ListOption) []recon
 func workloadChanged(before, after client.Object) bool {
 	return podsCounted(before) != podsCounted(after) || PodsRefused(before) != PodsRefused(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
-		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(said(before), said(after))
+		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(userAnnotations(before), userAnnotations(after))
 }
 
 // counted has the numbers of pods in the status of a workload.
@@ -399,10 +399,10 @@ func podsCounted(o client.Object) counted {
 	return counted{}
 }
 
-// said returns the annotations of a workload without those in which controllers and tools keep state. It
+// userAnnotations returns the annotations of a workload without those in which controllers and tools keep state. It
 // is for Rollouts: for a Deployment, the API server increments the generation at each change of an
 // annotation, and the status of its members has the generation.
-func said(o client.Object) map[string]string {
+func userAnnotations(o client.Object) map[string]string {
 	out := maps.Clone(o.GetAnnotations())
 	maps.DeleteFunc(out, func(key, _ string) bool {
 		return key == corev1.LastAppliedConfigAnnotation || slices.ContainsFunc(

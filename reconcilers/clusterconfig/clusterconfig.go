@@ -169,7 +169,7 @@ func Parse(content []byte) (Cluster, error) {
 		return Cluster{}, err
 	}
 	if f.Routing.Istio.EnableHostRouting {
-		return Cluster{}, errors.New("routing.istio.enableHostRouting was removed: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
+		return Cluster{}, errors.New("routing.istio.enableHostRouting is no longer supported: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
 	}
 	c.Istio = istioadapter.Settings{Enabled: f.Routing.Istio.Enabled, Labels: f.Routing.Istio.AdditionalLabels, Annotations: f.Routing.Istio.AdditionalAnnotations}
 	if err := c.Istio.Validate(); err != nil {

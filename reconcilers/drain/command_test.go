@@ -57,7 +57,7 @@ func TestWhatWasStoppedEndsOtherwiseThanWhatFailed(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestMissingFlagsAreNamed(t *testing.T) {
 	if err := drain.Run(t.Context(), drain.Config{}); err == nil || !strings.Contains(err.Error(), "Client") {
 		t.Error(err)
 	}

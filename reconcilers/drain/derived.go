@@ -72,7 +72,7 @@ func (d *draining) removeCopies(ctx context.Context) error {
 func (d *draining) removeAll(ctx context.Context, look lookup, what string) error {
 	left, err := d.without(ctx, look, d.remove, "neither the controller manager nor the garbage collection has deleted "+what+": they are deleted WITHOUT THEM")
 	if len(left) > 0 || err != nil {
-		return errors.Join(err, fmt.Errorf("drain: these %s are left: %s. Delete them, and uninstall again; or uninstall with --no-hooks and leave them", what, say(left)))
+		return errors.Join(err, fmt.Errorf("drain: these %s are left: %s. Delete them, and uninstall again; or uninstall with --no-hooks and leave them", what, named(left)))
 	}
 	return nil
 }

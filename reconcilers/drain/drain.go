@@ -115,7 +115,7 @@ func Run(ctx context.Context, c Config) error {
 	if c.Namespace == "" {
 		c.Namespace = home
 	}
-	d := &draining{Config: c, told: map[string]bool{}, began: time.Now()}
+	d := &draining{Config: c, logged: map[string]bool{}, began: time.Now()}
 	if c.Keep {
 		return d.keep(ctx)
 	}
@@ -128,10 +128,10 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	if stay := append(d.strangers, routed...); len(stay) > 0 {
-		c.Logger.Info("these stay", "objects", say(stay))
+		c.Logger.Info("these stay", "objects", named(stay))
 	}
 	if forced {
-		c.Logger.Warn("nothing of the operator is left; finalizers had to be removed by force", "objects", len(d.told))
+		c.Logger.Warn("nothing of the operator is left; finalizers had to be removed by force", "objects", len(d.logged))
 	} else {
 		c.Logger.Info("nothing of the operator is left")
 	}
@@ -151,9 +151,9 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 	if err == nil && !slices.ContainsFunc(left, item.forceable) {
 		return false, stuck(left)
 	}
-	d.Logger.Warn("the controller manager has not finished: the remaining objects are deleted WITHOUT IT, and its finalizers are removed. "+
+	d.Logger.Warn("the controller manager did not finish in time: the remaining objects are deleted WITHOUT IT, and its finalizers are removed. "+
 		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are re-created",
-		"waited", d.Wait, "left", say(left), "why", err)
+		"waited", d.Wait, "left", named(left), "why", err)
 	d.forcing = true
 	left, err = d.until(ctx, d.Force, look, d.force)
 	if done(ctx, left, err) {
@@ -165,7 +165,7 @@ func (d *draining) end(ctx context.Context, look lookup, ask action) (forced boo
 // stuck returns the error that names the remaining objects and their finalizers.
 func stuck(left []item) error {
 	return fmt.Errorf("drain: these objects are left: %s. Let those end who hold them, or take their finalizers off, and uninstall again; "+
-		"or uninstall with --no-hooks and leave them", say(left))
+		"or uninstall with --no-hooks and leave them", named(left))
 }
 
 // done reports whether it is known that nothing is left.
@@ -176,8 +176,8 @@ func done(ctx context.Context, left []item, err error) bool {
 // draining is one run.
 type draining struct {
 	Config
-	// told are the forced objects that were logged.
-	told map[string]bool
+	// logged are the forced objects that were logged.
+	logged map[string]bool
 	// mark is the Mark for objects at rest; empty if none are put to rest.
 	mark string
 	// forcing: the manager and workflows are no longer waited for.
@@ -218,7 +218,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 		}
 		if time.Since(told) >= telling {
 			told = time.Now()
-			d.Logger.Info("waiting for objects to be deleted", "left", len(left), "objects", say(left), "error", err)
+			d.Logger.Info("waiting for the end of objects", "left", len(left), "objects", named(left), "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -244,34 +244,34 @@ func (d *draining) force(ctx context.Context, i item) error {
 			return err
 		}
 	}
-	theirs := i.others()
-	if len(theirs) < len(i.Finalizers) {
+	others := i.others()
+	if len(others) < len(i.Finalizers) {
 		before := i.PartialObjectMetadata.DeepCopy()
-		i.Finalizers = theirs
+		i.Finalizers = others
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		err := d.Client.Patch(ctx, i.PartialObjectMetadata, patch, client.FieldOwner(crdv1.FieldManager))
 		if apierrors.IsConflict(err) {
 			return nil // Retried in the next round.
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("take our finalizers off %s: %w", i, err)
+			return fmt.Errorf("remove the finalizers of the operator from %s: %w", i, err)
 		}
 	}
-	d.tell(ctx, i, theirs)
+	d.logForced(ctx, i, others)
 	return nil
 }
 
-// tell logs once the action on an object, and its remaining finalizers of other owners.
-func (d *draining) tell(ctx context.Context, i item, theirs []string) {
-	if d.told[i.String()] {
+// logForced logs once the action on an object, and its remaining finalizers of other owners.
+func (d *draining) logForced(ctx context.Context, i item, others []string) {
+	if d.logged[i.String()] {
 		return
 	}
-	d.told[i.String()] = true
+	d.logged[i.String()] = true
 	if left := d.remains(ctx, i); left != "" {
 		d.Logger.Warn("its delete workflow has not run to its end, so this may be left behind", "object", i.String(), "left", left)
 	}
-	if len(theirs) > 0 {
-		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", theirs)
+	if len(others) > 0 {
+		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", others)
 		return
 	}
 	if d.stays(i) {
@@ -281,8 +281,8 @@ func (d *draining) tell(ctx context.Context, i item, theirs []string) {
 	d.Logger.Warn("taken away without the controller manager", "object", i.String())
 }
 
-// ours reports whether a finalizer belongs to this operator, in any version.
-func ours(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
+// ofOperator reports whether a finalizer belongs to this operator, in any version.
+func ofOperator(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
 
 // writer returns a Writer without a cache.
 func (d *draining) writer() apply.Writer { return apply.Writer{Client: d.Client} }

@@ -38,7 +38,7 @@ func (i item) ofOurs() bool {
 func (i item) byPeople() bool { return i.GroupVersionKind().Group == crdv1.Group && !i.ofOurs() }
 
 // others returns the finalizers that do not belong to the operator.
-func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
+func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ofOperator) }
 
 // held reports whether the object has a finalizer of the operator.
 func (i item) held() bool { return len(i.others()) < len(i.Finalizers) }
@@ -92,8 +92,8 @@ func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, opt
 	return out, nil
 }
 
-// say returns a text with the names of the first objects, and their finalizers.
-func say(all []item) string {
+// named returns a text with the names of the first objects, and their finalizers.
+func named(all []item) string {
 	var out []string
 	for _, i := range all {
 		name := i.String()

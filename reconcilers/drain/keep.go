@@ -52,14 +52,14 @@ func (d *draining) keep(ctx context.Context) error {
 	}
 	stay, err := d.farewell(ctx)
 	if err != nil { // Only the status is outdated; nothing is blocked.
-		d.Logger.Warn("not every remaining object reports that the operator is uninstalled", "why", err)
+		d.Logger.Warn("the status of some remaining objects does not state that the operator was uninstalled", "why", err)
 	}
 	stay = append(stay, d.strangers...)
-	said := []any{"stays", len(stay), "objects", say(stay), "forced", forced}
+	attrs := []any{"stays", len(stay), "objects", named(stay), "forced", forced}
 	if len(routed) > 0 {
-		said = append(said, "routes stay in", say(routed))
+		attrs = append(attrs, "routes stay in", named(routed))
 	}
-	d.Logger.Info("nothing is left of what the operator made. What people made stays, and works again after the next installation", said...)
+	d.Logger.Info("the operator's objects are deleted. Objects of users remain, and work again after the next installation", attrs...)
 	return nil
 }
 
@@ -157,7 +157,7 @@ func (d *draining) rouse(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("drain: resume suspended objects (remove annotation %s by hand): %w", atrest.Annotation, err)
+		return fmt.Errorf("drain: reactivate the objects at rest (remove annotation %s off by hand): %w", atrest.Annotation, err)
 	}
 	return nil
 }
@@ -221,8 +221,8 @@ type conditioned interface {
 
 // uninstalled returns the conditions of an object after the operator was uninstalled.
 func uninstalled(types []string) condition.Set {
-	const gone = "The operator was uninstalled, and the objects that it had created for this one were deleted. " +
-		"Install it again to have that back; or delete the object, which nothing holds."
+	const gone = "The operator was uninstalled, and the objects that it created for this object were deleted. " +
+		"Install it again to re-create them, or delete this object: no finalizer blocks its deletion."
 	out := condition.Set{crdv1.ConditionReady: condition.False(ReasonUninstalled, gone)}
 	for _, t := range types {
 		if t != crdv1.ConditionReady && t != crdv1.ConditionAccepted {

@@ -95,7 +95,7 @@ func (d *draining) takeRoutes(ctx context.Context) (stay []item, err error) {
 	left, err := d.without(ctx, d.routed, d.takeOut, "the controller manager has not taken the routes of sandboxes out of VirtualServices: they are taken out WITHOUT IT")
 	if len(left) > 0 || err != nil {
 		return nil, errors.Join(err, fmt.Errorf(
-			"drain: these still have routes of sandboxes: %s. Apply each again from its owner's file, and uninstall again; or uninstall with --no-hooks and leave them", say(left)))
+			"drain: these still have routes of sandboxes: %s. Apply each again from its owner's file, and uninstall again; or uninstall with --no-hooks and leave them", named(left)))
 	}
 	return nil, nil
 }
@@ -110,7 +110,7 @@ func (d *draining) without(ctx context.Context, look lookup, act action, warning
 	if err := ctx.Err(); err != nil {
 		return left, fmt.Errorf("drain: %w", err)
 	}
-	d.Logger.Warn(warning, "left", say(left), "why", err)
+	d.Logger.Warn(warning, "left", named(left), "why", err)
 	left, err = d.until(ctx, d.Force, look, act)
 	return left, errors.Join(err, ctx.Err())
 }
@@ -119,7 +119,7 @@ func (d *draining) without(ctx context.Context, look lookup, act action, warning
 func (d *draining) tellRoutes() {
 	if len(d.marked) > 0 {
 		d.Logger.Warn("routes of sandboxes stay in VirtualServices: the operator has no right to remove them, as while istio.enabled is false. "+
-			"Apply each again from its owner's file, or run the command in the guide to meshes, section Remaining routes", "stay in", say(d.marked))
+			"Apply each again from its owner's file, or run the command in the guide to meshes, section Remaining routes", "stay in", named(d.marked))
 		return
 	}
 	d.Logger.Info("whether VirtualServices have routes of sandboxes is not known: the operator has no right to read them, as while istio.enabled is false. " +

@@ -115,9 +115,9 @@ func TestRoutesAreTakenOutOfVirtualServices(t *testing.T) {
 	}
 }
 
-// TestRoutesThatStayAreTold drains a cluster in which Istio is off: there is no right to read
+// TestRemainingRoutesAreLogged drains a cluster in which Istio is off: there is no right to read
 // VirtualServices.
-func TestRoutesThatStayAreTold(t *testing.T) {
+func TestRemainingRoutesAreLogged(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineIstio()
 	c := drainer(w, "drain-off")

@@ -44,14 +44,14 @@ func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) (*unstruc
 	unstructured.RemoveNestedField(doc.Object, "status")
 	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), client.DryRunAll, client.ForceOwnership, client.FieldOwner(a.manager))
 	if apierrors.IsForbidden(err) {
-		return nil, a.whose(ctx, o, err)
+		return nil, a.refusalOf(ctx, o, err)
 	}
 	return doc, err
 }
 
-// whose returns errNotAsked if the caller lacks the right to write such objects, and otherwise the API
+// refusalOf returns errNotAsked if the caller lacks the right to write such objects, and otherwise the API
 // server's error about the object itself.
-func (a asking) whose(ctx context.Context, o *unstructured.Unstructured, refused error) error {
+func (a asking) refusalOf(ctx context.Context, o *unstructured.Unstructured, refused error) error {
 	gvk := o.GroupVersionKind()
 	mapping, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *simulation) taken(ctx context.Context, o client.Object) (bool, error) {
 	case err == nil:
 		return true, nil
 	case errors.Is(err, errNotAsked):
-		s.world.tell(err.Error())
+		s.world.noteUnknown(err.Error())
 		return true, nil
 	case refuses(err):
 		id := identity{gvk.GroupKind(), client.ObjectKeyFromObject(o)}
@@ -130,7 +130,7 @@ func (w *world) accepted(ctx context.Context, doc *unstructured.Unstructured) (*
 		w.answers[string(text)] = got
 	}
 	if errors.Is(got.err, errNotAsked) {
-		w.tell(got.err.Error())
+		w.noteUnknown(got.err.Error())
 		return nil, nil
 	}
 	return got.stored, got.err
@@ -156,8 +156,8 @@ func (w *world) unchanged(stored *unstructured.Unstructured) (bool, error) {
 	return w.same(have, would)
 }
 
-// tell records, once, something that the dry run cannot find out.
-func (w *world) tell(what string) {
+// noteUnknown records, once, something that the dry run cannot find out.
+func (w *world) noteUnknown(what string) {
 	if !slices.Contains(w.unknown, what) {
 		w.unknown = append(w.unknown, what)
 	}

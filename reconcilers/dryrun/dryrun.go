@@ -211,7 +211,7 @@ func run(ctx context.Context, c Config, objects []client.Object, happen func(con
 		if err != nil {
 			return Plan{}, err
 		}
-		subjects[i], ids[i] = subject, ours(gvk.Kind, subject.GetNamespace(), subject.GetName())
+		subjects[i], ids[i] = subject, identityOf(gvk.Kind, subject.GetNamespace(), subject.GetName())
 	}
 	s, err := newSimulation(ctx, c, scheme, c.Now())
 	if err != nil {

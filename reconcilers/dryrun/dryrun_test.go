@@ -147,7 +147,7 @@ func (c *cluster) expect(p dryrun.Plan, changes, findings []string) {
 	}
 }
 
-func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
+func TestPredictionsOfASandboxComeTrue(t *testing.T) {
 	c := start(t, "dry-life")
 	c.baseline("a")
 	c.baseline("b")
@@ -236,7 +236,7 @@ func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {
 	declaredFor("dry-key-0")
 }
 
-func TestWhatStandsInTheWayIsSaid(t *testing.T) {
+func TestObstaclesAreReported(t *testing.T) {
 	c := start(t, "dry-wrong")
 	c.deployment("quiet") // No Service selects it.
 	c.baseline("taken")
@@ -383,7 +383,7 @@ func TestAPlanGoesByThePowersThatPatchesMayAdd(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeAskedIsSaid(t *testing.T) {
+func TestUnknownsAreReported(t *testing.T) {
 	c := start(t, "dry-ask")
 	resource := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "signadot.com/v1", "kind": "Resource", "metadata": map[string]any{"name": "r"},
@@ -420,7 +420,7 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
+func TestRefusalsOfTheAPIServerAreReported(t *testing.T) {
 	c := start(t, "dry-refuse")
 	c.baseline("a")
 	asked := func(objects ...client.Object) dryrun.Plan {
@@ -608,7 +608,7 @@ func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
 }
 
 // The operator does not overwrite fields of a fork that others have set, and a dry run reports them.
-func TestAConflictOverAForkIsSaid(t *testing.T) {
+func TestAConflictOverAForkIsReported(t *testing.T) {
 	c := start(t, "dry-others")
 	for name, others := range map[string]struct{ set, field string }{
 		"replicas": {`{"replicas":3}`, ".spec.replicas"},
@@ -635,7 +635,7 @@ func TestAConflictOverAForkIsSaid(t *testing.T) {
 	}
 }
 
-func TestAForkOfARolloutIsSaid(t *testing.T) {
+func TestAForkOfARolloutIsReported(t *testing.T) {
 	c := start(t, "dry-rollout")
 	c.Make(&unstructured.Unstructured{}, `
 apiVersion: apiextensions.k8s.io/v1

@@ -28,7 +28,7 @@ func routersOn(w *world, c Config) *meshtrial.Routers {
 		mapper = c.Client.RESTMapper()
 	}
 	return meshtrial.New(meshtrial.Config{
-		Client: w, Reader: c.Reader, Mapper: mapper, Namespaces: c.Namespaces, Meshes: c.Meshes, Note: w.tell,
+		Client: w, Reader: c.Reader, Mapper: mapper, Namespaces: c.Namespaces, Meshes: c.Meshes, Note: w.noteUnknown,
 	})
 }
 
@@ -69,7 +69,7 @@ func (s *simulation) route(ctx context.Context) error {
 		}
 		for _, o := range all {
 			if r, is := o.(crdv1.MeshRoute); is && slices.Contains(targets, meshes.TargetOf(r)) {
-				s.enqueue(ours(kind, "", o.GetName()))
+				s.enqueue(identityOf(kind, "", o.GetName()))
 			}
 		}
 	}

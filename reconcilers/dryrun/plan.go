@@ -53,11 +53,11 @@ func actionOf(before, after client.Object) (Action, bool) {
 // findings returns the findings about the subjects, their parts and other changed objects. A condition
 // that a part and its owner share is returned once.
 func (s *simulation) findings(subjects []identity) []Finding {
-	var all []told
+	var all []reported
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
 			if f, counts := s.besideMeshes(o, f); counts {
-				all = saidOnce(all, f)
+				all = deduplicate(all, f)
 			}
 		}
 	}
@@ -88,16 +88,16 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	return out
 }
 
-// told is a finding that a longer message of another object may replace.
-type told struct {
+// reported is a finding that a longer message of another object may replace.
+type reported struct {
 	Finding
 	// core is the message that it came with.
 	core string
 }
 
-// saidOnce adds a finding, unless a finding with the same reason has the message within its own. If the
+// deduplicate adds a finding, unless a finding with the same reason has the message within its own. If the
 // new message is the longer one, it replaces the other.
-func saidOnce(all []told, f Finding) []told {
+func deduplicate(all []reported, f Finding) []reported {
 	for i := range all {
 		t := &all[i]
 		switch {
@@ -111,7 +111,7 @@ func saidOnce(all []told, f Finding) []told {
 			return all
 		}
 	}
-	return append(all, told{f, f.Message})
+	return append(all, reported{f, f.Message})
 }
 
 // findingsOf returns the conditions of an object that need attention: those that are False and remarks

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsSaidTwiceIsSaidOnceAndInFull(t *testing.T) {
+func TestDuplicateFindingsAreMerged(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// told are pairs of reason and message, in order.
@@ -20,9 +20,9 @@ func TestWhatIsSaidTwiceIsSaidOnceAndInFull(t *testing.T) {
 		{"something after nothing", [][2]string{{"R", ""}, {"R", "a is not there"}}, [][2]string{{"R", ""}, {"R", "a is not there"}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var all []told
+			var all []reported
 			for _, f := range tt.told {
-				all = saidOnce(all, Finding{Reason: f[0], Message: f[1]})
+				all = deduplicate(all, Finding{Reason: f[0], Message: f[1]})
 			}
 			var got [][2]string
 			for _, f := range all {

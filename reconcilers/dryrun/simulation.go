@@ -80,10 +80,10 @@ func (s *simulation) begin(ctx context.Context, subject identity) error {
 		return err
 	}
 	for _, m := range members {
-		s.enqueue(ours(m.MemberKind(), m.GetNamespace(), m.GetName()))
+		s.enqueue(identityOf(m.MemberKind(), m.GetNamespace(), m.GetName()))
 	}
 	for i := range configs {
-		s.enqueue(ours(crdv1.KindRoutingConfig, "", configs[i].Name))
+		s.enqueue(identityOf(crdv1.KindRoutingConfig, "", configs[i].Name))
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s *simulation) settle(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("the controllers do not come to rest; the next object to be reconciled is %s", s.queue[0].object())
+	return fmt.Errorf("the controllers do not converge; the next object to reconcile is %s", s.queue[0].object())
 }
 
 // look reconciles the first object of the queue.
@@ -147,7 +147,7 @@ func (s *simulation) spread(ctx context.Context) error {
 				continue
 			}
 			if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.APIVersion == crdv1.APIVersion {
-				s.enqueue(ours(ref.Kind, o.GetNamespace(), ref.Name))
+				s.enqueue(identityOf(ref.Kind, o.GetNamespace(), ref.Name))
 			}
 			if err := s.concerned(ctx, o); err != nil {
 				return err
@@ -169,7 +169,7 @@ func (s *simulation) concerned(ctx context.Context, o client.Object) error {
 		}
 		for _, other := range all {
 			if key != "" && routingkey.Of(other) == key || names(other, o) {
-				s.enqueue(ours(kind, "", other.GetName()))
+				s.enqueue(identityOf(kind, "", other.GetName()))
 			}
 		}
 	}
@@ -205,8 +205,8 @@ func sandboxOf(o client.Object) string {
 	return ""
 }
 
-// ours returns the identity of an object of signadot.com. Of these only members have a namespace.
-func ours(kind, namespace, name string) identity {
+// identityOf returns the identity of an object of signadot.com. Of these only members have a namespace.
+func identityOf(kind, namespace, name string) identity {
 	if !crdv1.IsMember(kind) {
 		namespace = ""
 	}

@@ -38,7 +38,7 @@ func (s *simulation) steps(ctx context.Context, subject identity) error {
 		}
 		settings, err := s.config.Steps(ctx)
 		if err != nil {
-			s.world.tell(fmt.Sprintf("%v whether it would take the pods of steps: %v", errNotAsked, err))
+			s.world.noteUnknown(fmt.Sprintf("%v whether it would take the pods of steps: %v", errNotAsked, err))
 			return nil
 		}
 		if err := s.stepsOf(ctx, r, settings); err != nil {
@@ -89,7 +89,7 @@ func (s *simulation) askPod(ctx context.Context, r *crdv1.Resource, u crdv1.Work
 		return nil
 	}
 	if errors.Is(err, errNotAsked) {
-		s.world.tell(err.Error())
+		s.world.noteUnknown(err.Error())
 		return nil
 	}
 	reason, message, refused := lifecyclemethods.RefusedPod(u.Name, pod, err)

@@ -65,7 +65,7 @@ func forget(ctx context.Context, w apply.Writer, o *crdv1.SignadotExternalWorklo
 	uid, version := o.UID, o.ResourceVersion
 	err := w.Client.Delete(ctx, o.DeepCopy(), client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete SignadotExternalWorkload %s/%s, which has had no tunnel for a long time: %w", o.Namespace, o.Name, err)
+		return fmt.Errorf("delete SignadotExternalWorkload %s/%s, disconnected for too long: %w", o.Namespace, o.Name, err)
 	}
 	return nil
 }

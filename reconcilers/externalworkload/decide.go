@@ -66,7 +66,7 @@ func Decide(in Input) Decision {
 		d.Conditions[crdv1.ConditionBaselineFound] = condition.Unknown(f.Reason, "The spec is not accepted, so the baseline was not looked for.")
 		d.asItIs(in)
 	case !in.takesRequests():
-		d.Conditions[crdv1.ConditionBaselineFound] = condition.True(ReasonNoBaseline, "It replaces no workload: no request is diverted.")
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.True(ReasonNoBaseline, "It has no baseline, so no request is diverted.")
 		d.Services = ofTunnel(in, m)
 	default:
 		if d.Conditions[crdv1.ConditionBaselineFound] = in.Found(in.Workload); in.Known() {

@@ -70,7 +70,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 // pods has a ready one.
 func sidecars(in Input, services []crdv1.ServiceMapping) (f condition.Condition, present bool) {
 	if !in.takesRequests() {
-		return condition.True(ReasonNoBaseline, "It replaces no workload, so no sidecar is needed."), false
+		return condition.True(ReasonNoBaseline, "It has no baseline, so no sidecar is needed."), false
 	}
 	return in.Sidecars(services)
 }
@@ -130,7 +130,7 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 	if uncarried != "" {
 		message := "The tunnel does not carry these ports, so that requests to them fail: " + uncarried + "."
 		if d.Tunnel.PortsProblem != "" {
-			message += " The reported ports are wrong: " + d.Tunnel.PortsProblem + "."
+			message += " The reported ports are invalid: " + d.Tunnel.PortsProblem + "."
 		}
 		return condition.False(ReasonPortsNotCarried, message)
 	}
@@ -209,7 +209,7 @@ func misplaced(in Input, d Decision) string {
 		if declared[port] {
 			continue
 		}
-		message := fmt.Sprintf("spec.tunnel.baselineToLocals lists port %d: no container of %s declares it and no Service targets it, so no request would reach the workstation.",
+		message := fmt.Sprintf("spec.tunnel.baselineToLocals lists port %d: no container of %s declares it and no Service targets it, so the workstation would receive no request.",
 			port, in.baselineName())
 		return message + behind(in, d, port)
 	}

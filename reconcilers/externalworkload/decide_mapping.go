@@ -33,7 +33,7 @@ func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
 		entries = spec.Tunnel.BaselineToLocals
 	}
 	if len(entries) == 0 {
-		m.refuse("spec.tunnel.baselineToLocals is empty, so no request reaches the workstation: list a port and a local address")
+		m.refuse("spec.tunnel.baselineToLocals is empty, so the workstation receives no request: list a port and a local address")
 	}
 	for i, e := range entries {
 		at := fmt.Sprintf("spec.tunnel.baselineToLocals[%d]", i)
@@ -74,7 +74,7 @@ func (m *mapping) refuse(message string) {
 // entryProblem returns the problem with one entry, beginning with the field; "" if there is none.
 func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 	if !isHostPort(e.LocalAddress) {
-		return fmt.Sprintf(".localAddress %.80q is not host:port: name the address to dial at the workstation, such as localhost:8080", e.LocalAddress)
+		return fmt.Sprintf(".localAddress %.80q is no host:port: set an address on the workstation, such as localhost:8080", e.LocalAddress)
 	}
 	// With a baseline the protocol is that of its Services.
 	if e.AppProtocol != "" && !diverts {

@@ -220,7 +220,7 @@ func TestThePodThatHoldsTheTunnel(t *testing.T) {
 }
 
 // What led to a tunnel goes when its pod has gone: the address may be anybody's then.
-func TestNothingLeadsToAPodThatIsGone(t *testing.T) {
+func TestADeletedPodReceivesNoRequests(t *testing.T) {
 	w := newWorld()
 	if d, _, _ := w.turn(); len(d.Slices) != 1 {
 		t.Fatalf("there are %d EndpointSlices", len(d.Slices))

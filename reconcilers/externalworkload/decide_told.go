@@ -39,22 +39,22 @@ func (in *Input) TakeHolder() {
 	if info == nil && !h.Connected() || info != nil && info.TunnelProxyPodName != h.Pod && in.Told.Awaited {
 		return
 	}
-	in.tell(infoOf(*h), h.Connected(), h.Tunnel.GetHeard().AsTime())
+	in.setTunnel(infoOf(*h), h.Connected(), h.Tunnel.GetHeard().AsTime())
 }
 
 // NoteLost records in status.tunnel that the workstation is not connected, if the named pod is or was a
 // proxy of the operator and no proxy holds the tunnel.
 func (in *Input) NoteLost() {
 	info := toldInfo(in.Workload)
-	if in.Told == nil || in.Written != nil || info == nil || in.Told.Awaited || !in.ours(info) {
+	if in.Told == nil || in.Written != nil || info == nil || in.Told.Awaited || !in.endsAtOperatorProxy(info) {
 		return
 	}
-	in.tell(info, false, time.Time{})
+	in.setTunnel(info, false, time.Time{})
 }
 
-// ours reports whether a tunnel ends or ended at a proxy of the operator: its pod is one, or no pod of
+// endsAtOperatorProxy reports whether a tunnel ends or ended at a proxy of the operator: its pod is one, or no pod of
 // that name exists and its control port is that of the operator's proxies.
-func (in *Input) ours(info *crdv1.TunnelInfo) bool {
+func (in *Input) endsAtOperatorProxy(info *crdv1.TunnelInfo) bool {
 	for i := range in.Holders {
 		if p := &in.Holders[i]; in.OperatorNamespace != "" && p.Namespace == in.OperatorNamespace {
 			return p.Labels[proxyLabel] == proxyName
@@ -68,9 +68,9 @@ func (in Input) holderGone() bool {
 	return in.Written != nil && in.Told != nil && in.Told.Holder != nil && in.Told.Holder.Gone
 }
 
-// tell sets status.tunnel in a copy of the external workload. heard is the time of the last message of the
+// setTunnel sets status.tunnel in a copy of the external workload. heard is the time of the last message of the
 // workstation, zero if it is not known.
-func (in *Input) tell(info *crdv1.TunnelInfo, connected bool, heard time.Time) {
+func (in *Input) setTunnel(info *crdv1.TunnelInfo, connected bool, heard time.Time) {
 	w := in.Workload.DeepCopy()
 	if w.Status.Tunnel == nil {
 		w.Status.Tunnel = &crdv1.TunnelStatus{}

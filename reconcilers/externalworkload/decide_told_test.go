@@ -38,7 +38,7 @@ func (w *world) hears(told *externalworkload.Told, after time.Duration) (externa
 	return d, status
 }
 
-func TestTheStatusSaysWhatTheProxyTells(t *testing.T) {
+func TestTheStatusHasTheReportOfTheProxy(t *testing.T) {
 	w := newWorld()
 	w.in.Workload.Status.Tunnel = nil
 	d, after := w.hears(toldBy(true, 0, nil), 500*time.Millisecond)
@@ -79,7 +79,7 @@ func TestATunnelThatGoesOnIsWrittenSeldom(t *testing.T) {
 	}
 }
 
-func TestATunnelThatIsLostIsToldAtOnceAndKeepsItsPlace(t *testing.T) {
+func TestALostTunnelIsReportedAtOnceAndKeepsItsPorts(t *testing.T) {
 	gone := func(h *holders.Holder) { h.Gone = true }
 	for name, tt := range map[string]struct {
 		told   *externalworkload.Told

@@ -30,7 +30,7 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
-	in.Told = r.told(w)
+	in.Told = r.proxyReport(w)
 	in.TakeHolder()
 	if err := in.gatherHolders(ctx, c, r.config.Live); err != nil {
 		return in, err
@@ -77,9 +77,9 @@ func (r *Reconciler) proxies() string {
 	return r.config.OperatorNamespace
 }
 
-// told returns the reports of the operator's tunnel proxies about an external workload; nil if they are
+// proxyReport returns the reports of the operator's tunnel proxies about an external workload; nil if they are
 // not polled.
-func (r *Reconciler) told(w *crdv1.SignadotExternalWorkload) *Told {
+func (r *Reconciler) proxyReport(w *crdv1.SignadotExternalWorkload) *Told {
 	if r.config.Tunnels == nil {
 		return nil
 	}
@@ -141,7 +141,7 @@ func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 		return nil
 	}
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read the addresses of API servers, which no tunnel may reach: %w", err)
+		return fmt.Errorf("read the addresses of API servers, which are refused as ends of tunnels: %w", err)
 	}
 	in.Servers = addressesOf(servers)
 	return nil

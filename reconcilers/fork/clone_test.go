@@ -93,7 +93,7 @@ func TestClone(t *testing.T) {
 	})
 }
 
-func TestCloneTellsEachContainerForWhomItRuns(t *testing.T) {
+func TestCloneSetsTheSandboxVariablesOfEachContainer(t *testing.T) {
 	ours := []corev1.EnvVar{{Name: fork.EnvSandboxName, Value: "sb1"}, {Name: fork.EnvRoutingKey, Value: "key1"}}
 	got := clone(t, fork.Plan{}).Spec.Template.Spec.Containers
 	if diff := cmp.Diff(append(ours[:2:2], corev1.EnvVar{Name: "COLOR", Value: "blue"}), got[0].Env); diff != "" {
@@ -109,7 +109,7 @@ func TestCloneTellsEachContainerForWhomItRuns(t *testing.T) {
 	}
 }
 
-func TestInitContainersAreToldAsWell(t *testing.T) {
+func TestInitContainersGetTheVariablesToo(t *testing.T) {
 	for _, s := range subjects() {
 		live := s.live(t, func(p *corev1.PodTemplateSpec) {
 			always := corev1.ContainerRestartPolicyAlways

@@ -17,7 +17,7 @@ func withoutContent(err error) error {
 	if strings.HasPrefix(text, "map: ") {
 		const marker = " does not contain declared merge key: "
 		if i := strings.LastIndex(text, marker); i >= 0 {
-			return fmt.Errorf("an entry of a list has no %s, which identifies such entries", text[i+len(marker):])
+			return fmt.Errorf("an entry of a list has no %s, the merge key of that list", text[i+len(marker):])
 		}
 	}
 	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(text, "invalid operation ") {

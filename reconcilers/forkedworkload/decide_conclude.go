@@ -196,7 +196,7 @@ func progressing(in Input, made Made, p progress, ready int32) condition.Conditi
 // scaledToZero returns a message about a fork without pods: the cause, and how to scale it up.
 func scaledToZero(d Decision, made Made, p progress) string {
 	if d.Replicas != nil && *d.Replicas == 0 {
-		return p.name + " has 0 replicas because of a patch; set at least 1"
+		return p.name + " has 0 replicas, set by a patch: set at least 1"
 	}
 	return fmt.Sprintf("%s is scaled to 0 replicas, so requests with the key fail. To scale it up: kubectl scale --replicas=1 %s",
 		p.name, argument(made.Fork))
@@ -205,7 +205,7 @@ func scaledToZero(d Decision, made Made, p progress) string {
 // isPaused returns a message about a paused fork with outdated pods, with the command to resume it.
 func isPaused(d Decision, made Made, p progress) string {
 	if want, ok := d.Fork.(*appsv1.Deployment); ok && want.Spec.Paused {
-		return p.name + " is paused by a patch; remove spec.paused from it"
+		return p.name + " is paused by a patch: remove spec.paused from it"
 	}
 	return fmt.Sprintf("%s is paused, so its pods do not become what the sandbox asks for. To resume it: %s", p.name, resume(made.Fork))
 }

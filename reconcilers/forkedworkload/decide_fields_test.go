@@ -220,7 +220,7 @@ func TestEveryFieldOfTheStatusSaysWhatIs(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedIsSaidByReason(t *testing.T) {
+func TestEachRefusalHasItsReason(t *testing.T) {
 	for reason, accepted := range map[string]string{
 		apply.ReasonFieldConflict: "True", apply.ReasonForbidden: "True", apply.ReasonNamespaceNotFound: "True", apply.ReasonNameTaken: "True",
 		apply.ReasonRefused: "True", // by a policy; the specification is valid

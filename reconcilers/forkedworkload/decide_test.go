@@ -188,7 +188,7 @@ func TestConditions(t *testing.T) {
 			}}
 		}, crdv1.ConditionForkAvailable, "False", "ForkFailed", "timed out progressing"},
 		{"a patch asks for no replica", func(w *world) { w.patch(`{"spec":{"replicas":0}}`); w.deployment().Spec.Replicas = new(int32(0)) },
-			crdv1.ConditionReady, "False", "ScaledToZero", "because of a patch; set at least 1"},
+			crdv1.ConditionReady, "False", "ScaledToZero", "set by a patch: set at least 1"},
 		{"somebody has scaled the fork to nothing", func(w *world) { w.deployment().Spec.Replicas = new(int32(0)) },
 			crdv1.ConditionReady, "False", "ScaledToZero", "is scaled to 0 replicas, so requests with the key fail. To scale it up: kubectl scale --replicas=1 -n ns deployment.apps/sb-a-x"},
 		{"somebody has scaled the fork up", func(w *world) {
@@ -201,7 +201,7 @@ func TestConditions(t *testing.T) {
 		{"a patch pauses the fork", func(w *world) {
 			w.patch(`{"spec":{"paused":true}}`)
 			w.deployment().Spec.Paused, w.deployment().Status = true, appsv1.DeploymentStatus{ObservedGeneration: 2}
-		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused by a patch; remove spec.paused from it"},
+		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused by a patch: remove spec.paused from it"},
 		{"somebody has paused the fork, and its pods are as they should be", func(w *world) { w.deployment().Spec.Paused = true },
 			crdv1.ConditionForkAvailable, "True", "ForkPaused", "it is paused, so later changes reach its pods only after kubectl rollout resume -n ns"},
 		{"a Service could not be made", func(w *world) {

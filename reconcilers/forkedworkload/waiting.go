@@ -28,7 +28,7 @@ func (in Input) held(clone *fork.Fork) string {
 	if in.ownFork() != nil || clone == nil && len(in.ownForks()) > 0 { // With a clone, those of other baselines go.
 		until = "the fork that was made before keeps running as it is."
 	}
-	return fmt.Sprintf("The fork of %s waits for %s because of the annotation %s of ForkedWorkload %s/%s: find the cause of the delay, "+
+	return fmt.Sprintf("The fork of %s waits for %s (annotation %s of ForkedWorkload %s/%s): find out what delays it, "+
 		"or remove the annotation to start without it. Until then %s",
 		in.baselineName(), what, crdv1.AnnotationWaitsFor, in.Workload.Namespace, in.Workload.Name, until)
 }

@@ -47,7 +47,7 @@ func (w *world) runs(t *testing.T) {
 }
 
 func TestAForkThatWaitsIsNotStarted(t *testing.T) {
-	const says = "waits for Resource db because of the annotation signadot.com/waits-for of ForkedWorkload ns/sb-a-1: find the cause of the delay"
+	const says = "waits for Resource db (annotation signadot.com/waits-for of ForkedWorkload ns/sb-a-1): find out what delays it"
 	named := func(w *world, baseline, patched string) {
 		w.in.Services[0].Spec.Ports[0].TargetPort = intstr.FromString("http")
 		main := &w.in.Baseline.Template.Spec.Containers[0]

@@ -24,7 +24,7 @@ var words = meshes.Words{
 	Kind: crdv1.KindGatewayAPIRoute,
 	Off:  ReasonGatewayAPIDisabled,
 	Why: "neither istio.gatewayAPI.enabled nor linkerd.gatewayAPI.enabled is true. " +
-		"Set one of them to true in the values of the chart, or delete the object and with it the routes that were derived for it.",
+		"Set one of them to true in the values of the chart, or delete the object, which also deletes the routes derived for it.",
 	One: "HTTPRoute or GRPCRoute", All: "HTTPRoutes and GRPCRoutes",
 	Matched: crdv1.ConditionRoutesMatched, Failed: ReasonRouteFailed, There: gatewayapi.StatusDerived,
 }

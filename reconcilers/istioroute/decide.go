@@ -39,7 +39,7 @@ func Conclude(o *crdv1.IstioRoute, known *istioadapter.Report, now metav1.Time) 
 	if unknown && known != nil {
 		known = new(*known) // The caller's stays as it is.
 		known.Trouble = new(condition.False(known.Trouble.Reason, fmt.Sprintf(
-			"%s Until then the operator removes no routes from VirtualServices: %s.", known.Trouble.Message, named(left))))
+			"%s Until then routes for the key remain in VirtualServices: %s.", known.Trouble.Message, named(left))))
 	}
 	all, stands := meshes.Conditions(words, o, known, match)
 	if all == nil {
@@ -47,7 +47,7 @@ func Conclude(o *crdv1.IstioRoute, known *istioadapter.Report, now metav1.Time) 
 	}
 	if unknown && known == nil {
 		all = meshes.Every(o, condition.Unknown(ReasonRoutesLeft, fmt.Sprintf(
-			"istio.enabled is false, so the operator does not remove routes for routing key %q from VirtualServices: %s. Set it to true until the sandbox is deleted, %s.",
+			"Routes for routing key %q remain in VirtualServices because istio.enabled is false: %s. Set it to true until the sandbox is deleted, %s.",
 			o.Spec.RoutingKey, named(left), istioadapter.ByHand)))
 	}
 	after := o.DeepCopy()

@@ -104,8 +104,8 @@ func TestConclude(t *testing.T) {
 			reason, says string
 		}{
 			{"Istio is off", nil, true, istioroute.ReasonRoutesLeft,
-				`the operator does not remove routes for routing key "k" from VirtualServices: shop/a. Set it to true until the sandbox is deleted, or apply each VirtualService again`},
-			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Until then the operator removes no routes from VirtualServices: shop/a."},
+				`Routes for routing key "k" remain in VirtualServices because istio.enabled is false: shop/a. Set it to true until the sandbox is deleted, or apply each VirtualService again`},
+			{"a right is missing", &istioadapter.Report{Trouble: &unreadable}, true, istioadapter.ReasonUnreadable, "Retrying. Until then routes for the key remain in VirtualServices: shop/a."},
 			{"there are no VirtualServices any more", &istioadapter.Report{Trouble: &absent}, false, istioadapter.ReasonNoVirtualServices, "The cluster has none"},
 		} {
 			o := route()

@@ -80,7 +80,7 @@ func ending(name string, d Decision) condition.Condition {
 }
 
 // giveUp is the part of messages that describes how to delete the object without its cleanup.
-const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind the objects that it would remove.`
+const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind the resources that it would remove.`
 
 // stepsOf names the steps of a field of the specification.
 var stepsOf = map[string]string{engine.FieldPreStart: "create steps", engine.FieldPostStop: "delete steps"}

@@ -25,7 +25,7 @@ func (seen) Source(handler.EventHandler) source.Source { return nil }
 
 // A pod may have been made and not been seen when its object went: the cache tells of it later, and
 // its finalizer is not to hold it for ever. Pods of an object of the same name that is there stay.
-func TestPodsOfAnObjectThatIsGoneAreLetGo(t *testing.T) {
+func TestPodsOfADeletedObjectAreReleased(t *testing.T) {
 	cluster, err := fakecluster.New(func() time.Time { return now.Time })
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func target(ns, name string) string {
 	return `target: {apiVersion: apps/v1, kind: Deployment, namespace: ` + ns + `, name: ` + name + `}`
 }
 
-func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
+func TestBadInputIsReportedAndAffectsNothingElse(t *testing.T) {
 	const ns = "bad"
 	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -125,8 +125,8 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 	})
 }
 
-func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
-	c := shared(t, "empty")
+func TestAnObjectWithoutASpecIsReported(t *testing.T) {
+	c := start(t, "empty")
 	s := &crdv1.SignadotSandbox{}
 	c.Make(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
 	c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.id")
@@ -171,7 +171,7 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	c.nothingLeft(ns, "key-same")
 }
 
-func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+func TestObjectsOfOtherOwnersAreLeftAlone(t *testing.T) {
 	const ns = "taken"
 	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -206,7 +206,7 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	c.Says(c.Condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig taken-held")
 }
 
-func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
+func TestFieldsOfOtherManagersAreNotOverwritten(t *testing.T) {
 	const ns = "fields"
 	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)
@@ -216,7 +216,7 @@ func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
 	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "FieldConflict"), "image")
 }
 
-func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
+func TestAnUnreachableLogIsReportedAndAwaited(t *testing.T) {
 	const ns = "nolog"
 	c := shared(t, ns)
 	c.baseline(ns, "a", withSidecar)

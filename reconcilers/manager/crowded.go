@@ -30,7 +30,7 @@ func (m *Main) tellCrowded(crowded bool, kept eventbus.Kept) {
 	about := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: m.config.Namespace, Name: publish.EpochConfigMap}
 	if err := m.manager.GetAPIReader().Get(ctx, key, about); err != nil {
-		m.config.Logger.Warn("the size of the routing log cannot be reported in an Event", "error", err)
+		m.config.Logger.Warn("cannot record an Event about the size of the routing log", "error", err)
 		return
 	}
 	kind, reason, note := corev1.EventTypeNormal, reasonRoomy, "The routing log has room again."

@@ -107,7 +107,7 @@ func TestKubectlDescribeShowsWhatHasHappened(t *testing.T) {
 	}
 }
 
-func TestAnObjectThatFlapsIsNotToldEveryTime(t *testing.T) {
+func TestAFlappingObjectRecordsFewEvents(t *testing.T) {
 	const ns = "flapping"
 	c := start(t, ns)
 	g := c.group("flapping", "flapping-key")
@@ -150,7 +150,7 @@ func TestAnObjectThatFlapsIsNotToldEveryTime(t *testing.T) {
 	}
 }
 
-func TestALongMessageIsToldAsFarAsItGoes(t *testing.T) {
+func TestALongMessageIsTruncatedInEvents(t *testing.T) {
 	const ns = "long-events"
 	c := shared(t, ns)
 	name := strings.Repeat("n", 200)

@@ -134,7 +134,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 
 // "kubectl logs deployment/signadot-controller-manager" picks a replica, which may not
 // lead and then says nothing about sandboxes. Its log names the one to ask.
-func TestEveryReplicaLogsWhoLeads(t *testing.T) {
+func TestEveryReplicaLogsTheLeader(t *testing.T) {
 	c := newCluster(t, "leader-log")
 	var first, second background.Output
 	stop := c.manage(manager.Config{LeaderElect: true, Logger: slog.New(slog.NewTextHandler(&first, nil))})

@@ -55,7 +55,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 	if err != nil {
 		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)
 	}
-	if err := m.tell(ctx, m.istio.ServiceChanged, &corev1.Service{}); err != nil {
+	if err := m.notifyOn(ctx, m.istio.ServiceChanged, &corev1.Service{}); err != nil {
 		return nil, fmt.Errorf("for VirtualServices: %w", err)
 	}
 	if err := m.manager.Add(m.istio); err != nil {
@@ -86,7 +86,7 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 	if m.config.Istio.Enabled {
 		counts = append(counts, &crdv1.IstioRoute{})
 	}
-	if err := m.tell(ctx, adapter.Changed, counts...); err != nil {
+	if err := m.notifyOn(ctx, adapter.Changed, counts...); err != nil {
 		return nil, fmt.Errorf("for the Gateway API: %w", err)
 	}
 	if err := m.manager.Add(adapter); err != nil {
@@ -95,8 +95,8 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 	return adapter, nil
 }
 
-// tell calls changed for each object of these kinds that is added, updated or deleted.
-func (m *Main) tell(ctx context.Context, changed func(o any), kinds ...client.Object) error {
+// notifyOn calls changed for each object of these kinds that is added, updated or deleted.
+func (m *Main) notifyOn(ctx context.Context, changed func(o any), kinds ...client.Object) error {
 	for _, kind := range kinds {
 		informer, err := m.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err == nil {

@@ -233,7 +233,7 @@ func membersOf(ns string, n int) []crdv1.SandboxedWorkload {
 
 // Half of its room is what a log may take before it forgets what it is to keep. People are
 // told, where they look for the log, and what to do.
-func TestACrowdedLogIsToldInAnEvent(t *testing.T) {
+func TestACrowdedLogRecordsAnEvent(t *testing.T) {
 	const ns = "crowded"
 	c := newCluster(t, ns)
 	registry := prometheus.NewRegistry()

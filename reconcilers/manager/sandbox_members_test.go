@@ -267,7 +267,7 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	c.Gone(second)
 }
 
-func TestTwoForksAreToldEachOthersServices(t *testing.T) {
+func TestTwoForksGetEachOthersServices(t *testing.T) {
 	const here, there = "sb-siblings", "sb-siblings-there"
 	c := shared(t, here)
 	c.Namespaces(there)

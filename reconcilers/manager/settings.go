@@ -107,7 +107,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, err
 	}
 	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
-		return Settings{}, fmt.Errorf("the event bus at %s is the operator's, but %s is not true: either all of the operator's programs use TLS, or none", s.Bus.URL, inject.EnvTLS)
+		return Settings{}, fmt.Errorf("the operator's event bus is at %s, but %s is not true: enable TLS for all components or for none", s.Bus.URL, inject.EnvTLS)
 	}
 	var err error
 	if getenv(program.DefaultsVariable) != "" {

@@ -21,7 +21,7 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 		return nil
 	}
 	if m.config.Trust == nil {
-		return errors.New("tunnel proxies are queried over TLS only, and the manager keeps no certificates: enable TLS for injected sidecars, or set no token for tunnel proxies")
+		return errors.New("tunnel proxies are polled over TLS only, and the manager has no certificates: enable TLS of the injected sidecars, or unset the token for tunnel proxies")
 	}
 	kube, err := kubernetes.NewForConfig(m.config.REST)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
 	}
 }
 
-func TestWithoutAManagerNothingIsStuckAndItIsSaid(t *testing.T) {
+func TestUninstallWithoutAManagerSucceedsAndIsLogged(t *testing.T) {
 	const ns = "forced"
 	c := ownCluster(t, ns)
 	stop := c.manage(manager.Config{})

@@ -16,11 +16,11 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestAKindThatNothingActsOnSaysSo creates objects as the published agent, kubectl and
+// TestAnUnsupportedKindIsReported creates objects as the published agent, kubectl and
 // GitOps tools do, and reads their status as `kubectl wait` does. The published rule is
 // that the operator fills in every condition type, as Unknown where it does not know, so
 // that a missing type means an operator that does not know the type.
-func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
+func TestAnUnsupportedKindIsReported(t *testing.T) {
 	const ns = "unsupported"
 	c := start(t, ns)
 	for _, tt := range []struct {

@@ -215,7 +215,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	})
 }
 
-func TestMiddlewaresThatNobodyAppliesAreSaid(t *testing.T) {
+func TestUnappliedMiddlewaresAreReported(t *testing.T) {
 	const ns = "unapplied"
 	c := shared(t, ns)
 	live := c.baseline(ns, "customer", withSidecar)

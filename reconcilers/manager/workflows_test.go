@@ -258,7 +258,7 @@ func TestASandboxIsDeletedWhileItsResourceIsMade(t *testing.T) {
 	c.Gone(s)
 }
 
-func TestWhatCannotRunIsSaid(t *testing.T) {
+func TestStepsThatCannotRunAreReported(t *testing.T) {
 	const ns = "units-wrong"
 	c := shared(t, ns)
 	for name, tt := range map[string]struct{ olm, reason, says string }{
@@ -274,7 +274,7 @@ func TestWhatCannotRunIsSaid(t *testing.T) {
 }
 
 // A manager whose cache is old makes a pod for an object that is gone, or that has another life.
-func TestAPodOfAnObjectThatIsGoneGoes(t *testing.T) {
+func TestAPodOfADeletedObjectIsDeleted(t *testing.T) {
 	const ns = "units-orphans"
 	c := shared(t, ns)
 	r := c.resourceOf("units-again", twoSteps)

@@ -128,7 +128,7 @@ func (l Lifecycle) withdraw(ctx context.Context, f event.Fact) error {
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
 	defer cancel()
 	if _, err := l.Publisher.Put(ctx, f); err != nil {
-		return fmt.Errorf("publish the deletion of a member: %w", err)
+		return fmt.Errorf("publish the end of a member: %w", err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func AskedOf(t table.Table) map[string][]Asked {
 				}
 				to, _, _ := strings.Cut(d.Host, ".")
 				at := Asked{Target: Target{r.RoutingKey, r.Baseline.Namespace, d.Service}, Sandbox: r.Sandbox, baseline: r.Baseline}
-				out[at.Key] = lead(out[at.Key], at, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
+				out[at.Key] = addMapping(out[at.Key], at, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
 			}
 		}
 	}
@@ -50,10 +50,10 @@ func AskedOf(t table.Table) map[string][]Asked {
 	return out
 }
 
-// lead adds a port mapping to the entry of a Target and returns all; the first mapping of a port
+// addMapping adds a port mapping to the entry of a Target and returns all; the first mapping of a port
 // wins. If a Service selects pods of two baselines that both have a sandbox, the first baseline wins
 // for all ports, as in package routing, which reports the conflict on the other one.
-func lead(all []Asked, at Asked, m crdv1.IstioPortMapping) []Asked {
+func addMapping(all []Asked, at Asked, m crdv1.IstioPortMapping) []Asked {
 	i := slices.IndexFunc(all, func(a Asked) bool { return a.Target == at.Target })
 	if i < 0 {
 		i, all = len(all), append(all, at)

@@ -56,7 +56,7 @@ type Config struct {
 }
 
 // Look syncs the mesh with a table: it computes the Reports, writes the objects that differ if this
-// process is elected, and calls Tell. It returns the delay after which to sync again even without a
+// process is elected, and calls Notify. It returns the delay after which to sync again even without a
 // change, zero for none.
 type Look func(ctx context.Context, t table.Table) time.Duration
 
@@ -72,9 +72,9 @@ type Follower struct {
 	stirred chan struct{}
 
 	mu sync.Mutex
-	// changed are the Targets with MeshRoutes to enqueue; tell wakes tellAll.
+	// changed are the Targets with MeshRoutes to enqueue; wake wakes updateAll.
 	changed map[Target]bool
-	tell    wake.Signal
+	wake    wake.Signal
 }
 
 // NewFollower returns a Follower, or an error if the Config is invalid.
@@ -131,7 +131,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	running.Go(func() {
 		_ = f.view.Run(ctx) // It returns when ctx is done.
 	})
-	running.Go(func() { f.tellAll(ctx) })
+	running.Go(func() { f.updateAll(ctx) })
 	if err := f.listen(ctx, &running); err != nil {
 		return fmt.Errorf("watch what meshes read: %w", err)
 	}
@@ -201,23 +201,23 @@ func (f *Follower) listen(ctx context.Context, running *sync.WaitGroup) error {
 	return nil
 }
 
-// Tell enqueues the MeshRoutes of Targets with a changed Report on Again. Before this process is
+// Notify enqueues the MeshRoutes of Targets with a changed Report on Again. Before this process is
 // elected it does nothing.
-func (f *Follower) Tell(changed []Target) {
+func (f *Follower) Notify(changed []Target) {
 	if len(changed) == 0 || !f.Elected() {
-		return // tellAll starts with all MeshRoutes once elected.
+		return // updateAll starts with all MeshRoutes once elected.
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, t := range changed {
 		f.changed[t] = true
 	}
-	f.tell.Send()
+	f.wake.Send()
 }
 
-// tellAll enqueues MeshRoutes with changed Reports until ctx is done. It waits until this process is
+// updateAll enqueues MeshRoutes with changed Reports until ctx is done. It waits until this process is
 // elected, and starts with all MeshRoutes.
-func (f *Follower) tellAll(ctx context.Context) {
+func (f *Follower) updateAll(ctx context.Context) {
 	select {
 	case <-f.config.Elected:
 		f.Stir() // As the leader, this process has to write any pending changes.
@@ -226,15 +226,15 @@ func (f *Follower) tellAll(ctx context.Context) {
 	}
 	pauses := NewPauses[bool]()
 	for all := true; ; {
-		next := f.tell.Next()
+		next := f.wake.Next()
 		f.mu.Lock()
 		changed := f.changed
 		f.changed = map[Target]bool{}
 		f.mu.Unlock()
 		var again <-chan time.Time
-		err := f.tellThese(ctx, func(t Target) bool { return all || changed[t] })
+		err := f.updateThese(ctx, func(t Target) bool { return all || changed[t] })
 		if all = err != nil; all && ctx.Err() == nil {
-			f.config.Logger.Error("statuses of mesh routes cannot be written; retrying", "kind", f.config.Asked, "error", err)
+			f.config.Logger.Error("cannot update the status of mesh routes; retrying", "kind", f.config.Asked, "error", err)
 			next, again = nil, time.After(pauses.When(true))
 		} else {
 			pauses.Forget(true)
@@ -248,8 +248,8 @@ func (f *Follower) tellAll(ctx context.Context) {
 	}
 }
 
-// tellThese enqueues the MeshRoutes of the Targets for which these returns true.
-func (f *Follower) tellThese(ctx context.Context, these func(Target) bool) error {
+// updateThese enqueues the MeshRoutes of the Targets for which these returns true.
+func (f *Follower) updateThese(ctx context.Context, these func(Target) bool) error {
 	routes := f.kind.NewList()
 	if err := f.config.Client.List(ctx, routes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list them: %w", err)

@@ -48,7 +48,7 @@ func TestNoRouteOfAMeshIsForgotten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Tell([]meshes.Target{meshes.TargetOf(asks)})
+	f.Notify([]meshes.Target{meshes.TargetOf(asks)})
 	background.Run(t, f.Start)
 	close(elected)
 	for range 2 {
@@ -60,6 +60,6 @@ func TestNoRouteOfAMeshIsForgotten(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Fatal("nobody is told")
 		}
-		f.Tell([]meshes.Target{{Key: "other"}, meshes.TargetOf(asks)})
+		f.Notify([]meshes.Target{{Key: "other"}, meshes.TargetOf(asks)})
 	}
 }

@@ -79,7 +79,7 @@ func (p *presence) open() {
 	p.logger.Info("the cluster has an optional kind")
 	for _, each := range listeners {
 		each.attach(p.begun)
-		each.tell()
+		each.notify()
 	}
 }
 
@@ -96,7 +96,7 @@ func (p *presence) end() {
 	}
 	p.logger.Info("the cluster has an optional kind no more")
 	for _, each := range p.show(nil) {
-		each.tell()
+		each.notify()
 	}
 }
 

@@ -275,7 +275,7 @@ func TestEachKindComesAndGoesByItself(t *testing.T) {
 	}
 }
 
-func TestARightThatIsMissingIsToldOnceUntilItIsGranted(t *testing.T) {
+func TestAMissingRightIsLoggedOnceUntilGranted(t *testing.T) {
 	const user = "poor"
 	c := start(t, user)
 	gadget := kinds[1]

@@ -45,8 +45,8 @@ type presence struct {
 	mu sync.Mutex
 	// objects are those for readers: begun, after all have been listed.
 	objects *objects
-	// told is true after known was closed.
-	told bool
+	// closed is true after known was closed.
+	closed bool
 	// why is the reason why the presence is unknown; nil if it is known.
 	why error
 	// logged is when each reason was logged last: each namespace may have its own.
@@ -199,8 +199,8 @@ func (p *presence) settle() {
 
 // release releases waiting readers. The caller holds the lock.
 func (p *presence) release() {
-	if !p.told {
-		p.told = true
+	if !p.closed {
+		p.closed = true
 		close(p.known)
 	}
 }
@@ -209,7 +209,7 @@ func (p *presence) release() {
 func (p *presence) refused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.why != nil && p.told
+	return p.why != nil && p.closed
 }
 
 // doubt records why the presence is unknown, for readers after the time limit.
@@ -225,7 +225,7 @@ func (p *presence) doubt(why error) {
 func (p *presence) tooLate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.told {
+	if !p.closed {
 		p.log(p.why)
 		p.release()
 	}

@@ -24,7 +24,7 @@ func refuse(t *testing.T, p *presence) {
 	p.watchFailed(t.Context(), nil, apierrors.NewForbidden(schema.GroupResource{Group: "made.up", Resource: "widgets"}, "", errors.New("no right")))
 }
 
-func TestOnlyASecondRefusalIsTold(t *testing.T) {
+func TestOnlyASecondRefusalIsReported(t *testing.T) {
 	p := alone(io.Discard)
 	refuse(t, p)
 	select {

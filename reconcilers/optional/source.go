@@ -49,12 +49,12 @@ func (l listener) attach(to *objects) {
 	context.AfterFunc(to.ctx, cancel)
 	err := source.Kind[client.Object](to.cache, empty(to.kind), l.handler, l.predicates...).Start(ctx, l.queue)
 	if err != nil {
-		l.logger.Error("a controller cannot be notified of an optional kind", "error", err)
+		l.logger.Error("cannot watch an optional kind", "error", err)
 	}
 }
 
-// tell notifies the controller that the kind appeared or disappeared.
-func (l listener) tell() {
+// notify notifies the controller that the kind appeared or disappeared.
+func (l listener) notify() {
 	if l.ctx.Err() == nil {
 		l.handler.Generic(l.ctx, event.GenericEvent{Object: empty(l.kind.GroupVersionKind)}, l.queue)
 	}

@@ -58,7 +58,7 @@ func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 	}
 	w, err := witnessOf(m.Data)
 	if err != nil {
-		return publisher.Witness{}, fmt.Errorf("ConfigMap %s/%s: %w; delete its data to start a new log", e.Namespace, EpochConfigMap, err)
+		return publisher.Witness{}, fmt.Errorf("ConfigMap %s/%s: %w; delete its data to start a new epoch", e.Namespace, EpochConfigMap, err)
 	}
 	return w, nil
 }
@@ -124,7 +124,7 @@ func (e Epochs) Save(ctx context.Context, w publisher.Witness) error {
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: EpochConfigMap}}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("record the state of the routing log: %w", err)
+		return fmt.Errorf("record the witness of the routing log: %w", err)
 	}
 	err = e.Writer.Patch(ctx, m, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(crdv1.FieldManager))
 	if apierrors.IsNotFound(err) {

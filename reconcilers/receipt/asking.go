@@ -115,7 +115,7 @@ func (r *Receipts) note(ctx context.Context, q question, a Answer) bool {
 		e.failures = 0
 	default:
 		if e.failures++; e.failures == 1 {
-			r.config.Logger.Warn("the route server does not report which proxies have acknowledged a routing key", "key", q.ask.Key, "error", a.Trouble)
+			r.config.Logger.Warn("the route server does not report acknowledgements of a routing key", "key", q.ask.Key, "error", a.Trouble)
 		}
 	}
 	return true

@@ -78,7 +78,7 @@ func TestAnAnswerThatComesAtOnceIsThereAtTheFirstLook(t *testing.T) {
 	}
 }
 
-func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestADeletedPodIsNotAwaited(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, receipt.Config{Patience: 1})
 	w.proxies.acknowledge("a", w.route("k"), "")

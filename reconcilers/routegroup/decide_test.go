@@ -137,7 +137,7 @@ func TestWhatAGroupRoutes(t *testing.T) {
 	}
 }
 
-func TestTheConfigSaysWhoseItIs(t *testing.T) {
+func TestTheConfigNamesItsOwner(t *testing.T) {
 	c := routegroup.Decide(of(group())).Config
 	owner := metav1.GetControllerOf(c)
 	if owner == nil || owner.UID != "g-uid" || c.Labels[crdv1.LabelRouteGroup] != "g" || c.RoutingKey() != "key" ||

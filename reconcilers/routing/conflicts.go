@@ -34,11 +34,11 @@ type Conflict struct {
 // String returns the message of a condition, with the remedy.
 func (c Conflict) String() string {
 	return fmt.Sprintf("%s and %s both represent %s. Sandbox %q gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away from this routing key, or the workload out of one of them",
-		whose(c.Holder), whose(c.Loser), baseline.Describe(c.Baseline), c.Holder.SandboxName)
+		memberName(c.Holder), memberName(c.Loser), baseline.Describe(c.Baseline), c.Holder.SandboxName)
 }
 
-// whose returns the name of a member and of its sandbox, for messages.
-func whose(r crdv1.SandboxedWorkloadRef) string {
+// memberName returns the name of a member and of its sandbox, for messages.
+func memberName(r crdv1.SandboxedWorkloadRef) string {
 	return fmt.Sprintf("%s %s/%s of sandbox %q", r.Kind, r.Namespace, r.Name, r.SandboxName)
 }
 
@@ -90,7 +90,7 @@ func (r Routing) Conflicts() []Conflict {
 func (r Routing) NoConflicts() condition.Condition {
 	conflicts := r.Conflicts()
 	if len(conflicts) == 0 {
-		return condition.True(ConditionNoConflicts, "Each baseline has at most one member.")
+		return condition.True(ConditionNoConflicts, "No two members have the same baseline.")
 	}
 	var all []string
 	for _, c := range conflicts[:min(len(conflicts), shown)] {

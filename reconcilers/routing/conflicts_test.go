@@ -90,7 +90,7 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-func TestAConflictIsSaidForPeople(t *testing.T) {
+func TestTheMessageOfAConflict(t *testing.T) {
 	many := []crdv1.Member{}
 	for i := range 6 {
 		many = append(many, standing(crdv1.KindForkedWorkload, "ns", fmt.Sprint("f", i), fmt.Sprint("sb", i), "base", int64(i)))

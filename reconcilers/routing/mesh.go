@@ -240,7 +240,7 @@ func (r Routing) MeshRoutesReady(kind string) condition.Condition {
 	if waits.Status != "" {
 		return waits
 	}
-	return condition.True(of.ready, fmt.Sprintf("Workloads to which %s route requests: %d.", of.by, n))
+	return condition.True(of.ready, fmt.Sprintf("Workloads routed by %s: %d.", of.by, n))
 }
 
 // ledByMesh returns the condition that, for each Service of an existing member's baseline, one of the
@@ -264,7 +264,7 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 		if holder, held := holders[inNamespace{at.Namespace, s.From}]; held && !baseline.Same(r.baselineOf(holder), at) {
 			return condition.False(ReasonRoutingConflict, fmt.Sprintf(
 				"Service %s/%s selects pods of two workloads: its requests with the key reach %s, and none reaches %s. Create a Service for each, or remove one of the two from this routing key.",
-				at.Namespace, s.From, whose(Ref(r.Member(holder), r.SandboxName(holder))), whose(Ref(r.Member(m), r.SandboxName(m))))), true
+				at.Namespace, s.From, memberName(Ref(r.Member(holder), r.SandboxName(holder))), memberName(Ref(r.Member(m), r.SandboxName(m))))), true
 		}
 		f, leads := r.serviceLed(at.Namespace, s.From, by)
 		switch {
@@ -290,10 +290,10 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	}
 	var but string
 	if len(edges) > 0 {
-		but = fmt.Sprintf(" But only routes of Gateways have the backend Service %s: requests from within the mesh reach the baseline.", strings.Join(edges, ", "))
+		but = fmt.Sprintf(" But only routes of Gateways forward to Service %s: requests from within the mesh reach the baseline.", strings.Join(edges, ", "))
 	}
 	if len(beside) > 0 {
-		but += fmt.Sprintf(" But HTTPRoutes or GRPCRoutes also have the backend Service %s: requests that match them reach the baseline.", strings.Join(beside, ", "))
+		but += fmt.Sprintf(" But HTTPRoutes or GRPCRoutes also forward to Service %s: requests that they match reach the baseline.", strings.Join(beside, ", "))
 	}
 	return condition.True(by[0].ready, fmt.Sprintf("%s route requests for %s %s/%s to the sandbox.%s", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name, but)), true
 }

@@ -137,10 +137,10 @@ func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {
 			"The HTTPRoutes and GRPCRoutes that route to Service ns/base are getting"},
 		{"its GatewayAPIRoute is ready", baseline.ReasonSidecarAbsent, nil, ready, "True", "SidecarsReady",
 			"HTTPRoutes and GRPCRoutes route requests for Deployment ns/base to the sandbox."},
-		{"one of two meshes leads to it", baseline.ReasonSidecarAbsent, add, ready, "True", "SidecarsReady", "HTTPRoutes and GRPCRoutes route requests"},
+		{"one of two meshes routes to it", baseline.ReasonSidecarAbsent, add, ready, "True", "SidecarsReady", "HTTPRoutes and GRPCRoutes route requests"},
 		{"one of two meshes may yet", baseline.ReasonSidecarAbsent, add, waits, "Unknown", crdv1.ReasonPending, "HTTPRoutes and GRPCRoutes that route"},
 		{"a VirtualService leads to it, beside routes of which nothing is derived", baseline.ReasonSidecarAbsent, ready, governed, "True", "SidecarsReady",
-			"VirtualServices route requests for Deployment ns/base to the sandbox. But HTTPRoutes or GRPCRoutes also have the backend Service base: requests that match them reach the baseline."},
+			"VirtualServices route requests for Deployment ns/base to the sandbox. But HTTPRoutes or GRPCRoutes also forward to Service base: requests that they match reach the baseline."},
 		{"neither does, and one has matched", baseline.ReasonSidecarAbsent, add, lost, "False", "HeaderMatched", "it matches baggage"},
 		{"neither does, and a VirtualService governs", baseline.ReasonSidecarAbsent, lost, governed, "False", "HeaderMatched", "it matches baggage"},
 	} {
@@ -225,9 +225,9 @@ func TestAMeshRoutesAWorkloadOnceEachServiceIsLed(t *testing.T) {
 	}
 }
 
-// TestAServiceOfTwoBaselinesLeadsToOneFork has two members replace two workloads of one Service, both
+// TestAServiceOfTwoBaselinesRoutesToOneFork has two members replace two workloads of one Service, both
 // without sidecars.
-func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
+func TestAServiceOfTwoBaselinesRoutesToOneFork(t *testing.T) {
 	c, second := routingtest.Keyed()
 	_, first := routingtest.Keyed()
 	first.Name, first.Spec.Baseline.Name = "g", "a-base"

@@ -122,12 +122,12 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 	var message string
 	switch {
 	case meshed > 0 && led > 0:
-		message = "Every pod of every other baseline with a Service has a ready DevMesh Sidecar."
+		message = "Every pod of every other baseline that a Service selects has a ready DevMesh Sidecar."
 	case meshed > 0:
 	case unled == 0:
 		message = "Every pod of every baseline has a ready DevMesh Sidecar."
 	case led > 0:
-		message = "Every pod of every baseline with a Service has a ready DevMesh Sidecar."
+		message = "Every pod of every baseline that a Service selects has a ready DevMesh Sidecar."
 	}
 	for _, remark := range remarks[:min(len(remarks), shown)] {
 		message += " " + remark

@@ -90,7 +90,7 @@ func unlisted(f condition.Condition, workloads, routes int) condition.Condition 
 // isReady returns the message of Ready when it is True: how requests are routed, and which are not.
 func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	if len(c.Spec.SandboxedWorkloads) == 0 {
-		return fmt.Sprintf("Routing key %q has no workload: requests with it reach the baselines.", c.RoutingKey())
+		return fmt.Sprintf("Routing key %q routes to no workload: requests with it reach the baselines.", c.RoutingKey())
 	}
 	message := fmt.Sprintf(
 		"Requests with routing key %q are routed to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
@@ -114,7 +114,7 @@ func published(in Input, d Decision, p Published) condition.Condition {
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
 		return condition.False(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log refuses the declaration of %d workloads, and the former declaration of routing key %q stays: %s. Use fewer members or middlewares in %s.",
+			"The routing log refuses the declaration of %d workloads, and the previous declaration of routing key %q stays: %s. Use fewer members or middlewares in %s.",
 			len(d.Declaration.GetMembers()), in.Config.RoutingKey(), publish.WhyRefused(p.Err), askedIn(in)))
 	case p.Err != nil:
 		return condition.False(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", p.Err))

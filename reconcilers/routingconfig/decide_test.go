@@ -186,7 +186,7 @@ func TestConditions(t *testing.T) {
 	}{
 		{"all is well", nil, published, crdv1.ConditionReady, "True", "Ready", `"k"`},
 		{"nothing is routed, as for a sandbox that was refused", func(in *routingconfig.Input) { in.Config.Spec.SandboxedWorkloads = nil }, published,
-			crdv1.ConditionReady, "True", "Ready", `Routing key "k" has no workload: requests with it reach the baselines.`},
+			crdv1.ConditionReady, "True", "Ready", `Routing key "k" routes to no workload: requests with it reach the baselines.`},
 		{"no header can carry the key", func(in *routingconfig.Input) {
 			in.Config.Annotations[crdv1.AnnotationRoutingKey] = "a,b"
 		}, published, crdv1.ConditionReady, "False", "InvalidSpec", `The routing key "a,b" contains ",", which ends a value, so no header can carry it (baggage, tracestate, custom headers).`},
@@ -296,7 +296,7 @@ func TestConditions(t *testing.T) {
 			in.Members = members(unled("f"))
 			add(virtual("v", "other"))(in)
 		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady",
-			"Every pod of every baseline with a Service has a ready DevMesh Sidecar. No Service leads to it."},
+			"Every pod of every baseline that a Service selects has a ready DevMesh Sidecar. No Service leads to it."},
 		{"the baseline has no sidecar", func(in *routingconfig.Input) { in.Members = members(fork("f", false)) }, published,
 			crdv1.ConditionReady, "False", "SidecarAbsent", "DevMesh Sidecar absent"},
 		{"it has no spec", func(in *routingconfig.Input) { in.Config.Spec = crdv1.RoutingConfigSpec{} }, published,
@@ -424,7 +424,7 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-func TestStatusTellsRoutesAndBaselines(t *testing.T) {
+func TestStatusListsRoutesAndBaselines(t *testing.T) {
 	base := func(kind, name, uid string) crdv1.ProcessedBaseline {
 		return crdv1.ProcessedBaseline{WorkloadRef: crdv1.WorkloadRef{Kind: kind, Namespace: "ns", Name: name}, UID: uid}
 	}

@@ -74,7 +74,7 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 		}
 	}
 	if len(others) > 0 {
-		return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "none of those in the cache has routing key "+former+" any more")
+		return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "no object in the cache has routing key "+former+" any more")
 	}
 	_, err := r.put(ctx, Withdrawn(in.Config, former))
 	return err

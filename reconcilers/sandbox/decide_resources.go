@@ -161,7 +161,7 @@ func resourceReady(in Input, name string) condition.Condition {
 	case have == nil:
 		return condition.False(ReasonResourcesNotReady, shown+" is created once the sandbox holds its routing key.")
 	case have.DeletionTimestamp != nil:
-		return condition.False(ReasonResourcesNotReady, shown+" is being deleted by another client; it is created again after that.")
+		return condition.False(ReasonResourcesNotReady, shown+" is being deleted by another client; it is re-created once its deletion completes.")
 	}
 	if why, failed := failure(have); failed {
 		return condition.False(ReasonResourceFailed, condition.Advise(fmt.Sprintf("%s failed, and its forks do not start: %s", shown, why),

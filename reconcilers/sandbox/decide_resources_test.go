@@ -117,7 +117,7 @@ func TestForksWaitForResources(t *testing.T) {
 				"ForkedWorkload in ns for c waits for Resources db, cache, and stays as it is", "ForkedWorkload in ns for d waits for Resources db, cache",
 				outside, "VirtualWorkload in ns for v", "config key of 6",
 			}, "Unknown", "Pending", `Resource "cache"`, []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}, {Name: "cache"}}},
-		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "created again", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "re-created", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 	}
 }
 
-func TestAResourceThatCannotBeWrittenIsSaid(t *testing.T) {
+func TestAResourceThatCannotBeWrittenIsReported(t *testing.T) {
 	in := sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}
 	object := sandbox.Provide(in)[0].Name
 	for _, tt := range []struct {

@@ -384,7 +384,7 @@ func TestConditionsOfASandboxDoNotContradictEachOther(t *testing.T) {
 	}
 }
 
-func TestASandboxThatForksNothingSaysSo(t *testing.T) {
+func TestASandboxWithoutForksReportsIt(t *testing.T) {
 	in := sandbox.Input{Sandbox: asks(), OperatorNamespace: "operator"}
 	d := sandbox.Decide(in)
 	made := acted(in, d)

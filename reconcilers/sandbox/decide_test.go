@@ -192,7 +192,7 @@ func TestPartsOfASandbox(t *testing.T) {
 	}
 }
 
-func TestPartsSayWhoseTheyAre(t *testing.T) {
+func TestPartsNameTheirOwner(t *testing.T) {
 	in := sandbox.Input{OperatorNamespace: "operator", Sandbox: with(asks(target("Deployment", "ns", "a")), func(s *crdv1.SignadotSandboxSpec) {
 		s.ExternalWorkloads = []crdv1.SandboxExternalWorkload{{Name: "e"}}
 		s.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "b")}}

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
-func TestMembersGoOnceNoGroupLeadsToThem(t *testing.T) {
+func TestMembersAreDeletedOnceNoGroupRoutesToThem(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	config := func(published int64, names ...string) groupRouting {
 		c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Generation: 2}}

@@ -12,7 +12,7 @@ import (
 
 // A create step that failed before the deletion holds nothing: the status of a Resource counts once
 // it was written with the generation of the deletion.
-func TestADeletionIsNotSaidToWaitForCreateSteps(t *testing.T) {
+func TestDeletionDoesNotReportWaitingForCreateSteps(t *testing.T) {
 	r := &crdv1.Resource{ObjectMeta: metav1.ObjectMeta{Name: "sb-db", Generation: 2, DeletionTimestamp: &metav1.Time{}}, Spec: crdv1.ResourceSpec{Name: "db"}}
 	r.Status.Phase = phaseFailed
 	r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "ScriptFailed", Message: "the script ended"}}

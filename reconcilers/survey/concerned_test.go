@@ -45,7 +45,7 @@ func TestWorkloadsThatAreConcerned(t *testing.T) {
 
 // A Rollout that could not be read has no labels that a Service could select. Without pods it must not
 // count as covered.
-func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
+func TestAServiceCanSelectARolloutWithoutPods(t *testing.T) {
 	k := concerning(nil)
 	k.deployment(deployment("cart", ""))
 	k.deployment(deployment("consumer", ""))

@@ -26,7 +26,7 @@ const firstPause, longestPause = 50 * time.Millisecond, time.Second
 // KiB with the longest labels and the most ports.
 const maxMessage = 16 << 20
 
-var errSilent = fmt.Errorf("it has reported nothing for %s", holders.Silence)
+var errSilent = fmt.Errorf("it has sent no message for %s", holders.Silence)
 
 // follow keeps a stream to a proxy until ctx ends.
 func (t *Tunnels) follow(ctx context.Context, p *proxy) {

@@ -62,7 +62,7 @@ func TestTheProxyThatHasLostATunnelIsTold(t *testing.T) {
 	}
 }
 
-func TestAProxyThatIsGoneIsNoticed(t *testing.T) {
+func TestADeletedProxyIsNoticed(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	t.Run("its process ends, and comes again", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAProxyThatIsGoneIsNoticed(t *testing.T) {
 		w.mu.Unlock()
 		p.stop()
 		w.until("it is gone", heldAt("tunnel-proxy-1", false))
-		if strings.Contains(w.logged.String(), "told nothing") {
+		if strings.Contains(w.logged.String(), "sent no message") {
 			t.Errorf("it is waited for as one that is silent: %s", w.logged.String())
 		}
 	})

@@ -169,7 +169,7 @@ func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
 	}
 }
 
-func TestAReportSaysWhatToDo(t *testing.T) {
+func TestAReportNamesTheRemedy(t *testing.T) {
 	restart := "kubectl rollout restart -n shop deployment/a"
 	tests := map[string]struct {
 		asks bool

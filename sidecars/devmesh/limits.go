@@ -29,7 +29,7 @@ const (
 	// measurements.
 	sniffTimeout = 20 * time.Millisecond
 	// idleToApp is how long an unused connection to the application is kept: less than the 5 s
-	// after which common servers (Node, uvicorn) close theirs, or a request could be sent into
+	// after which common servers (Node, uvicorn) close them, or a request could be sent into
 	// a closing connection.
 	//
 	// It also bounds how long connections to a destination are kept after its
@@ -38,7 +38,7 @@ const (
 	// is left over is closed when it has been idle for so long.
 	idleToApp = 4 * time.Second
 	// idleConnection is how long an idle connection of a client is kept: applications keep
-	// theirs for minutes or for ever, and bare TCP for ever. While memory is short it shrinks,
+	// connections for minutes or for ever, and bare TCP for ever. While memory is short it shrinks,
 	// to idleLeast (overload.go).
 	idleConnection = 24 * time.Hour
 	idleLeast      = 5 * time.Second

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-func TestAnEdgeTellsItsSidecar(t *testing.T) {
+func TestAnEdgeConfiguresItsSidecar(t *testing.T) {
 	for value, c := range map[string]struct {
 		edge bool
 		warn string

@@ -79,7 +79,7 @@ func TestAPodThatDidNotAskIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoPodIsAnError(t *testing.T) {
+func TestOtherObjectsThanPodsAreErrors(t *testing.T) {
 	for _, raw := range []string{``, `[]`, `"pod"`, `{"spec":{"containers":{}}}`, `{"metadata":{"annotations":7}}`} {
 		if _, err := Inject([]byte(raw), Namespace{Name: "shop", Selected: true}, testConfig()); err == nil {
 			t.Errorf("no error for %s", raw)

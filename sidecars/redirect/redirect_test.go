@@ -228,7 +228,7 @@ func foreign(t *testing.T, ns netns.NsHandle) {
 	}
 }
 
-func TestASpecThatSaysNothingIsRefused(t *testing.T) {
+func TestAnEmptySpecIsRefused(t *testing.T) {
 	if _, err := Apply(spec.Spec{}, Config{}); err == nil {
 		t.Error("an empty spec was applied")
 	}

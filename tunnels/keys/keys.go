@@ -153,7 +153,7 @@ func begin(ctx context.Context, secrets client.SecretInterface, owners []metav1.
 	return secret, err
 }
 
-// share moves the keys that only proxies need from a new Secret of tunnel-api into theirs. It can
+// share moves the keys that only proxies need from a new Secret of tunnel-api into the Secret of proxies. It can
 // be interrupted and repeated; concurrent writers write the same.
 func share(ctx context.Context, secrets client.SecretInterface, all *corev1.Secret, owners []metav1.OwnerReference) error {
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, OwnerReferences: owners}, Data: map[string][]byte{}}

@@ -134,7 +134,7 @@ outboundIPs:
 	}
 }
 
-func TestWrongCIDRsAreSaid(t *testing.T) {
+func TestWrongCIDRsAreReported(t *testing.T) {
 	for text, want := range map[string]string{
 		"version: 2": "version is 2", "outboundIPs: []": "version is 0",
 		"version: 1\noutboundIPs: [{cidr: ten}]":                "is no range",

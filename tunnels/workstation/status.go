@@ -90,7 +90,7 @@ type Way struct {
 type Inside struct {
 	// Leads reports whether it is active; it waits for the first state of the cluster.
 	Leads bool `json:"leads"`
-	// UID is a user of this machine whose programs have that access.
+	// UID is a user of this machine; all programs of that user have that access.
 	UID uint32 `json:"uid"`
 	// Redirect and DNS are the ports of this machine to which connections and queries are
 	// redirected.

@@ -26,7 +26,7 @@ const (
 	ReasonPodGone = "PodGone"
 	// ReasonRetrying: its pod ended through no fault of its script, and it begins again.
 	ReasonRetrying = "Retrying"
-	// ReasonNothingToDo: what it would remove was never created.
+	// ReasonNothingToDo: the resources that it would remove were never created.
 	ReasonNothingToDo = "NothingToDo"
 	// ReasonTriedOften: it has had the maximum number of attempts.
 	ReasonTriedOften = "TriedTooOften"

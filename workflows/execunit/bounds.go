@@ -9,7 +9,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 )
 
-// checkPowers maps each check of Pod Security baseline to the power that permits what it forbids.
+// checkPowers maps each check of Pod Security baseline to the power that permits the fields that it forbids.
 var checkPowers = map[policy.CheckID]Power{
 	"appArmorProfile":            SecurityProfiles,
 	"capabilities_baseline":      Capabilities,

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Applied is the result of an application. What is known of it is set also beside an error.
+// Applied is the result of an application. With an error it has the fields that are known by then.
 type Applied struct {
 	// Object is the object as it was written.
 	Object crdv1.Object

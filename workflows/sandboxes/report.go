@@ -68,7 +68,7 @@ type Status struct {
 // Unobserved is the message of an object that the operator has not reported.
 const Unobserved = "the operator has not reported on it yet"
 
-// SandboxOf returns what there is to say of a sandbox.
+// SandboxOf returns the report of a sandbox.
 func SandboxOf(o *crdv1.SignadotSandbox) Sandbox {
 	r := Sandbox{
 		Name: o.Name, RoutingKey: o.Spec.ID, Description: o.Annotations[crdv1.AnnotationDescription],

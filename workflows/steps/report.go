@@ -88,7 +88,7 @@ func stepsOf(units []crdv1.WorkUnit, known []crdv1.WorkUnitStatus, now time.Time
 	return out
 }
 
-// seen adds what was recorded of a step.
+// seen adds the recorded status of a step.
 func (s *Step) seen(st crdv1.WorkUnitStatus, now time.Time) {
 	s.Phase, s.Attempt, s.Pod = cmp.Or(st.Phase, crdv1.UnitPending), st.Attempt, st.ExecUnit
 	s.Reason, s.Message, s.Outputs = st.Reason, st.Message, append(s.Outputs, st.Outputs...)
@@ -128,7 +128,7 @@ func (r Report) Present() []Step {
 	return r.Create
 }
 
-// Ended reports whether no step runs or is going to, unless somebody asks for it.
+// Ended reports whether no step runs or will run, unless a user requests a retry.
 func (r Report) Ended() bool {
 	steps := r.Present()
 	if slices.ContainsFunc(slices.Concat(r.Create, r.Delete), Step.Runs) {

@@ -36,7 +36,7 @@ type Tail struct {
 	Follow bool
 	// Request bounds one request.
 	Request func(context.Context) (context.Context, context.CancelFunc)
-	// Line gets each line of a step's log, with its end, and Note what is missing in a log. They are not
+	// Line gets each line of a step's log, with its end, and Note the missing part of a log. They are not
 	// called at the same time.
 	Line func(step, line string) error
 	Note func(step, text string)
@@ -81,7 +81,7 @@ func (t *Tail) podOf(ctx context.Context, o *crdv1.Resource, one Step) (*crdv1.N
 	return &crdv1.NamespacedName{Namespace: newest.Namespace, Name: newest.Name}, nil
 }
 
-// copy shows the log of a step's pod. A pod that is gone, or has not begun, is noted.
+// copy shows the log of a step's pod. It notes a pod that was deleted or has not started.
 func (t *Tail) copy(ctx context.Context, step string, pod crdv1.NamespacedName) error {
 	container, err := t.begun(ctx, step, pod)
 	if err != nil || container == "" {
@@ -89,7 +89,7 @@ func (t *Tail) copy(ctx context.Context, step string, pod crdv1.NamespacedName) 
 	}
 	from, err := t.Pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, Follow: t.Follow}).Stream(ctx)
 	if apierrors.IsNotFound(err) {
-		t.noted(step, "its pod %s/%s was deleted, and with it its log", pod.Namespace, pod.Name)
+		t.noted(step, "its pod %s/%s was deleted, so its log is not available", pod.Namespace, pod.Name)
 		return nil
 	}
 	if err != nil {
@@ -112,8 +112,8 @@ func (t *Tail) copy(ctx context.Context, step string, pod crdv1.NamespacedName) 
 	}
 }
 
-// begun returns the container of a pod whose log there is, and waits for it to begin where
-// logs are followed; empty when there will be none.
+// begun returns the container of a pod that has a log, and waits for it to start if logs are
+// followed; empty if there will be none.
 func (t *Tail) begun(ctx context.Context, step string, pod crdv1.NamespacedName) (string, error) {
 	for told := ""; ; {
 		one, cancel := t.Request(ctx)
@@ -121,7 +121,7 @@ func (t *Tail) begun(ctx context.Context, step string, pod crdv1.NamespacedName)
 		cancel()
 		switch {
 		case apierrors.IsNotFound(err):
-			t.noted(step, "its pod %s/%s was deleted, and with it its log", pod.Namespace, pod.Name)
+			t.noted(step, "its pod %s/%s was deleted, so its log is not available", pod.Namespace, pod.Name)
 			return "", nil
 		case err != nil:
 			return "", fmt.Errorf("read pod %s/%s, of step %s: %w", pod.Namespace, pod.Name, step, err)
@@ -170,7 +170,7 @@ func (t *Tail) write(step, line string) error {
 	return t.Line(step, line)
 }
 
-// noted passes on what is missing in a log.
+// noted reports the missing part of a log.
 func (t *Tail) noted(step, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,7 +276,7 @@ func (t *Tail) ended(o *crdv1.Resource) bool {
 	return one.Done() || one.Trouble()
 }
 
-// pause waits until it is time to look again, and reports whether anybody wants that.
+// pause waits for the next poll; it returns false if ctx ended.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():

@@ -120,7 +120,7 @@ func TestTheLogTakesAtMostSeventyPerCentOfItsVolume(t *testing.T) {
 	}
 }
 
-func TestAProbeTellsWhatTheDiskCannotDo(t *testing.T) {
+func TestAProbeReportsMissingDiskFeatures(t *testing.T) {
 	dir := t.TempDir()
 	if err := Dir(dir).Probe(10); err != nil {
 		t.Errorf("on a disk that works: %v", err)

@@ -196,7 +196,7 @@ func TestTheSecretKeepsTheState(t *testing.T) {
 	}
 }
 
-func TestADamagedSecretIsBegunAnew(t *testing.T) {
+func TestADamagedSecretIsReplaced(t *testing.T) {
 	s, err := change(begin, State{}, []Step{Begin, Issue}, policy)
 	whole := write(must(t, s, err))
 	for _, key := range []string{dataCurrentCert, dataCurrentKey} {

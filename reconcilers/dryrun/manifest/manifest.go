@@ -45,7 +45,7 @@ func documents(text []byte) (all []*unstructured.Unstructured, err error) {
 			return errors.New("the file is a specification and not an object of the cluster: use the output of switchyard sandbox render")
 		}
 		if u.GetKind() == "" || u.GetAPIVersion() == "" {
-			return errors.New("the file contains something other than a Kubernetes object: apiVersion or kind is missing")
+			return errors.New("the file contains a document that is not a Kubernetes object: apiVersion or kind is missing")
 		}
 		if all = append(all, u); len(all) > mostObjects {
 			return fmt.Errorf("the file holds more than %d objects: a dry run is about so many at most", mostObjects)

@@ -28,7 +28,7 @@ func Troubles(p *corev1.Pod) func(*corev1.Pod) {
 		keepGates(p, gates, was.Conditions)
 		for _, c := range was.Conditions {
 			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: told(c.Message)})
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: truncated(c.Message)})
 			}
 		}
 		keepStates(p.Status.ContainerStatuses, was.ContainerStatuses)
@@ -45,7 +45,7 @@ func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []core
 	for _, c := range conditions {
 		is := func(g corev1.PodReadinessGate) bool { return g.ConditionType == c.Type }
 		if c.Type == corev1.ContainersReady || c.Type == corev1.PodReady || slices.ContainsFunc(gates, is) {
-			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Message: told(c.Message)})
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: c.Type, Status: c.Status, Message: truncated(c.Message)})
 		}
 	}
 }
@@ -62,7 +62,7 @@ func keepStates(into, from []corev1.ContainerStatus) {
 			continue
 		}
 		if w := s.State.Waiting; w != nil {
-			into[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: told(w.Message)}
+			into[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: truncated(w.Message)}
 		}
 		into[i].RestartCount = min(s.RestartCount, again)
 		into[i].State.Terminated = ending(s.State.Terminated)
@@ -78,13 +78,13 @@ func ending(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated
 	}
 	out := &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, Reason: t.Reason}
 	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The runtime's message.
-		out.Message = told(t.Message)
+		out.Message = truncated(t.Message)
 	}
 	return out
 }
 
-// told truncates a message that is too long, at a character boundary.
-func told(message string) string {
+// truncated returns a copy of a message that is too long, at a character boundary.
+func truncated(message string) string {
 	if len(message) <= longestTold {
 		return message
 	}

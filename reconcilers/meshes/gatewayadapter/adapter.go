@@ -112,7 +112,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			a.logger.Error("routes of the Gateway API could not be read; retrying", "error", err)
+			a.logger.Error("cannot sync routes of the Gateway API; retrying", "error", err)
 		}
 		return longestPause
 	}
@@ -127,7 +127,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	for _, key := range a.keysOf(asked) {
 		now, waiting, err := a.inputsOf(ctx, key, asked[key], routes, governed)
 		if err != nil {
-			a.logger.Error("a routing key could not be reconciled; retrying", "key", key, "error", err)
+			a.logger.Error("cannot read the inputs of a routing key; retrying", "key", key, "error", err)
 			return firstPause
 		}
 		now.headers, now.elected = headers, elected
@@ -246,16 +246,16 @@ func (a *Adapter) note() {
 			reports[t] = Report{}
 		}
 	}
-	a.say(reports)
+	a.store(reports)
 }
 
-// say stores the reports, and notifies the GatewayAPIRoutes of changed reports.
-func (a *Adapter) say(reports map[meshes.Target]Report) {
+// store stores the reports, and notifies the GatewayAPIRoutes of changed reports.
+func (a *Adapter) store(reports map[meshes.Target]Report) {
 	a.mu.Lock()
 	changed := meshes.Changed(a.reports, reports)
 	a.reports = reports
 	a.mu.Unlock()
-	a.Tell(changed)
+	a.Notify(changed)
 }
 
 // troubled reports to all Targets that the cluster cannot be read.
@@ -272,7 +272,7 @@ func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 	a.mu.Lock()
 	a.trouble, a.whole, a.absent = true, true, a.cluster.trouble.Reason == ReasonNotInstalled
 	a.mu.Unlock()
-	a.say(reports)
+	a.store(reports)
 }
 
 // made returns the GatewayAPIRoutes that RoutingConfigs have made, by Target, and the

@@ -177,7 +177,7 @@ func TestDefinitionsMayComeLate(t *testing.T) {
 	c.says("k1", "that it is derived", isDerived)
 }
 
-func TestARightThatIsMissingIsSaid(t *testing.T) {
+func TestAMissingRightIsReported(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
 	const user = "reads-routes"
@@ -204,7 +204,7 @@ func TestARightThatIsMissingIsSaid(t *testing.T) {
 	c.none("k9")
 }
 
-func TestABackendThatIsNothingIsSaid(t *testing.T) {
+func TestAnInvalidBackendIsReported(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
 	c := start(t, w, gatewayadapter.Settings{})
@@ -380,9 +380,9 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	})
 }
 
-// TestARouteOfAnotherFormIsSaid has HTTPRoutes without a schema: one that is invalid, and one of a
+// TestAnUnreadableRouteIsReported has HTTPRoutes without a schema: one that is invalid, and one of a
 // later version with a new field, which a copy would lack.
-func TestARouteOfAnotherFormIsSaid(t *testing.T) {
+func TestAnUnreadableRouteIsReported(t *testing.T) {
 	w := world.New(t)
 	c := start(t, w, gatewayadapter.Settings{})
 	c.Make(&unstructured.Unstructured{}, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition,

@@ -137,9 +137,9 @@ func TestAChangeIsFollowedWithinASecond(t *testing.T) {
 	}
 }
 
-// TestRequestsThatAnotherRouteTakesAreSaid has two routes of one Service, of which the older is derived
+// TestRequestsTakenByAnotherRouteAreReported has two routes of one Service, of which the older is derived
 // from later: the route derived from the newer one wins where both match.
-func TestRequestsThatAnotherRouteTakesAreSaid(t *testing.T) {
+func TestRequestsTakenByAnotherRouteAreReported(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
 	c := start(t, w, gatewayadapter.Settings{})

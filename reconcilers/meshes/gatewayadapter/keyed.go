@@ -106,15 +106,15 @@ func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, n
 	k.result = gatewayapi.Derive(a.input(c, k, now, current))
 	changes := gatewayapi.Plan(current, k.result.Routes, c.releases...)
 	k.behind, k.asks = map[gatewayapi.Object]behind{}, map[gatewayapi.Object]bool{}
-	say := behind{meshes.StatusPending, "It is being written."}
+	pending := behind{meshes.StatusPending, "It is being written."}
 	if !now.elected {
-		say.message = "The leader among the replicas writes it."
+		pending.message = "The elected replica writes it."
 	}
 	for _, o := range together(k.result.Routes) {
 		k.asks[objectOf(o)] = true
 	}
 	for _, o := range slices.Concat(together(changes.Create), together(changes.Update)) {
-		k.behind[objectOf(o)] = say
+		k.behind[objectOf(o)] = pending
 	}
 	if now.elected {
 		repaired := slices.Collect(maps.Keys(k.behind))
@@ -229,7 +229,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		// The event of the other change triggers the next sync.
 		delete(k.wrote, object)
-		k.behind[object] = behind{meshes.StatusPending, "Another client has changed or created it. It will be read again."}
+		k.behind[object] = behind{meshes.StatusPending, "Another client has created or changed it since it was read. It will be read again."}
 		return err
 	}
 	k.behind[object] = behind{meshes.StatusFailed, fmt.Sprintf("%s cannot be written: %v. Retrying.", object, err)}

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 )
 
-func TestPlanTouchesOursAlone(t *testing.T) {
+func TestPlanChangesOnlyObjectsOfTheOperator(t *testing.T) {
 	in := goldenInputs(t)["nothing-from-derived"]
 	desired := gatewayapi.Derive(in).Routes
 	changes := gatewayapi.Plan(in.Routes, desired)

@@ -92,9 +92,9 @@ func listeners(targets []target) []int32 {
 	return all
 }
 
-// lead changes the destination to the Service of the sandbox with the key, for requests received at
+// redirect changes the destination to the Service of the sandbox with the key, for requests received at
 // port listener. It returns the port of the new destination, or 0 if the sandbox has none for it.
-func (t target) lead(key string, listener int32) int32 {
+func (t target) redirect(key string, listener int32) int32 {
 	if t.service == nil {
 		return 0
 	}

@@ -148,7 +148,7 @@ func (m *Mesh) named(object map[string]any, namespace string) []*managed {
 // Istio does not resolve.
 func (r *Rendering) aboutRoute(m *Mesh, vs *virtualService, i int, targets []target) {
 	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, names.Prefix) {
-		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s is not the operator's, and has a name like the operator's routes; it is kept. Rename or remove it.", name, r.Name)
+		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s was not created by the operator, but its name has the prefix of the operator's routes; it is kept. Rename or remove it.", name, r.Name)
 	}
 	for _, t := range targets {
 		host, _ := t.destination["host"].(string)

@@ -263,7 +263,7 @@ func (m *Mesh) copyFor(vs *virtualService, s source, key string, listener int32)
 	d := derived{key: key, entry: runtime.DeepCopyJSON(s.entry)}
 	needed := listener == 0 // a route for one port is needed only where the port decides
 	for _, t := range m.targets(d.entry, vs.name.Namespace) {
-		port := t.lead(key, listener)
+		port := t.redirect(key, listener)
 		if port == 0 {
 			continue
 		}

@@ -141,7 +141,7 @@ func (r *Rendering) match(routes int, findings []Finding, serving []*managed) cr
 	case lost >= 0:
 		match.Message = findings[lost].Message
 	case routes == 0:
-		match.Message = "None of its routes has a port for which the sandbox has a Service."
+		match.Message = "None of its routes has a destination port for which the sandbox has a Service."
 	case len(serving) > 0:
 		match.Message = fmt.Sprintf("Routes for the key: %d. Requests to the host of this Service take them too: the VirtualService routes that host to Service %s.", routes, namesOf(serving))
 	default:

@@ -46,9 +46,9 @@ func reasons(findings []istio.Finding) []string {
 	return slices.Compact(all)
 }
 
-// TestAnObjectThatFillsUpIsToldOf adds sandboxes to one Service until its VirtualService is full. A
+// TestANearlyFullObjectIsReported adds sandboxes to one Service until its VirtualService is full. A
 // finding reports that in advance, no object is too large to be written, and existing routes stay.
-func TestAnObjectThatFillsUpIsToldOf(t *testing.T) {
+func TestANearlyFullObjectIsReported(t *testing.T) {
 	settings := istio.Settings{ClusterDomain: "cluster.local", Headers: []string{"x-team"}}
 	object, was := crowded(), 0
 	told := map[string]int{}

@@ -161,7 +161,7 @@ func (a *Adapter) Ready() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state == nil && (a.began.IsZero() || time.Since(a.began) < firstLook) {
-		return errors.New("the VirtualServices have not been read yet")
+		return errors.New("the VirtualServices have not been synced yet")
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func LeftIn(all []crdv1.VirtualServiceMatch) (left []crdv1.VirtualServiceMatch) 
 		if m.Status == istio.StatusSkipped || m.Status == istio.StatusIgnored {
 			continue
 		}
-		m.Status, m.Message = StatusLeft, "It may still have routes for the routing key, which the operator cannot remove now."
+		m.Status, m.Message = StatusLeft, "It can still have routes for the routing key, which are not removed for now."
 		left = append(left, m)
 	}
 	return left

@@ -71,7 +71,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	}
 	a.mu.Unlock()
 	a.looked.Send()
-	a.Tell(changed)
+	a.Notify(changed)
 	if leads {
 		a.enqueueRules(now, rules.failed)
 		a.enqueue(now, since)
@@ -131,7 +131,7 @@ func (a *Adapter) rollouts(ctx context.Context) ([]unstructured.Unstructured, er
 // failed logs the error of a sync and returns false.
 func (a *Adapter) failed(ctx context.Context, err error) bool {
 	if ctx.Err() == nil {
-		a.config.Logger.Error("VirtualServices could not be read; retrying", "error", err)
+		a.config.Logger.Error("cannot sync VirtualServices; retrying", "error", err)
 	}
 	return false
 }

@@ -26,7 +26,7 @@ func (u unwatchable) Source(schema.GroupKind, handler.EventHandler, ...predicate
 	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return u.err })
 }
 
-func TestStartSaysThatItCannotWatch(t *testing.T) {
+func TestStartReportsAFailedWatch(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	c := start(t, w, istioadapter.Settings{})

@@ -167,7 +167,7 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 	case leads:
 		k.status, k.message = StatusPending, "Its routes are being written."
 	default:
-		k.status, k.message = StatusPending, "The leader among the replicas writes its routes."
+		k.status, k.message = StatusPending, "The elected replica writes its routes."
 	}
 	k.differ = names.DifferingRoutes(k.have, r.Object)
 	return k

@@ -12,8 +12,8 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestARightThatIsMissingIsSaid has an adapter that may read VirtualServices and not write them.
-func TestARightThatIsMissingIsSaid(t *testing.T) {
+// TestAMissingRightIsReported has an adapter that may read VirtualServices and not write them.
+func TestAMissingRightIsReported(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	const user = "no-writer"

@@ -20,8 +20,8 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// TestAServiceOfTwoBaselinesLeadsToOneFork has a sandbox fork two workloads behind one Service.
-func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
+// TestAServiceOfTwoBaselinesRoutesToOneFork has a sandbox fork two workloads behind one Service.
+func TestAServiceOfTwoBaselinesRoutesToOneFork(t *testing.T) {
 	var facts []event.Fact
 	declared := &factv1.RoutingDeclared{RoutingKey: "k1"}
 	for _, name := range []string{"b", "a"} {

@@ -65,8 +65,8 @@ func TestALostRaceIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestWhoeverTakesOurRoutesOutIsSaid has another webhook remove the operator's routes from each write.
-func TestWhoeverTakesOurRoutesOutIsSaid(t *testing.T) {
+// TestClientsThatRemoveRoutesAreReported has another webhook remove the operator's routes from each write.
+func TestClientsThatRemoveRoutesAreReported(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	c := start(t, w, istioadapter.Settings{})

@@ -83,12 +83,12 @@ type field struct {
 // Loss for each combination of Winner, Before and Answered, sorted by the rules.
 func (f field) contest(rule At, concerns func(Request) (Loss, bool)) []Loss {
 	var out []Loss
-	nobody := f.nobody()
+	unmatched := f.unmatched()
 	r := &f.routes[rule.Route]
 	for i := range f.routes {
 		for j := range f.routes[i].Rules {
 			if (At{i, j}) != rule {
-				out = f.meet(out, nobody, r, rule.Rule, &f.routes[i], j, concerns)
+				out = f.meet(out, unmatched, r, rule.Rule, &f.routes[i], j, concerns)
 			}
 		}
 	}
@@ -107,10 +107,10 @@ func compareAt(a, b At) int {
 
 // meet calls concerns with requests that match both rules and returns out with the new Losses
 // appended, at most one for each combination of Winner, Before and Answered.
-func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, other int, concerns func(Request) (Loss, bool)) []Loss {
+func (f field) meet(out []Loss, unmatched Request, a *Route, rule int, b *Route, other int, concerns func(Request) (Loss, bool)) []Loss {
 	for i := range a.Rules[rule] {
 		for j := range b.Rules[other] {
-			for _, q := range meetings(a, b, &a.Rules[rule][i], &b.Rules[other][j], nobody) {
+			for _, q := range meetings(a, b, &a.Rules[rule][i], &b.Rules[other][j], unmatched) {
 				found, does := concerns(q)
 				if does && !slices.ContainsFunc(out, func(l Loss) bool {
 					return l.Winner == found.Winner && l.Before == found.Before && l.Answered == found.Answered
@@ -123,9 +123,9 @@ func (f field) meet(out []Loss, nobody Request, a *Route, rule int, b *Route, ot
 	return out
 }
 
-// nobody returns a request with values that no route names: a path segment, a method and a host
+// unmatched returns a request with values that no route names: a path segment, a method and a host
 // label.
-func (f field) nobody() Request {
+func (f field) unmatched() Request {
 	text, methods := strings.Builder{}, map[string]bool{}
 	for _, r := range f.routes {
 		text.WriteString(strings.Join(r.Hostnames, " ") + " ")
@@ -154,18 +154,18 @@ func (f field) nobody() Request {
 
 // meetings returns requests that meet both matches. One of them meets as few other matches as
 // possible; those before it are easier to read.
-func meetings(a, b *Route, m, n *Match, nobody Request) []Request {
+func meetings(a, b *Route, m, n *Match, unmatched Request) []Request {
 	method, fits := both(m.method, n.method)
 	if !fits {
 		return nil
 	}
 	methods := []string{method}
 	if method == "" {
-		methods = slices.Compact([]string{"GET", nobody.Method})
+		methods = slices.Compact([]string{"GET", unmatched.Method})
 	}
 	var out []Request
-	for _, host := range hosts(a, b, nobody.Host) {
-		for _, path := range paths(&m.path, &n.path, nobody.Path) {
+	for _, host := range hosts(a, b, unmatched.Host) {
+		for _, path := range paths(&m.path, &n.path, unmatched.Path) {
 			for _, method := range methods {
 				for _, headers := range values(m.headers, n.headers) {
 					for _, query := range values(m.query, n.query) {
@@ -223,7 +223,7 @@ func texts(name string, all []value) []string {
 }
 
 // paths returns paths that meet both conditions; the last one meets as few others as possible.
-func paths(a, b *path, nobody string) []string {
+func paths(a, b *path, unmatched string) []string {
 	prefix := ""
 	for _, p := range []*path{a, b} {
 		if p.class == prefixPath && len(p.text) > len(prefix) {
@@ -236,7 +236,7 @@ func paths(a, b *path, nobody string) []string {
 		case p.class == exactPath:
 			texts = append(texts, p.text)
 		case p.rpc != "":
-			texts = append(texts, prefix+"/"+p.rpc, prefix+"/"+nobody+"/"+p.rpc)
+			texts = append(texts, prefix+"/"+p.rpc, prefix+"/"+unmatched+"/"+p.rpc)
 		case p.class == regexPath:
 			texts = append(texts, p.samples...)
 		}
@@ -244,14 +244,14 @@ func paths(a, b *path, nobody string) []string {
 	if prefix == "" {
 		texts = append(texts, "/")
 	}
-	texts = append(texts, prefix, prefix+"/"+nobody)
+	texts = append(texts, prefix, prefix+"/"+unmatched)
 	return slices.DeleteFunc(texts, func(text string) bool {
 		return !strings.HasPrefix(text, "/") || !a.fits(text) || !b.fits(text)
 	})
 }
 
 // hosts returns hosts that match both routes, and as few other routes as possible.
-func hosts(a, b *Route, nobody string) []string {
+func hosts(a, b *Route, unmatched string) []string {
 	var out []string
 	for _, h := range allHostnames(a) {
 		for _, g := range allHostnames(b) {
@@ -263,7 +263,7 @@ func hosts(a, b *Route, nobody string) []string {
 			case host == "*":
 				host = "" // the empty host matches no other host name
 			case wild:
-				host = nobody + suffix
+				host = unmatched + suffix
 			}
 			out = append(out, host)
 		}

@@ -105,7 +105,7 @@ func TestWhoAnswersARequest(t *testing.T) {
 			httpRoute(t, "a", "wild", 1, `{hostnames: ["*.test"], rules: [{}]}`),
 			httpRoute(t, "a", "exact", 2, `{hostnames: [shop.test], rules: [{matches: [{path: {value: /a}}]}]}`),
 		}, get("shop.test", "/", nil), "wild"},
-		{"nobody where the more specific host has no rule", precedence.Istiod, []precedence.Route{
+		{"unmatched where the more specific host has no rule", precedence.Istiod, []precedence.Route{
 			httpRoute(t, "a", "wild", 1, `{hostnames: ["*.test"], rules: [{}]}`),
 			httpRoute(t, "a", "exact", 2, `{hostnames: [shop.test], rules: [{matches: [{path: {value: /a}}]}]}`),
 		}, get("shop.test", "/", nil), ""},

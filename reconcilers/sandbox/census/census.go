@@ -184,14 +184,14 @@ func (c *Census) ask(ctx context.Context, kinds []string, asked map[types.UID]st
 	}
 	theirs, err := labels.NewRequirement(crdv1.LabelSandbox, selection.In, names)
 	if err != nil {
-		return nil, fmt.Errorf("list the remaining objects of sandboxes: %w", err)
+		return nil, fmt.Errorf("list the remaining parts of sandboxes: %w", err)
 	}
 	out := map[types.UID][]client.Object{}
 	for _, k := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(k + "List"))
 		if err := c.live.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs)}); err != nil {
-			return nil, fmt.Errorf("list the remaining objects of %d sandboxes that are being deleted: %w", len(asked), err)
+			return nil, fmt.Errorf("list the remaining parts of %d sandboxes that are being deleted: %w", len(asked), err)
 		}
 		for i := range list.Items {
 			for uid := range asked {

@@ -133,7 +133,7 @@ func TestASessionIsOneOfAUser(t *testing.T) {
 	}
 }
 
-func TestWhenAProxyIsGone(t *testing.T) {
+func TestWhenAProxyIsDeleted(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {
 		life holders.Life
@@ -166,7 +166,7 @@ func TestWhenAProxyIsGone(t *testing.T) {
 	}
 }
 
-func TestWhatIsToldOfAHolder(t *testing.T) {
+func TestReportsAboutAHolder(t *testing.T) {
 	base := func() holders.Holder {
 		return holders.Holder{Pod: "1", IP: "i", Tunnel: tunnel("x", 1, 5)}
 	}

@@ -10,7 +10,7 @@ import (
 
 // While other keys come and go, and the server of routes with them, requests of
 // a standing key, of none and of an unknown one are all served by the right side.
-func TestChangesUnderLoadHarmNobody(t *testing.T) {
+func TestChangesUnderLoadFailNoRequest(t *testing.T) {
 	r := start(t, sandbox("k1", "10.96.5.1:80", 8080))
 	r.serveHTTP(r.fork("10.96.5.1:80"), "fork")
 	sender := traffic.Sender{

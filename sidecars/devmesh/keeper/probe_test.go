@@ -11,7 +11,7 @@ import (
 
 // A probe of the kubelet for a TCP port must test the application and not the sidecar, which
 // accepts connections to any port.
-func TestProbesOfAPortTellOfTheApplication(t *testing.T) {
+func TestProbesOfAPortReachTheApplication(t *testing.T) {
 	r := newRig(t)
 	r.app(8080)
 	r.Board.Complete()

@@ -35,7 +35,7 @@ func start(t *testing.T, forks ...xdstest.Fork) *rig {
 	return r
 }
 
-func TestAKeyLeadsToItsForkAndNothingElseDoes(t *testing.T) {
+func TestOnlyTheKeyRoutesToItsFork(t *testing.T) {
 	r := start(t)
 	r.serveHTTP(r.fork("10.96.1.1:80"), "fork")
 	r.expect("baseline", 8080, key("k1"))
@@ -99,7 +99,7 @@ func TestTheProxyLeavesRequestsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnAnswerSaysHowItWasRoutedWhenAsked(t *testing.T) {
+func TestAResponseNamesItsRouteOnRequest(t *testing.T) {
 	odd := sandbox("k2", "10.96.1.3:80", 8080)
 	odd.Sandbox = "50%\n"
 	unready := sandbox("k3", "10.96.1.3:80", 8080)

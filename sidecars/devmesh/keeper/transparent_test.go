@@ -24,7 +24,7 @@ type exchanges struct {
 
 // Whatever a client sends and an application answers, they see each other as they would without
 // the sidecar, except for the documented differences, all of which are real.
-func TestNobodySeesTheSidecar(t *testing.T) {
+func TestTheSidecarIsTransparent(t *testing.T) {
 	table, err := differences.Table()
 	if err != nil {
 		t.Fatal(err)

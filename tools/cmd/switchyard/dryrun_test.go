@@ -197,7 +197,7 @@ func TestADryRunListsUnansweredQuestions(t *testing.T) {
 	}{
 		"more objects than it takes":     {[]string{"-f", file(t, strings.Repeat(group+"---\n", 101))}, "holds more than 100 objects"},
 		"no object":                      {[]string{"-f", none}, "does not read as objects"},
-		"one without a kind":             {[]string{"-f", file(t, "a: b\n")}, "says no apiVersion or no kind"},
+		"one without a kind":             {[]string{"-f", file(t, "a: b\n")}, "apiVersion or kind is missing"},
 		"a specification":                {[]string{"-f", file(t, "apiVersion: signadot.com/v1\nkind: Sandbox\nname: a\nspec: {forks: []}\n")}, "use the output of switchyard sandbox render"},
 		"one without a header":           {[]string{"-f", file(t, "name: a\nspec: {forks: []}\n")}, "use the output of switchyard sandbox render"},
 		"an empty file":                  {[]string{"-f", os.DevNull}, "holds no object"},

@@ -321,7 +321,7 @@ func TestTheLogsOfStepsAreFollowed(t *testing.T) {
 	d.running("logs-operator", "logs-make", ended, nil)
 	made, gone := unit("make", "Succeeded", 1, at("logs-make")), unit("seed", "Failed", 1, at("logs-gone"))
 	d.is(r, "StepFailed", "no", []crdv1.WorkUnitStatus{made, gone}, nil)
-	if out := d.does(t, exit.OK, "step seed: its pod logs-operator/logs-gone was deleted, and with it its log", whole...); out != "make | begins logs-make in main\nmake | ends without a new line\n" {
+	if out := d.does(t, exit.OK, "step seed: its pod logs-operator/logs-gone was deleted, so its log is not available", whole...); out != "make | begins logs-make in main\nmake | ends without a new line\n" {
 		t.Error(out)
 	}
 	if out := d.does(t, exit.OK, "", append(whole, "--step", "make")...); out != "begins logs-make in main\nends without a new line" {

@@ -100,6 +100,6 @@ func Original(c syscall.Conn, local netip.AddrPort) (netip.AddrPort, error) {
 	return to, nil
 }
 
-// Pass is the Control of a net.Dialer, whose connections the rules have to pass: those of root
-// pass.
+// Pass is the Control of a net.Dialer for connections that the rules must not redirect: they exempt
+// those of root.
 func Pass(string, string, syscall.RawConn) error { return nil }

@@ -162,7 +162,7 @@ func TestSOCKSResolvesInTheCluster(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSOCKSIsRefused(t *testing.T) {
+func TestOtherProtocolsThanSOCKSAreRefused(t *testing.T) {
 	w, _ := web(t)
 	at := listen(t, func(ctx context.Context, l net.Listener) error { return loopback.ServeSOCKS(ctx, l, w.Open) })
 	for says, want := range map[string]string{

@@ -235,7 +235,7 @@ func TestAnOutputIsSentUntilItIsKept(t *testing.T) {
 	}
 }
 
-func TestASidecarAsksNobodyWhomItDoesNotKnow(t *testing.T) {
+func TestASidecarRejectsUnknownServers(t *testing.T) {
 	s := newSite(t)
 	methods := s.lifecycle("db")
 	other := s.server(methods, "make", "token")

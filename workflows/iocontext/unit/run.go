@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// Main is the wrapper of a script. Apart from what it adds, the script runs as if the container
+// Main is the wrapper of a script. Apart from its additions, the script runs as if the container
 // ran it directly.
 type Main struct {
 	// Volume has the script, its inputs and, in the end, its outputs.
@@ -188,7 +188,7 @@ func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
 	return command, nil
 }
 
-// passed forwards what is written, and keeps the end of it. A failed write does not stop the
+// passed forwards written data, and keeps the end of it. A failed write does not stop the
 // script.
 type passed struct {
 	to     io.Writer

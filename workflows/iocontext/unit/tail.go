@@ -65,7 +65,7 @@ type value struct {
 	content []byte
 }
 
-// text returns the end of what was printed, with names instead of values, at most MaxTail bytes
+// text returns the end of the output, with names instead of values, at most MaxTail bytes
 // of it.
 func (t *tail) text(values []value) string {
 	t.mu.Lock()
