@@ -18,17 +18,18 @@ const maxPackageLines = 1500
 // counted: its size when an issue was resolved, with five percent of headroom. A figure changes
 // at most once in an issue, in the commit that closes it, with the reason.
 var roomLines = map[string]int{
-	"eventbus":    11300,
-	"protos":      1400,
-	"reconcilers": 35550,
-	"routeserver": 8850,
-	"sidecars":    6050,
-	"tests":       35350,
-	"tools":       7600,
-	commandLine:   9150,
-	"tunnels":     14250,
-	"workflows":   8650,
-	"xds":         4300,
+	"controlplane-link": 2500,
+	"eventbus":          11300,
+	"protos":            1400,
+	"reconcilers":       35550,
+	"routeserver":       8850,
+	"sidecars":          6050,
+	"tests":             35350,
+	"tools":             7600,
+	commandLine:         9150,
+	"tunnels":           14250,
+	"workflows":         8650,
+	"xds":               4300,
 }
 
 // Counted is the code lines of a folder's files.

@@ -167,5 +167,6 @@ These are all rights that the chart can grant: with Istio, the Gateway API, ` + 
 ` + "`routeServer.anonymous: namespace`" + `. ` + "`where`" + ` is the cluster, one namespace, or the namespaces of the value
 ` + "`allowedNamespaces`" + ` (all by default). Names in brackets limit a right to these objects. The account
 ` + "`signadot-drain`" + ` exists only while ` + "`helm uninstall`" + ` runs its Job.
-[Permissions](permissions.md) describes what admission policies deny beyond that.
+[Permissions](permissions.md) describes what admission policies deny beyond that. The rights of the agent, which is off by
+default, are on [its page](../../controlplane-link/README.md#kubernetes-api).
 `
