@@ -20,9 +20,9 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"controlplane-link": 2500,
 	"eventbus":          11300,
-	"protos":            1400,
+	"protos":            1600,
 	"reconcilers":       35550,
-	"routeserver":       8850,
+	"routeserver":       8500,
 	"sidecars":          6050,
 	"tests":             35350,
 	"tools":             7600,

@@ -82,9 +82,6 @@ func (c *Machine) Phase() Phase { return c.phase }
 // Epoch returns the epoch of the newest attempt; 0 before the first.
 func (c *Machine) Epoch() uint64 { return c.epoch }
 
-// Met reports whether there ever was a session.
-func (c *Machine) Met() bool { return c.met }
-
 // At reports whether the Machine is in a phase of the newest epoch: events of others are late.
 func (c *Machine) At(phase Phase, epoch uint64) bool { return c.phase == phase && c.epoch == epoch }
 

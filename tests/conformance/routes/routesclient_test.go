@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/routesclient"
+	"switchyard.dev/protos/routesclient"
 )
 
 // newClient returns the module's own client of a route server.

@@ -6,7 +6,7 @@ import (
 	"log"
 	"os"
 
-	"switchyard.dev/routeserver/routesclient"
+	"switchyard.dev/protos/routesclient"
 )
 
 // A message consumer that runs in the baseline and, with SIGNADOT_SANDBOX_NAME, in its forks.

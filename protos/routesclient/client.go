@@ -5,7 +5,7 @@
 //	Watched   the rules in memory, kept current        watched.go
 //	HTTP      lists rules over HTTP                    http.go
 //
-// It works with any server of the API: package server of this module, and the published one.
+// It works with any server of the API: that of package routeserver/server, and the published one.
 package routesclient
 
 import (
