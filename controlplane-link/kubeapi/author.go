@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -16,9 +17,20 @@ import (
 // errForm is the error of a body in which the author cannot be named.
 var errForm = errors.New("the body's form is not supported for objects of " + crdv1.Group + ": use JSON, a merge patch or an apply patch")
 
-// authored returns the body of a write, as JSON, with its author. Bodies of other groups, and
-// patches without a specification, are returned as they are: the author is the user that last changed
-// the specification.
+// counted are the annotations that a patch without a specification changes only in the name of its
+// user: the author itself, and those that count as specification (reconcilers/admission).
+var counted = []string{
+	crdv1.AnnotationAuthor,
+	crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, crdv1.AnnotationLocal, crdv1.AnnotationSpecification,
+	crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom, crdv1.AnnotationUpdatedAt, crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationMachine,
+}
+
+const applyPatch = "application/apply-patch+yaml"
+
+// authored returns the body of a write, as JSON, with its author. Bodies of other groups are
+// returned as they are. Merge patches of none of the specification, owners and annotations that count
+// as specification get no author: it is the user that last changed these. The webhooks would check
+// such a change, without an author of its own, as one of the former author.
 func authored(r table.Request, contentType string, body []byte, author crdv1.Author) ([]byte, error) {
 	if r.Group != crdv1.Group || r.Verb == "delete" {
 		return body, nil
@@ -29,7 +41,7 @@ func authored(r table.Request, contentType string, body []byte, author crdv1.Aut
 	}
 	switch form {
 	case "application/json", "application/merge-patch+json":
-	case "application/apply-patch+yaml", "application/yaml":
+	case applyPatch, "application/yaml":
 		if body, err = yaml.YAMLToJSONStrict(body); err != nil {
 			return nil, fmt.Errorf("the body is not YAML: %w", err)
 		}
@@ -45,8 +57,12 @@ func authored(r table.Request, contentType string, body []byte, author crdv1.Aut
 	if decoder.More() {
 		return nil, errors.New("the body has more than one object")
 	}
-	if _, has := object["spec"]; r.Verb == "patch" && !has {
-		return body, nil
+	if r.Verb == "patch" && form != applyPatch { // an apply patch removes what it leaves out
+		if claims, err := claims(object); err != nil {
+			return nil, err
+		} else if !claims {
+			return json.Marshal(object) // not the body: a key could be in it twice
+		}
 	}
 	annotations, err := within(object, "metadata", "annotations")
 	if err != nil {
@@ -54,6 +70,23 @@ func authored(r table.Request, contentType string, body []byte, author crdv1.Aut
 	}
 	annotations[crdv1.AnnotationAuthor] = author.String()
 	return json.Marshal(object)
+}
+
+// claims reports whether a merge patch changes what makes its user the author, or is checked as a
+// change by the author.
+func claims(patch map[string]any) (bool, error) {
+	metadata, is := patch["metadata"].(map[string]any)
+	if _, has := patch["metadata"]; has && !is {
+		return false, errors.New("metadata is not an object")
+	}
+	annotations, is := metadata["annotations"].(map[string]any)
+	if _, has := metadata["annotations"]; has && !is {
+		return false, errors.New("annotations is not an object: delete annotations one by one")
+	}
+	if _, has := patch["spec"]; has || metadata["ownerReferences"] != nil {
+		return true, nil
+	}
+	return slices.ContainsFunc(counted, func(key string) bool { _, has := annotations[key]; return has }), nil
 }
 
 // within returns the map at a path, and creates it.
