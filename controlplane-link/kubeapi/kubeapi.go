@@ -68,6 +68,7 @@ func New(cfg Config) (*API, error) {
 const (
 	headerWithin = 5 * time.Second
 	idleWithin   = 2 * time.Minute
+	bodyWithin   = 30 * time.Second // of a write
 	maxHeader    = 64 << 10
 	// maxBody is the API server's own bound.
 	maxBody = 3 << 20
@@ -104,7 +105,7 @@ func (a *API) handler(author crdv1.Author) http.Handler {
 		Transport: a.via, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = a.target.Scheme, a.target.Host, ""
-			p.Out.Header = http.Header{}
+			p.Out.Header, p.Out.Trailer = http.Header{}, nil
 			named := p.In.Header.Values("Connection")
 			for _, key := range passed {
 				if values := p.In.Header.Values(key); len(values) > 0 && !connection(named, key) {
@@ -156,7 +157,15 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Reques
 	defer func() {
 		a.cfg.Record.Info("a write through the link", "user", author.User, "verb", request.Verb, "object", request.Object(), "status", recorded.code)
 	}()
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	control := http.NewResponseController(w)
+	err := control.SetReadDeadline(time.Now().Add(bodyWithin))
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	}
+	if err == nil {
+		err = control.SetReadDeadline(time.Time{})
+	}
 	if err == nil {
 		body, err = authored(request, r.Header.Get("Content-Type"), body, author)
 	}
