@@ -80,13 +80,16 @@ func (a *Agent) State() (State, <-chan struct{}) {
 }
 
 // Renew replaces the session by one with the token as it is now; the former one is used until the
-// server ends it. It does nothing during an attempt.
+// server ends it. A pause between attempts ends. It does nothing during an attempt: a session beside
+// that continues.
 func (a *Agent) Renew(ctx context.Context) {
-	a.event(ctx, func(now time.Time) attempts.Step {
-		if a.machine.Phase() == attempts.Up {
-			return a.machine.Leaving(now, a.machine.Epoch())
+	a.event(ctx, func(now time.Time) (step attempts.Step) {
+		switch a.machine.Phase() {
+		case attempts.Up:
+			step = a.machine.Leaving(now, a.machine.Epoch())
+		case attempts.Waiting:
+			step, _ = a.machine.Moved(now)
 		}
-		step, _ := a.machine.Moved(now)
 		return step
 	})
 }
