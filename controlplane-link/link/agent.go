@@ -208,6 +208,9 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 	defer s.Close(nil)
 	l.event(l.ctx, func(now time.Time) attempts.Step {
 		if ctx.Err() == nil && l.machine.Welcomed(now, epoch) {
+			if l.current != nil {
+				retire(l.current, l.state.Welcome, welcome)
+			}
 			l.current = s
 			l.set(State{Kind: Up, Since: now, Welcome: welcome, Known: true})
 		}
@@ -272,6 +275,16 @@ func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.W
 
 // longestLinger bounds for how long a session with a server that drains continues.
 const longestLinger = 5 * time.Minute
+
+// retire ends a session that another one has replaced. The server of the same cluster ends it. That of
+// another cluster, which the token is for now, does not know it: it ends at once.
+func retire(former *carrier.Session, was, is *linkv1.Welcome) {
+	after := longestLinger
+	if was.GetOrganisation() != is.GetOrganisation() || was.GetCluster() != is.GetCluster() {
+		after = 0
+	}
+	time.AfterFunc(after, func() { former.Close(nil) })
+}
 
 // leave begins another session as soon as the server of this one reports that it drains. This one
 // continues until the server ends it, or shortly after the time that the server announced.

@@ -198,6 +198,65 @@ func TestATokenRotatesWithoutARestart(t *testing.T) {
 	s.eventually(r)
 }
 
+// TestATokenOfAnotherClusterEndsTheFormerSession rotates the token to one of another cluster, the server of
+// which does not know the former session.
+func TestATokenOfAnotherClusterEndsTheFormerSession(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	var token atomic.Value
+	token.Store("s3cret-prod")
+	cfg := s.config(r.address, "a")
+	cfg.Token = func() (string, error) { return token.Load().(string), nil }
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	former, err := r.Agent(t.Context(), prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.tokens.Add("s3cret-stage", registry.Token{ID: "2", Cluster: registry.Cluster{Organisation: "acme", Name: "stage"}})
+	token.Store("s3cret-stage")
+	a.Renew(t.Context())
+	s.becomes(a, "up as stage", func(st link.State) bool { return st.Kind == link.Up && st.Welcome.GetCluster() == "stage" })
+	select {
+	case <-former.Done():
+	case <-time.After(patience):
+		t.Fatal("the former session continues")
+	}
+	s.ended()
+}
+
+// TestRenewKeepsTheSessionBesideAnAttempt renews a second time while the attempt of the first waits for
+// its token.
+func TestRenewKeepsTheSessionBesideAnAttempt(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	var waits atomic.Bool
+	waiting, proceed := make(chan struct{}, 10), make(chan struct{})
+	cfg := s.config(r.address, "a")
+	cfg.Token = func() (string, error) {
+		if waits.Load() {
+			waiting <- struct{}{}
+			<-proceed
+		}
+		return "s3cret-prod", nil
+	}
+	a, _ := s.start(cfg)
+	t.Cleanup(func() { close(proceed) }) // before the agent's end
+	s.up(a, 1)
+	c := s.eventually(r)
+	waits.Store(true)
+	a.Renew(t.Context())
+	<-waiting
+	a.Renew(t.Context())
+	a.Renew(t.Context()) // the former one was executed
+	if _, err := io.WriteString(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	if err := expect(c, "hello"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestASessionAtAnotherReplicaEndsTheFormerOne(t *testing.T) {
 	s := newSite(t)
 	// No renewal of a lease ends the session.
