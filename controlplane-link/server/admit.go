@@ -100,28 +100,28 @@ func (s *Server) renew(a *Agent) {
 		if s.draining.Load() {
 			continue // another replica may have it
 		}
-		if !s.keep(a, time.Now().Add(s.cfg.Lease)) {
-			a.superseded("")
+		if by, ours := s.keep(a, time.Now().Add(s.cfg.Lease)); !ours {
+			a.superseded(by)
 		}
 	}
 }
 
-// keep sets the end of a session's lease. It returns false if another session has replaced it; a
-// registry that cannot be reached ends no session.
-func (s *Server) keep(a *Agent, until time.Time) bool {
+// keep sets the end of a session's lease. It returns false if another session has replaced it, and the
+// instance of that; a registry that cannot be reached ends no session.
+func (s *Server) keep(a *Agent, until time.Time) (by string, ours bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Lease/3)
 	defer cancel()
-	ours := true
 	err := s.swap(ctx, a.Cluster, func(e admission.Entry) (next admission.Entry, _ bool) {
+		by = e.Instance
 		next, ours = e.Renew(a.Epoch, until)
 		return next, ours
 	})
 	if err != nil {
 		s.cfg.Logger.Warn("the registry does not know that a session continues", "cluster", a.Cluster.Name, "error", err)
-		return true
+		return "", true
 	}
-	return ours
+	return by, ours
 }
 
 // ended records that a session has ended.
-func (s *Server) ended(a *Agent) { s.keep(a, time.Time{}) }
+func (s *Server) ended(a *Agent) { _, _ = s.keep(a, time.Time{}) }

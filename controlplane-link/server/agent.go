@@ -66,5 +66,22 @@ func (a *Agent) superseded(instance string) {
 	a.end(tunnelv1.Reason_REASON_TAKEN, "A newer agent of this cluster has the session.", false)
 }
 
+// revoked ends the session because its token was revoked.
+func (a *Agent) revoked() {
+	a.end(tunnelv1.Reason_REASON_UNAUTHENTICATED, "The cluster token was revoked. Create a new one and set controlPlane.clusterToken.", true)
+}
+
+// refuse refuses all connections that the agent requests, until the session or ctx ends: the protocol
+// has none.
+func (a *Agent) refuse(ctx context.Context) {
+	for {
+		in, err := a.session.Accept(ctx)
+		if err != nil {
+			return
+		}
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The control plane takes no connections from agents."})
+	}
+}
+
 // ErrNoAgent is the error of a cluster without a session.
 var ErrNoAgent = errors.New("the cluster's agent is not connected to the control plane: check Deployment agent of the cluster")

@@ -190,6 +190,10 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
 	defer stop()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
+	s.sessions.Go(func() { a.refuse(ctx) })
+	if s.draining.Load() { // Drain began after the admission, and need not have seen it
+		s.sessions.Go(func() { s.leave(a) })
+	}
 	s.renew(a)
 	s.mu.Lock()
 	if s.agents[a.Cluster] == a {
@@ -202,21 +206,20 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 // recheck ends a session that was replaced, or the token of which was revoked, before it was known
 // here.
 func (s *Server) recheck(ctx context.Context, a *Agent) {
-	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch {
-		s.replaced(a.Cluster, e)
+	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch && !s.draining.Load() {
+		a.superseded(e.Instance) // it need not be in s.agents
 	}
 	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
-		s.revoked(a.token)
+		a.revoked()
 	}
 }
 
 // replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
 // after Drain continues.
 func (s *Server) replaced(c registry.Cluster, now admission.Entry) {
-	s.mu.Lock()
-	a := s.agents[c]
-	s.mu.Unlock()
-	if a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
+	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
+	defer s.mu.Unlock()
+	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
 		s.sessions.Go(func() { a.superseded(now.Instance) })
 	}
 }
@@ -227,9 +230,7 @@ func (s *Server) revoked(token string) {
 	defer s.mu.Unlock()
 	for _, a := range s.agents {
 		if a.token == token {
-			s.sessions.Go(func() {
-				a.end(tunnelv1.Reason_REASON_UNAUTHENTICATED, "The cluster token was revoked. Create a new one and set controlPlane.clusterToken.", true)
-			})
+			s.sessions.Go(a.revoked)
 		}
 	}
 }
@@ -240,17 +241,22 @@ func (s *Server) Drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
 	defer cancel()
-	leave := &tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: &tunnelv1.Leave{
+	s.mu.Lock() // as in replaced
+	for _, a := range s.agents {
+		s.sessions.Go(func() { s.leave(a) })
+	}
+	s.mu.Unlock()
+	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 })
+}
+
+// leave asks an agent to connect to another replica.
+func (s *Server) leave(a *Agent) {
+	s.ended(a)
+	leave := &tunnelv1.Leave{
 		Why:      &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DRAINING, Message: "This replica of the control plane is ending."},
 		ComeBack: true, Linger: durationpb.New(s.cfg.Linger),
-	}}}
-	for _, a := range s.Agents() {
-		s.sessions.Go(func() {
-			s.ended(a)
-			_ = a.session.Send(leave) // else the session has ended
-		})
 	}
-	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 })
+	_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
 }
 
 // Agents returns the sessions of this replica.

@@ -3,10 +3,12 @@ package server_test
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust/trusttest"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
@@ -417,3 +420,77 @@ type silentRegistry struct{ *registry.Memory }
 
 // Watch implements registry.Registry.
 func (silentRegistry) Watch(context.Context, func(registry.Cluster, admission.Entry)) {}
+
+// slowRegistry notifies no replica, and answers the first Swap once it is released.
+type slowRegistry struct {
+	silentRegistry
+	release chan struct{}
+}
+
+// Swap implements registry.Registry.
+func (r slowRegistry) Swap(ctx context.Context, c registry.Cluster, old, next admission.Entry) (bool, error) {
+	done, err := r.silentRegistry.Swap(ctx, c, old, next)
+	if next.Epoch == 1 {
+		<-r.release
+	}
+	return done, err
+}
+
+// slow has an agent that is admitted, and a replica that does not know it yet.
+func (s *site) slow() (r *replica, a *link.Agent, release func()) {
+	s.Helper()
+	known := slowRegistry{silentRegistry{s.registry}, make(chan struct{})}
+	release = sync.OnceFunc(func() { close(known.release) })
+	r = s.serve("one", 100, func(c *server.Config) { c.Registry, c.Lease = known, time.Hour })
+	s.Cleanup(release)
+	a, _ = s.start(s.config(r.address, "a"))
+	wait.Eventually(s.TB, patience, "the admission", func() error {
+		if e, _ := s.registry.Get(s.Context(), prod); e.Epoch != 1 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	return r, a, release
+}
+
+func TestASessionThatWasReplacedBeforeItBeganEnds(t *testing.T) {
+	s := newSite(t)
+	r, a, release := s.slow()
+	b, _ := s.start(s.config(r.address, "b"))
+	s.up(b, 2)
+	release()
+	s.becomes(a, "superseded", func(st link.State) bool { return st.Kind == link.Superseded })
+	s.eventually(r)
+}
+
+func TestAnAgentThatIsAdmittedDuringDrainLeaves(t *testing.T) {
+	s := newSite(t)
+	r, _, release := s.slow()
+	r.Drain(t.Context())
+	release()
+	s.ended()
+}
+
+func TestConnectionsOfAgentsAreRefused(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(s.authority.Bundle())
+	conn, err := tls.Dial("tcp", r.address, link.Settings().Secure(&tls.Config{RootCAs: roots, ServerName: "127.0.0.1"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	greeting, _ := hello("uid-1", "a")(t.Context())
+	greeting.Token = "s3cret-prod"
+	session, err := link.Settings().Connect(t.Context(), conn, greeting, &linkv1.Answer{}, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(nil)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var refused *carrier.RefusedError
+	if _, err := session.Open(ctx, &linkv1.Open{}); !errors.As(err, &refused) {
+		t.Errorf("it is %v", err)
+	}
+}
