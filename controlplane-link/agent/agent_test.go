@@ -315,6 +315,21 @@ func TestServicesOfTheOperator(t *testing.T) {
 	s.refused(t, "through another Service with its address", key, "cart."+s.namespace, s.port)
 }
 
+// TestOtherServicesInTheOperatorsNamespace has a Service there that is not of the operator.
+func TestOtherServicesInTheOperatorsNamespace(t *testing.T) {
+	s := newSite(t)
+	s.service(s.operator, "dashboard")
+	s.service(s.namespace, "cart")
+	s.names.set("cart."+s.namespace, s.backend.String())
+	s.Eventually("the refusal of its pod, which is one of another Service too", func() error {
+		if err := s.reach(t, jo, "cart."+s.namespace, s.port); err == nil || !strings.Contains(err.Error(), "operator's namespace") {
+			return fmt.Errorf("it is %v", err)
+		}
+		return nil
+	})
+	s.refused(t, "its pod by its address", &linkv1.Caller{}, s.backend.String(), s.port)
+}
+
 // call sends a request to the Kubernetes API through the link.
 func (s *site) call(t *testing.T, caller *linkv1.Caller, method, path, body string, headers ...string) (int, string) {
 	t.Helper()

@@ -48,7 +48,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// own are the Services of the operator; none can be reached but by an exception.
+// own are the Services of the operator. Callers reach neither these nor others in its namespace,
+// except that the gate of an exception reaches the Service of that.
 var own = []string{
 	"agent-metrics", "eventbus", "eventbus-metrics", "io-context-server", "io-context-server-metrics", "routeserver", "routeserver-metrics", "routeserver-peers",
 	"signadot-controller-manager-metrics", "signadot-webhook-service", "tunnel-api", "tunnel-api-metrics", "tunnel-proxy", "tunnel-proxy-metrics",
@@ -57,14 +58,17 @@ var own = []string{
 // place describes a Service of the operator in messages.
 func place(service string) string { return "Service " + service + " of the operator" }
 
+// every describes all Services in the operator's namespace.
+const every = "a Service in the operator's namespace"
+
 // Refused returns the Services that no caller can reach without an exception, for the Config of
-// the cluster: those of the operator, and API servers.
+// the cluster: those in the operator's namespace, and API servers.
 func Refused(namespace string) []cluster.Refused {
 	out := []cluster.Refused{{Namespace: "default", Name: "kubernetes", What: "an API server"}}
 	for _, name := range own {
 		out = append(out, cluster.Refused{Namespace: namespace, Name: name, What: place(name)})
 	}
-	return out
+	return append(out, cluster.Refused{Namespace: namespace, What: every})
 }
 
 // Reach opens connections into the cluster. It is safe for concurrent use.
@@ -147,7 +151,7 @@ type knows struct {
 func (k *knows) Rules() policy.Config {
 	rules := k.Knows.Rules()
 	if k.service != "" {
-		rules.Places = slices.DeleteFunc(slices.Clone(rules.Places), func(p policy.Place) bool { return p.What == place(k.service) })
+		rules.Places = slices.DeleteFunc(slices.Clone(rules.Places), func(p policy.Place) bool { return p.What == place(k.service) || p.What == every })
 		rules.Namespaces = []string{k.reach.cfg.Allow.Namespace}
 	}
 	return rules

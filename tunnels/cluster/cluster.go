@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -26,7 +28,8 @@ import (
 	"switchyard.dev/tunnels/policy"
 )
 
-// Refused is a Service that tunnels must not reach: neither its own addresses nor its endpoints.
+// Refused is a Service that tunnels must not reach: neither its own addresses nor its endpoints. An
+// empty Name is every Service of the namespace.
 type Refused struct {
 	Namespace, Name string
 	// What, Ports and Todo are as in policy.Place.
@@ -266,14 +269,32 @@ func (c *Cluster) Rules() policy.Config {
 func (c *Cluster) places() []policy.Place {
 	all := slices.Clone(c.cfg.Places)
 	for _, r := range c.cfg.Refused {
-		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-		at := append(slices.Clone(c.of[name]), c.endpoints.of(name)...)
+		var at []netip.Addr
+		for name := range c.refused(r) {
+			at = append(append(at, c.of[name]...), c.endpoints.of(name)...)
+		}
 		// A place without addresses would match every address.
 		if len(at) > 0 {
 			all = append(all, policy.Place{What: r.What, Addresses: at, Ports: r.Ports, Todo: r.Todo})
 		}
 	}
 	return all
+}
+
+// refused returns the Services of an entry. c.mu is held.
+func (c *Cluster) refused(r Refused) map[types.NamespacedName]bool {
+	if r.Name != "" {
+		return map[types.NamespacedName]bool{{Namespace: r.Namespace, Name: r.Name}: true}
+	}
+	out := map[types.NamespacedName]bool{}
+	for _, names := range []iter.Seq[types.NamespacedName]{maps.Keys(c.of), maps.Keys(c.endpoints.services)} {
+		for name := range names {
+			if name.Namespace == r.Namespace {
+				out[name] = true
+			}
+		}
+	}
+	return out
 }
 
 // Namespace returns that of the Service with an address or, where there is none, of the Service
