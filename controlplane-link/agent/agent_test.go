@@ -241,7 +241,7 @@ func (s *site) service(namespace, name string) {
 }
 
 func TestServicesThroughTheLink(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, func(s *agent.Settings) { s.SidecarPorts = []uint16{15006} })
 	cart := "cart." + s.namespace
 	s.refused(t, "a Service that does not exist", jo, cart+".svc", s.port)
 	s.service(s.namespace, "cart")
@@ -251,6 +251,7 @@ func TestServicesThroughTheLink(t *testing.T) {
 	s.Eventually("a Service by name", func() error { return s.reach(t, jo, cart+".svc", s.port) })
 	s.Eventually("a pod behind a Service by its address", func() error { return s.reach(t, jo, s.backend.String(), s.port) })
 	s.Must(s.reach(t, jo, "::ffff:"+s.backend.String(), s.port))
+	s.refused(t, "a port of sidecars", jo, cart+".svc", 15006)
 	for what, host := range map[string]string{
 		"a name of no Service": "www.example.com", "the name of a Service that does not exist": "other." + s.namespace + ".svc", "loopback": "127.0.0.1", "loopback as IPv6": "::ffff:127.0.0.1", "metadata": "169.254.169.254", "no address": "2130706433",
 		"an address of nothing": "10.1.2.3", "short": "cart", "a workload that does not exist": cart + ".deploy",

@@ -49,8 +49,10 @@ type Settings struct {
 	Namespace, Domain string
 	// Configuration is sent to the control plane, and applies here.
 	Configuration *linkv1.Configuration
-	// Ports are those that can be reached; none: all.
-	Ports []uint32
+	// Ports are those that can be reached; none: all. SidecarPorts are those that cannot be reached
+	// at any address, because sidecars use them.
+	Ports        []uint32
+	SidecarPorts []uint16
 	// Refused are Services that cannot be reached, and Resolver looks up names. Default: those of
 	// reach.Refused, and the system's.
 	Refused  []cluster.Refused
@@ -149,9 +151,11 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	if m.metrics, err = newMetrics(m.registry); err != nil {
 		return nil, err
 	}
-	if m.cluster, err = cluster.New(cluster.Config{
-		Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused,
-	}); err != nil {
+	watched := cluster.Config{Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused}
+	if len(s.SidecarPorts) > 0 {
+		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}
+	}
+	if m.cluster, err = cluster.New(watched); err != nil {
 		return nil, err
 	}
 	finder, err := pods.New(access)

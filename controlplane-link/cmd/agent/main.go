@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/eventbus/program"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 func main() { program.Main("agent ended", run) }
@@ -22,6 +23,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	settings.SidecarPorts = []uint16{devmesh.ListenerPort, devmesh.ReadinessPort}
 	logger := program.Logger(settings.LogLevel)
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
