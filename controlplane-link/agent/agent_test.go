@@ -240,6 +240,20 @@ func (s *site) service(namespace, name string) {
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{s.backend.String()}}}})
 }
 
+func TestWrongFlagsAreRefused(t *testing.T) {
+	for _, wrong := range []string{"0", "80x", "65536", "-1", "", "80,,81"} {
+		if _, err := agent.ParseSettings([]string{"--ports", wrong}, io.Discard); err == nil {
+			t.Errorf("--ports %q is accepted", wrong)
+		}
+	}
+	if s, err := agent.ParseSettings([]string{"--ports", "80, 443"}, io.Discard); err != nil || !slices.Equal(s.Ports, []uint32{80, 443}) {
+		t.Errorf("%v, %v", s.Ports, err)
+	}
+	if _, err := agent.ParseSettings([]string{"--ca-file", "x", "--system-ca"}, io.Discard); err == nil {
+		t.Error("two kinds of authorities are accepted")
+	}
+}
+
 func TestServicesThroughTheLink(t *testing.T) {
 	s := newSite(t, func(s *agent.Settings) { s.SidecarPorts = []uint16{15006} })
 	cart := "cart." + s.namespace

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,8 +114,8 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 // addPorts reads the flag --ports.
 func (s *Settings) addPorts(text string) error {
 	for one := range strings.SplitSeq(text, ",") {
-		var port uint16
-		if _, err := fmt.Sscanf(strings.TrimSpace(one), "%d", &port); err != nil || port == 0 {
+		port, err := strconv.ParseUint(strings.TrimSpace(one), 10, 16)
+		if err != nil || port == 0 {
 			return fmt.Errorf("%q is no port", one)
 		}
 		s.Ports = append(s.Ports, uint32(port))
