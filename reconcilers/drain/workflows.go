@@ -24,7 +24,7 @@ func (d *draining) working(ctx context.Context) bool {
 	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
 	if err := d.Client.List(ctx, list); err != nil {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			d.Logger.Warn("cannot list LifecycleMethods, so delete workflows are not waited for", "error", err)
+			d.Logger.Warn("cannot list SignadotObjectLifecycleMethods, so delete workflows are not waited for", "error", err)
 		}
 		return false
 	}
