@@ -108,7 +108,7 @@ func (c *inquiry) unrouted() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the keys whose messages they process.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the routing keys that they process.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
 		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, configure it to leave those with this key to the sandbox.")
 	return true
