@@ -43,7 +43,7 @@ func (c *inquiry) notAMember() {
 	summary := fmt.Sprintf("The routing key %s is declared, and no member of it represents %s, so the request goes to the baseline.",
 		quoted(c.Key), name(c.Target.Baseline))
 	if dropped, ok := c.dropped(); ok {
-		summary = fmt.Sprintf("The routing key %s no longer names %s since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
+		summary = fmt.Sprintf("The routing key %s has not named %s since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
 			quoted(c.Key), object(dropped), moment(since), by(since), name(c.Target.Baseline))
 	}
 	c.say(routingv1.Verdict_NOT_A_MEMBER, summary,
