@@ -74,7 +74,7 @@ func (m *mapping) refuse(message string) {
 // entryProblem returns the problem with one entry, beginning with the field; "" if there is none.
 func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 	if !isHostPort(e.LocalAddress) {
-		return fmt.Sprintf(".localAddress %.80q is no host:port: set an address on the workstation, such as localhost:8080", e.LocalAddress)
+		return fmt.Sprintf(".localAddress %.80q is not host:port: set an address on the workstation, such as localhost:8080", e.LocalAddress)
 	}
 	// With a baseline the protocol is that of its Services.
 	if e.AppProtocol != "" && !diverts {

@@ -150,7 +150,7 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 			name:    "a strategic patch lacks the name of its container",
 			patches: `[{strategic: {spec: {template: {spec: {containers: [{image: x}]}}}}}]`,
 			reason:  fork.ReasonPatchFailed,
-			says:    []string{"(strategic)", "has no name, by which"},
+			says:    []string{"(strategic)", "has no name, the merge key"},
 		},
 		{
 			name:    "a strategic patch misspells a container",

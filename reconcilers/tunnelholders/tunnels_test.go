@@ -129,7 +129,7 @@ func TestAStreamThatBreaksAndComesAgainIsNoLoss(t *testing.T) {
 	w.until("it is held", heldAt("tunnel-proxy-1", true))
 	p.now(func() { p.hangsUp = true })
 	w.eventually("there is another stream", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.streams == 2 })
-	w.eventually("all that was told is judged", func() bool { return len(w.again) == 0 })
+	w.eventually("all reports are processed", w.drained)
 	if h, ok := w.tunnels.Look(workload); !ok || !h.Connected() {
 		t.Errorf("it is %+v, %t", h, ok)
 	}
@@ -162,7 +162,7 @@ func TestOtherPodsAreNotAsked(t *testing.T) {
 	}
 	w.proxy("tunnel-proxy-1", "10.0.0.1", nil, held("ann", 1, time.Now()))
 	w.until("ann has it", heldAt("tunnel-proxy-1", true))
-	w.eventually("all that was told is judged", func() bool { return len(w.again) == 0 })
+	w.eventually("all reports are processed", w.drained)
 	for _, p := range others {
 		p.mu.Lock()
 		if p.streams > 0 || len(p.shown) > 0 {

@@ -270,6 +270,17 @@ func heldAt(pod string, connected bool) func(holders.Holder, bool) bool {
 	return func(h holders.Holder, ok bool) bool { return ok && h.Pod == pod && h.Connected() == connected }
 }
 
+// drained receives a pending notification, and reports whether there was none. until can return
+// before the notification of the state that it waits for is sent.
+func (w *world) drained() bool {
+	select {
+	case <-w.again:
+		return false
+	default:
+		return true
+	}
+}
+
 // eventually polls until a state without a notification is reached.
 func (w *world) eventually(what string, is func() bool) {
 	w.t.Helper()
