@@ -268,17 +268,17 @@ func (d *draining) logForced(ctx context.Context, i item, others []string) {
 	}
 	d.logged[i.String()] = true
 	if left := d.remains(ctx, i); left != "" {
-		d.Logger.Warn("its delete workflow has not run to its end, so this may be left behind", "object", i.String(), "left", left)
+		d.Logger.Warn("its delete workflow did not complete, so these objects may remain", "object", i.String(), "left", left)
 	}
 	if len(others) > 0 {
-		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", others)
+		d.Logger.Warn("deletion requested without the controller manager; finalizers of other software remain", "object", i.String(), "finalizers", others)
 		return
 	}
 	if d.stays(i) {
-		d.Logger.Warn("our finalizers were taken off without the controller manager", "object", i.String())
+		d.Logger.Warn("the operator's finalizers were removed without the controller manager", "object", i.String())
 		return
 	}
-	d.Logger.Warn("taken away without the controller manager", "object", i.String())
+	d.Logger.Warn("deleted without the controller manager", "object", i.String())
 }
 
 // ofOperator reports whether a finalizer belongs to this operator, in any version.

@@ -157,7 +157,7 @@ func (d *draining) rouse(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("drain: reactivate the objects at rest (remove annotation %s off by hand): %w", atrest.Annotation, err)
+		return fmt.Errorf("drain: reactivate the objects at rest (remove annotation %s from them): %w", atrest.Annotation, err)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func (d *draining) working(ctx context.Context) bool {
 	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
 	if err := d.Client.List(ctx, list); err != nil {
 		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-			d.Logger.Warn("cannot list LifecycleMethods, so delete workflows are not waited for", "error", err)
+			d.Logger.Warn("cannot list SignadotObjectLifecycleMethods, so delete workflows are not waited for", "error", err)
 		}
 		return false
 	}
@@ -43,7 +43,7 @@ func (d *draining) remains(ctx context.Context, i item) string {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(i.GroupVersionKind())
 	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
-		return fmt.Sprintf("what its units have made, which cannot be read: %v", err)
+		return fmt.Sprintf("objects of its create steps; the steps cannot be read: %v", err)
 	}
 	var begun []string
 	all, _, _ := unstructured.NestedSlice(o.Object, "status", "create")
@@ -56,5 +56,5 @@ func (d *draining) remains(ctx context.Context, i item) string {
 	if len(begun) == 0 {
 		return ""
 	}
-	return "what its units have made: " + strings.Join(begun, ", ")
+	return "objects of its create steps: " + strings.Join(begun, ", ")
 }

@@ -211,8 +211,8 @@ func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
 func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if len(d.LeftBehind) > 0 {
 		left := strings.Join(d.LeftBehind, ", ")
-		log.FromContext(ctx).Info("gave up, as its annotation asks: what these steps would have removed may be left behind", "units", left)
-		r.writer.Record(ctx, in.Object, apply.Event{Type: corev1.EventTypeWarning, Reason: "GaveUp", Note: "Resources that these steps would have removed may be left behind: " + left + "."})
+		log.FromContext(ctx).Info("gave up, as its annotation requests: objects that these steps would have deleted may remain", "units", left)
+		r.writer.Record(ctx, in.Object, apply.Event{Type: corev1.EventTypeWarning, Reason: "GaveUp", Note: "Objects that these steps would have deleted may remain: " + left + "."})
 	}
 	if err := r.writer.Status(ctx, in.Object, Conclude(in, d)); err != nil {
 		return err

@@ -67,7 +67,7 @@ func ending(name string, d Decision) condition.Condition {
 	case !d.Posts:
 		return condition.False(ReasonEnding, "Delete steps run once the create steps have ended: "+running(d.Pre)+".")
 	case d.Post.Trouble != nil && d.Post.Trouble.Reason == engine.ReasonInputMissing: // Another attempt has no input either.
-		return condition.False(d.Post.Trouble.Reason, condition.Advise(d.Post.Trouble.Message, "Remove by hand what the earlier step made, and annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
+		return condition.False(d.Post.Trouble.Reason, condition.Advise(d.Post.Trouble.Message, "Delete manually the objects that the earlier step created, and annotate "+crdv1.KindLifecycleMethods+" "+name+" with "+giveUp))
 	case d.Post.Trouble != nil:
 		c := done(engine.FieldPostStop, d.Post)
 		return condition.False(c.Reason, condition.Advise(c.Message, annotate+crdv1.AnnotationRetry+": TIME to run it again, or with "+giveUp))
@@ -80,7 +80,7 @@ func ending(name string, d Decision) condition.Condition {
 }
 
 // giveUp is the part of messages that describes how to delete the object without its cleanup.
-const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave behind the resources that it would remove.`
+const giveUp = crdv1.AnnotationGiveUp + `: "true" to leave the objects that it would delete.`
 
 // stepsOf names the steps of a field of the specification.
 var stepsOf = map[string]string{engine.FieldPreStart: "create steps", engine.FieldPostStop: "delete steps"}

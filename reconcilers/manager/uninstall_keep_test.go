@@ -153,7 +153,7 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 	if err := drain.Run(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	for _, says := range []string{"WITHOUT IT", "our finalizers were taken off", "RoutingConfig left-key", "ForkedWorkload " + ns + "/left"} {
+	for _, says := range []string{"WITHOUT IT", "the operator's finalizers were removed", "RoutingConfig left-key", "ForkedWorkload " + ns + "/left"} {
 		if !strings.Contains(told.String(), says) {
 			t.Errorf("it does not tell %q:\n%s", says, told.String())
 		}

@@ -126,7 +126,7 @@ func advice(in Input, ready condition.Condition) string {
 	skip := fmt.Sprintf("skip the delete steps with switchyard resource give-up %s (annotation %s: \"true\").", name, crdv1.AnnotationGiveUp)
 	switch {
 	case ready.Reason == engine.ReasonInputMissing:
-		return "Remove by hand what the earlier step made, and " + skip
+		return "Delete manually the objects that the earlier step created, and " + skip
 	case of(in.Methods, crdv1.ConditionAccepted).IsTrue() && !strings.Contains(ready.Message, crdv1.AnnotationRetry):
 		return "Or " + skip
 	}

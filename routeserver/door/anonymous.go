@@ -63,7 +63,7 @@ const howToShow = "send 'authorization: Bearer TOKEN' with a token of a service 
 	Audience + " (the switchyard command: --token-file)"
 
 // ownOnly begins the errors for anonymous callers that are confined to their namespace.
-const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace), and "
+const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace); "
 
 // refused returns the error for anonymous calls that need a token.
 func refused(format string, args ...any) error {
@@ -116,18 +116,18 @@ type scope struct {
 func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	from, err := netip.ParseAddrPort(address)
 	if err != nil || d.cfg.Namespace == nil {
-		return scope{}, refused(ownOnly + "which is unknown for this address")
+		return scope{}, refused(ownOnly + "the namespace of this address is unknown")
 	}
 	s := scope{address: from.Addr()}
 	s.namespace, err = d.cfg.Namespace(ctx, s.address)
 	if none := (*podaddr.None)(nil); errors.As(err, &none) {
-		return scope{}, refused(ownOnly+"which is unknown: %v", none)
+		return scope{}, refused(ownOnly+"the caller's namespace is unknown, because %v", none)
 	}
 	if err != nil {
 		return scope{}, status.Errorf(codes.Unavailable, "try again: %v", err)
 	}
 	if s.namespace == "" {
-		return scope{}, refused(ownOnly + "which is unknown for this address")
+		return scope{}, refused(ownOnly + "the namespace of this address is unknown")
 	}
 	return s, nil
 }
@@ -154,7 +154,7 @@ func (d *Door) held(ctx context.Context) (context.Context, context.CancelCauseFu
 			namespace, err := d.cfg.Namespace(ctx, s.address)
 			switch none := (*podaddr.None)(nil); {
 			case errors.As(err, &none):
-				end(refused(ownOnly+"which is no longer known: %v", none))
+				end(refused(ownOnly+"the caller's namespace is no longer known, because %v", none))
 			case err == nil && namespace != s.namespace:
 				end(status.Errorf(codes.Unavailable, "the pod at %s is in another namespace than when this began: begin again", s.address))
 			}
@@ -178,7 +178,7 @@ func Narrow(ctx context.Context, f published.Filter) (published.Filter, error) {
 		return f, nil
 	}
 	if f.Namespace != "" && f.Namespace != namespace {
-		return f, refused(ownOnly+"that is %s, and this asks about %s", namespace, f.Namespace)
+		return f, refused(ownOnly+"that is %s, and this call asks about %s", namespace, f.Namespace)
 	}
 	f.Namespace = namespace
 	return f, nil

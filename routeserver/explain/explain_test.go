@@ -127,7 +127,7 @@ func TestVerdicts(t *testing.T) {
 		"observed without a baseline is not observed": {told(declared("k", "a"), noBaseline), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "ForkedWorkload shop/a"},
 		"gone, and another is not observed yet":       {told(declared("k", "a", "b"), a, withdrawn(a.Key)), routingv1.Verdict_MEMBER_GONE, []uint64{1, 3}, "shop/a"},
 		"it stood for another baseline":               {told(declared("k", "a"), fact(observed("a", "mail")), withdrawn(a.Key)), routingv1.Verdict_NOT_A_MEMBER, []uint64{1}, "no member"},
-		"it is not named any more":                    {told(declared("k", "a", "b"), a, fact(observed("b", "mail")), declared("k", "b")), routingv1.Verdict_NOT_A_MEMBER, []uint64{4}, "no longer names ForkedWorkload shop/a since 1970-01-01T00:00:04Z"},
+		"it is not named any more":                    {told(declared("k", "a", "b"), a, fact(observed("b", "mail")), declared("k", "b")), routingv1.Verdict_NOT_A_MEMBER, []uint64{4}, "has not named ForkedWorkload shop/a since 1970-01-01T00:00:04Z"},
 		"unknown, and a member is not observed": {
 			with(told(declared("k", "a")), func(e *explain.Evidence) { e.Targets, e.WhyNoTarget = nil, "nobody knows it" }), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "shop/a",
 		},

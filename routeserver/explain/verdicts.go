@@ -43,7 +43,7 @@ func (c *inquiry) notAMember() {
 	summary := fmt.Sprintf("The routing key %s is declared, and no member of it represents %s, so the request goes to the baseline.",
 		quoted(c.Key), name(c.Target.Baseline))
 	if dropped, ok := c.dropped(); ok {
-		summary = fmt.Sprintf("The routing key %s no longer names %s since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
+		summary = fmt.Sprintf("The routing key %s has not named %s since %s%s, and no other member of it represents %s, so the request goes to the baseline.",
 			quoted(c.Key), object(dropped), moment(since), by(since), name(c.Target.Baseline))
 	}
 	c.say(routingv1.Verdict_NOT_A_MEMBER, summary,
@@ -108,7 +108,7 @@ func (c *inquiry) unrouted() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the keys of their messages.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service routes to %s, so no request is routed to the sandbox. Message consumers need no Service: they query the route server for the routing keys that they process.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
 		"Check that a Service of "+name(c.Target.Baseline)+" routes to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, configure it to leave those with this key to the sandbox.")
 	return true
@@ -160,7 +160,7 @@ func (c *inquiry) acknowledgement() bool {
 		who += ", which refused them: " + first.GetRejected()
 		hint = "Report the message of the sidecar: it keeps its last good routes until those that it refused are replaced."
 	}
-	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". They still route the request as before.", hint)
+	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". These sidecars route the request as before.", hint)
 	return true
 }
 

@@ -268,7 +268,7 @@ func (c confined) answers(t *testing.T) {
 	c.running("b", "agent", 13, true)
 	good, expired := c.token(door.Audience), "e30."+base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "`+door.Audience+`", "exp": 1}`))+".c2ln"
 	inB := &routesv1.WorkloadRoutingRulesRequest{BaselineWorkload: &routesv1.BaselineWorkload{Namespace: "b"}}
-	const noToken, other, whole = "for the audience " + door.Audience, "that is a, and this asks about b", "about the whole cluster"
+	const noToken, other, whole = "for the audience " + door.Audience, "that is a, and this call asks about b", "about the whole cluster"
 	for name, tt := range map[string]struct {
 		caller
 		all, ofB, keyOfB, table string // what is answered, or a part of why nothing is

@@ -152,7 +152,7 @@ func (p *planning) ready(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus) bool {
 				skip(st, p.Now, fmt.Sprintf("Step %q has nothing to do, since step %q, which it reads, has not begun.", u.Name, made.Name))
 				return false
 			}
-			fail(st, p.Now, ReasonInputMissing, fmt.Sprintf("Step %q reads %q, which step %q has not given. Remove by hand whatever that step created.", u.Name, key, made.Name))
+			fail(st, p.Now, ReasonInputMissing, fmt.Sprintf("Step %q reads %q, which step %q has not given. Delete manually the objects that it created.", u.Name, key, made.Name))
 			return false
 		}
 	}

@@ -39,7 +39,7 @@ func Needed(program string) ([]File, error) {
 	}
 	folder, known := folders[file.Machine]
 	if !known {
-		return nil, fmt.Errorf("%s is for %s, an architecture with unknown libraries", program, file.Machine)
+		return nil, fmt.Errorf("%s is for %s, an architecture that this tool does not support", program, file.Machine)
 	}
 	found := map[string]File{filepath.Base(loader): {Host: loader, Path: loader}}
 	if err := follow(program, folder, found); err != nil {

@@ -89,7 +89,7 @@ func destination(conn io.ReadWriter, command, kind byte) (host string, port uint
 		_, err = io.ReadFull(conn, number[:])
 	}
 	if err == nil && command != connect {
-		err = errors.Join(fmt.Errorf("it asks for command %d, and only CONNECT is there", command), Reply(conn, commandNotSupported, nil))
+		err = errors.Join(fmt.Errorf("it requests command %d, and only CONNECT is supported", command), Reply(conn, commandNotSupported, nil))
 	}
 	return host, binary.BigEndian.Uint16(number[:]), err
 }

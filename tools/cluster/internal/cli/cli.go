@@ -37,12 +37,12 @@ type Command struct {
 // Usage is the text of `cluster help`.
 const Usage = `cluster runs a real one-node Kubernetes in a network namespace of its own.
 
-  cluster up                   make it run; finds one that runs, mends one that was hurt
-  cluster status               how each part is; succeeds only when the node is ready
+  cluster up                   start the node, or repair the one that runs
+  cluster status               show each part; exit code 0 only if the node is ready
   cluster exec -- COMMAND...   run a command in its network, with KUBECONFIG, kubectl and helm
-  cluster load IMAGE.tar...    put images into it
+  cluster load IMAGE.tar...    load images into it
   cluster kubeconfig           print the path of the administrator's kubeconfig
-  cluster down                 take it away, with everything that belongs to it
+  cluster down                 remove it, with everything that belongs to it
   cluster build [-only GROUP]  only compile its programs, and print their directory;
                                the group "apiserver" is what controller tests need
 

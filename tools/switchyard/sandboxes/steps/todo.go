@@ -47,7 +47,7 @@ func toDo(r steps.Report, called string) []string {
 	for _, s := range r.Present() {
 		switch {
 		case s.Reason == engine.ReasonInputMissing:
-			out = append(out, "Step "+s.Name+" cannot run, because an earlier step has not produced its input: delete the objects of that step manually.")
+			out = append(out, "Step "+s.Name+" cannot run, because an earlier step has not produced its input: delete manually the objects that it would have deleted.")
 		case s.Waits():
 			out = append(out, unblock(s))
 		case s.Phase == crdv1.UnitLost:
