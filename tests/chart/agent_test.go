@@ -53,6 +53,11 @@ func TestTheAgentIsInstalledOnRequest(t *testing.T) {
 			}
 		}
 	}
+	twice := mustRender(t, withAgent+"sandboxes: {authors: {delegates: [{account: 'system:serviceaccount:signadot:signadot-agent', prefix: 'other:'}, {account: 'system:serviceaccount:ci:bot', prefix: 'bot:'}]}}")
+	config := as[corev1.ConfigMap](t, twice.find("ConfigMap", namespace, "cluster-config")).Data["cluster_config.yaml"]
+	if strings.Count(config, "signadot:signadot-agent") != 1 || strings.Contains(config, "other:") || !strings.Contains(config, "bot:") {
+		t.Errorf("the delegates are\n%s", config)
+	}
 	all := mustRender(t, withAgent+"allowedNamespaces: [shop]")
 	for _, where := range []string{"shop", namespace} {
 		if all.find("RoleBinding", where, "signadot-agent-namespaced") == nil {
