@@ -16,11 +16,14 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 	for values, want := range map[string]struct {
 		address, ca, namespaces string
 		system, services, logs  bool
+		meshes                  string
 	}{
 		withAgent: {address: agent.Published, services: true},
 		withAgent + "controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
 			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot", logs: true},
-		withAgent + "controlPlane: {ca: system, proxy: enabled}": {address: agent.Published, system: true, services: true},
+		withAgent + "controlPlane: {ca: system, proxy: enabled}":          {address: agent.Published, system: true, services: true},
+		withAgent + "istio: {enabled: true, gatewayAPI: {enabled: true}}": {address: agent.Published, services: true, meshes: "istio,gateway-api"},
+		withAgent + "linkerd: {enabled: true}":                            {address: agent.Published, services: true, meshes: "linkerd"},
 	} {
 		all := mustRender(t, values)
 		spec := all.podOf(t, "agent")
@@ -30,7 +33,7 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		}
 		c := settings.Configuration
 		if settings.Address != want.address || settings.CA != want.ca || settings.SystemCA != want.system || c.GetServices() != want.services ||
-			c.GetPodLogs() != want.logs || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
+			c.GetPodLogs() != want.logs || strings.Join(c.GetMeshes(), ",") != want.meshes || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
 			t.Errorf("with %s it takes %+v", values, settings)
 		}
 		listensOn(t, spec, settings.HealthAddress, settings.MetricsAddress)
@@ -52,6 +55,11 @@ func TestTheAgentIsInstalledOnRequest(t *testing.T) {
 				t.Errorf("with %q there is %s", values, title(o))
 			}
 		}
+	}
+	twice := mustRender(t, withAgent+"sandboxes: {authors: {delegates: [{account: 'system:serviceaccount:signadot:signadot-agent', prefix: 'other:'}, {account: 'system:serviceaccount:ci:bot', prefix: 'bot:'}]}}")
+	config := as[corev1.ConfigMap](t, twice.find("ConfigMap", namespace, "cluster-config")).Data["cluster_config.yaml"]
+	if strings.Count(config, "signadot:signadot-agent") != 1 || strings.Contains(config, "other:") || !strings.Contains(config, "bot:") {
+		t.Errorf("the delegates are\n%s", config)
 	}
 	all := mustRender(t, withAgent+"allowedNamespaces: [shop]")
 	for _, where := range []string{"shop", namespace} {

@@ -19,10 +19,15 @@ import (
 type Proxy func(address string) (*url.URL, error)
 
 // FromEnvironment returns the Proxy that the variables HTTPS_PROXY and NO_PROXY name, in upper or
-// lower case, as they are now.
+// lower case, as they are now. If HTTPS_PROXY is not a URL it returns an error, also for addresses of
+// NO_PROXY: the library would connect without a proxy.
 func FromEnvironment() Proxy {
-	config := httpproxy.FromEnvironment().ProxyFunc()
+	named := httpproxy.FromEnvironment()
+	config, all := named.ProxyFunc(), (&httpproxy.Config{HTTPSProxy: named.HTTPSProxy}).ProxyFunc()
 	return func(address string) (*url.URL, error) {
+		if by, err := all(&url.URL{Scheme: "https", Host: "proxy.invalid"}); named.HTTPSProxy != "" && (by == nil || err != nil) {
+			return nil, errors.New("it cannot be read")
+		}
 		return config(&url.URL{Scheme: "https", Host: address})
 	}
 }

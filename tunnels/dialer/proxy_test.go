@@ -151,6 +151,17 @@ func TestTheEnvironmentNamesTheProxy(t *testing.T) {
 	}
 }
 
+// TestAProxyThatIsNoURLIsNotBypassed connects to no server, although one listens.
+func TestAProxyThatIsNoURLIsNotBypassed(t *testing.T) {
+	to := greeter(t)
+	t.Setenv("NO_PROXY", "")
+	t.Setenv("HTTPS_PROXY", "http://jo:s3cret@%zz")
+	_, err := dialer.Through(t.Context(), dialer.FromEnvironment(), to)
+	if err == nil || !strings.Contains(err.Error(), "HTTPS_PROXY is not a URL") || strings.Contains(err.Error(), "s3cret") {
+		t.Error(err)
+	}
+}
+
 // TestASilentProxyIsGivenUp ends the attempt with its context.
 func TestASilentProxyIsGivenUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

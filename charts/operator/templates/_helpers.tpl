@@ -133,7 +133,13 @@ values that the older release had.
 {{- define "operator.delegates" -}}
 {{- $delegates := dig "authors" "delegates" list .Values.sandboxes | default list }}
 {{- if include "operator.agent" . }}
-{{- $delegates = append $delegates (dict "account" "system:serviceaccount:signadot:signadot-agent" "prefix" "switchyard:controlplane:") }}
+{{- /* Once: the manager refuses a list with the same account twice. */}}
+{{- $others := list }}
+{{- $agent := dict "account" "system:serviceaccount:signadot:signadot-agent" "prefix" "switchyard:controlplane:" }}
+{{- range $delegates }}
+{{- if ne .account $agent.account }}{{ $others = append $others . }}{{ end }}
+{{- end }}
+{{- $delegates = append $others $agent }}
 {{- end }}
 {{- toJson $delegates }}
 {{- end }}

@@ -59,7 +59,7 @@ var (
 
 // Rows are all rights of the agent.
 var Rows = []Row{
-	{Scope: Cluster, Group: "signadot.com", Verbs: write, Why: "the operator's own kinds; the webhooks of authors check each change as one of its user",
+	{Scope: Cluster, Group: "signadot.com", Verbs: write, Why: "the operator's own kinds; the webhooks of authors check changes of specifications as those of its user",
 		Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "signadotexternalworkloads", "virtualworkloads", "forkedworkloads", "signadotobjectlifecyclemethods", "routingconfigs", "istioroutes", "gatewayapiroutes", "jobs", "jobrunnergroups"}},
 	{Scope: Cluster, Resources: []string{"namespaces"}, Verbs: read, Why: "names for users, and the UID of `kube-system`, the identity of the cluster"},
 	{Scope: Namespaces, Resources: []string{"pods", "services"}, Verbs: read, Why: "the state of sandboxes and baselines"},
