@@ -112,9 +112,9 @@ func TestUninstallWithoutAManagerSucceedsAndIsLogged(t *testing.T) {
 		t.Errorf("the error does not say what holds it: %v", err)
 	}
 	for _, line := range strings.Split(told.String(), "\n") {
-		held := strings.Contains(line, "asked to go") && strings.Contains(line, "example.com/theirs")
+		held := strings.Contains(line, "deletion requested") && strings.Contains(line, "example.com/theirs")
 		if strings.Contains(line, `"RoutingConfig by-hand"`) && strings.Contains(line, "manager") && !held && !strings.Contains(line, "left=") {
-			t.Errorf("it is not so that it was taken away: %s", line)
+			t.Errorf("it was not deleted: %s", line)
 		}
 	}
 	for _, says := range []string{"WITHOUT IT", "Delete workflows of resources do not run", "SignadotSandbox left", "RoutingConfig left-key", "ForkedWorkload " + ns + "/left"} {
