@@ -57,7 +57,7 @@ func authored(r table.Request, contentType string, body []byte, author crdv1.Aut
 	if decoder.More() {
 		return nil, errors.New("the body has more than one object")
 	}
-	if r.Verb == "patch" && form != applyPatch { // an apply patch removes omitted fields
+	if r.Verb == "patch" && form != applyPatch { // an apply patch removes the fields that it lacks
 		if claims, err := claims(object); err != nil {
 			return nil, err
 		} else if !claims {

@@ -247,11 +247,19 @@ func TestRenewKeepsTheSessionBesideAnAttempt(t *testing.T) {
 	t.Cleanup(func() { close(proceed) }) // before the agent's end
 	s.up(a, 1)
 	c := s.eventually(r)
+	former, err := r.Agent(t.Context(), prod)
+	if err != nil {
+		t.Fatal(err)
+	}
 	waits.Store(true)
 	a.Renew(t.Context())
 	<-waiting
 	a.Renew(t.Context())
-	a.Renew(t.Context()) // the former one was executed
+	select {
+	case <-former.Done():
+		t.Fatal("the session has ended")
+	case <-time.After(time.Second):
+	}
 	if _, err := io.WriteString(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
