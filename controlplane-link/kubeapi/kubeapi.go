@@ -22,6 +22,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -151,12 +152,13 @@ func connection(named []string, key string) bool {
 	return false
 }
 
-// write forwards a write, and records it.
+// write forwards a write. It is recorded before its answer is sent; with status 0 if there is none.
 func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Request, author crdv1.Author, forward http.Handler) {
-	recorded := &status{ResponseWriter: w, code: http.StatusOK}
-	defer func() {
+	recorded := &status{ResponseWriter: w}
+	recorded.record = sync.OnceFunc(func() {
 		a.cfg.Record.Info("a write through the link", "user", author.User, "verb", request.Verb, "object", request.Object(), "status", recorded.code)
-	}()
+	})
+	defer recorded.record()
 	control := http.NewResponseController(w)
 	err := control.SetReadDeadline(time.Now().Add(bodyWithin))
 	var body []byte
@@ -177,15 +179,19 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Reques
 	forward.ServeHTTP(recorded, r)
 }
 
-// status keeps the status of an answer.
+// status calls record once the status of an answer is known, before it is sent.
 type status struct {
 	http.ResponseWriter
-	code int
+	code   int
+	record func()
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (s *status) WriteHeader(code int) {
-	s.code = code
+	if code >= http.StatusOK { // others precede the answer
+		s.code = code
+		s.record()
+	}
 	s.ResponseWriter.WriteHeader(code)
 }
 
