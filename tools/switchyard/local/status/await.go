@@ -68,7 +68,7 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 		}
 		for _, one := range all {
 			for _, w := range one.Workloads {
-				if sandboxes && w.Sandbox == name && !counts(w) {
+				if sandboxes && w.Sandbox == name && !counted(all, w) {
 					return fmt.Sprintf("requests for %s/%s are not routed here: %s", w.Sandbox, w.Name, w.Message)
 				}
 			}
@@ -84,11 +84,20 @@ func lacking(all []workstation.Status, sandboxes bool, named []string) string {
 // session holds it.
 func counts(w workstation.WorkloadStatus) bool { return w.Allowed && w.Holder == "" }
 
+// counted reports whether a workload of one program counts in that or in another one.
+func counted(all []workstation.Status, of workstation.WorkloadStatus) bool {
+	return slices.ContainsFunc(all, func(one workstation.Status) bool {
+		return slices.ContainsFunc(one.Workloads, func(w workstation.WorkloadStatus) bool {
+			return w.Sandbox == of.Sandbox && w.Name == of.Name && counts(w)
+		})
+	})
+}
+
 // uncounted returns a line for each workload that is not waited for.
 func uncounted(all []workstation.Status) (out []string) {
 	for _, one := range all {
 		for _, w := range one.Workloads {
-			if !counts(w) {
+			if !counted(all, w) {
 				out = append(out, fmt.Sprintf("not waited for: %s/%s: %s", w.Sandbox, w.Name, w.Message))
 			}
 		}

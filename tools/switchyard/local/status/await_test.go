@@ -44,6 +44,10 @@ func TestOneThatIsNamedIsWaitedFor(t *testing.T) {
 	if got := lacking(all, true, []string{"mine", "new"}); !strings.Contains(got, "sandbox new of yours") {
 		t.Errorf("one that is not known yet: %q", got)
 	}
+	refusing := append(all, workstation.Status{Connected: true, Workloads: []workstation.WorkloadStatus{{Sandbox: "mine", Name: "cart", Message: "No."}}})
+	if got, beside := lacking(refusing, true, []string{"mine"}), uncounted(refusing); got != "" || len(beside) > 0 {
+		t.Errorf("one that another program of the user serves: %q, %q", got, beside)
+	}
 	all[1].Workloads[0].Holder, all[1].Workloads[0].Message = "bob", "It is held by bob."
 	if got := lacking(all, true, []string{"mine"}); !strings.Contains(got, "held by bob") {
 		t.Errorf("one that another user holds: %q", got)
