@@ -73,8 +73,8 @@ func (p *Publisher) Run(ctx context.Context) error {
 type life struct {
 	// mark is how far the log was known; zero when it did not come to that.
 	mark event.Mark
-	// led is true if facts could be published.
-	led bool
+	// published is true if facts could be published.
+	published bool
 	// ended is why the life ended.
 	ended error
 }
@@ -107,7 +107,7 @@ func (p *Publisher) live(ctx context.Context, last life) (life, error) {
 	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
 		err = cause
 	}
-	return life{mark: p.seen().Mark, led: true}, err
+	return life{mark: p.seen().Mark, published: true}, err
 }
 
 // catchUp reads all that is in the log now.
@@ -151,7 +151,7 @@ func (p *Publisher) present(m mirror, interrupt context.CancelCauseFunc, last li
 		m.busy = map[event.Key]struct{}{}
 	}
 	p.mirror, p.interrupt, p.why = m, interrupt, nil
-	if !last.led || last.mark.Epoch != m.epoch || !m.whole() || p.round.filling {
+	if !last.published || last.mark.Epoch != m.epoch || !m.whole() || p.round.filling {
 		p.round.due = reason
 	}
 	p.changed.Send()
