@@ -120,12 +120,12 @@ func (w *world) restartSomething(random *rand.Rand, done map[string]int) error {
 
 // Print prints the figures.
 func (f EqualityFigures) Print(w io.Writer, e Equality) {
-	figures.Told(w, "equality-changes", f.Changes, "changes", fmt.Sprintf("%d, seed %d", e.Changes, e.Seed), f.Changes == e.Changes)
+	figures.Text(w, "equality-changes", f.Changes, "changes", fmt.Sprintf("%d, seed %d", e.Changes, e.Seed), f.Changes == e.Changes)
 	for _, name := range slices.Sorted(maps.Keys(f.Restarts)) {
 		fmt.Fprintf(w, "   restarted %d times: the %s\n", f.Restarts[name], name)
 	}
-	figures.Told(w, "equality-compared", f.Compared, "dumps", fmt.Sprintf("any; %d decisions in all", f.Rules), f.Compared > 0 && f.Rules > 0)
-	figures.Told(w, "equality-differences", f.Differences, "differences", "0", f.Differences == 0)
+	figures.Text(w, "equality-compared", f.Compared, "dumps", fmt.Sprintf("any; %d decisions in all", f.Rules), f.Compared > 0 && f.Rules > 0)
+	figures.Text(w, "equality-differences", f.Differences, "differences", "0", f.Differences == 0)
 	for _, note := range f.Notes {
 		fmt.Fprintln(w, "  ", note)
 	}

@@ -27,7 +27,7 @@ func TestNoKeyStraysDuringARestore(t *testing.T) {
 		}
 	}
 	s.t = t
-	figures.Told(os.Stdout, "STRAYS_KEYED_AT_BASELINE_RESTORE", s.strayed, fmt.Sprintf("of %d keyed requests", s.sent), "0", s.strayed == 0)
+	figures.Text(os.Stdout, "STRAYS_KEYED_AT_BASELINE_RESTORE", s.strayed, fmt.Sprintf("of %d keyed requests", s.sent), "0", s.strayed == 0)
 }
 
 // restore deletes the sandbox and creates copies of its RoutingConfig and of its member, then the

@@ -42,8 +42,8 @@ func TestNoKeyStraysToTheBaselineOfItsMember(t *testing.T) {
 		}
 	}
 	s.t = t
-	figures.Told(os.Stdout, "STRAYS_KEYED_AT_BASELINE", s.strayed, fmt.Sprintf("of %d keyed requests", s.sent), "0", s.strayed == 0)
-	figures.Told(os.Stdout, "STRAYS_READY_SECONDS", fmt.Sprintf("%.1f", s.slowest.Seconds()), "at most, until Ready or its caveat was right", "5", s.slowest < 5*time.Second)
+	figures.Text(os.Stdout, "STRAYS_KEYED_AT_BASELINE", s.strayed, fmt.Sprintf("of %d keyed requests", s.sent), "0", s.strayed == 0)
+	figures.Text(os.Stdout, "STRAYS_READY_SECONDS", fmt.Sprintf("%.1f", s.slowest.Seconds()), "at most, until Ready or its caveat was right", "5", s.slowest < 5*time.Second)
 }
 
 // strays is a workload in a namespace of its own, and a sandbox that forks it. The sandbox's name is

@@ -40,7 +40,7 @@ func Report(w io.Writer, folder string, brief bool) error {
 		}
 	}
 	fmt.Fprintln(w)
-	figures.Told(w, "published-fields-shown", fmt.Sprintf("%d of %d", covered, fields), "fields", "all", covered == fields)
+	figures.Text(w, "published-fields-shown", fmt.Sprintf("%d of %d", covered, fields), "fields", "all", covered == fields)
 	return nil
 }
 

@@ -21,8 +21,8 @@ func Verdict(holds bool) string {
 	return "short"
 }
 
-// Told prints a figure with a target in words.
-func Told(w io.Writer, name string, value any, unit, target string, holds bool) {
+// Text prints a figure with a target in words.
+func Text(w io.Writer, name string, value any, unit, target string, holds bool) {
 	fmt.Fprintf(w, "%s %v %s (target %s): %s\n", name, value, unit, target, Verdict(holds))
 }
 
@@ -54,12 +54,12 @@ func Print(w io.Writer, name string, value float64, unit string) {
 
 // AtMost prints a figure that is to be at most a target.
 func AtMost(w io.Writer, name string, value float64, unit string, target float64) {
-	Told(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at most %.4g", target), value <= target)
+	Text(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at most %.4g", target), value <= target)
 }
 
 // AtLeast prints a figure that is to be at least a target.
 func AtLeast(w io.Writer, name string, value float64, unit string, target float64) {
-	Told(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at least %.4g", target), value >= target)
+	Text(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at least %.4g", target), value >= target)
 }
 
 // Quantile returns the value that a share q of all does not exceed, whatever their order;

@@ -10,9 +10,9 @@ import (
 
 // Print prints what became of runs of one kind.
 func (o Outcome) Print(w io.Writer, name string) {
-	figures.Told(w, name+"-runs-with-another-end", len(o.Failures), "runs",
+	figures.Text(w, name+"-runs-with-another-end", len(o.Failures), "runs",
 		fmt.Sprintf("0 of %d, with %d managers", o.Runs, o.Lives), len(o.Failures) == 0)
-	figures.Told(w, name+"-keys-withdrawn-for-a-while", len(o.Withdrawn), "withdrawals",
+	figures.Text(w, name+"-keys-withdrawn-for-a-while", len(o.Withdrawn), "withdrawals",
 		"0 of keys that are wanted", len(o.Withdrawn) == 0)
 	for _, f := range o.Failures {
 		fmt.Fprintf(w, "  %s:\n    %s\n", f.Name, strings.Join(f.Findings, "\n    "))
@@ -28,7 +28,7 @@ func (r Result) Print(w io.Writer, c Churn) {
 	if c.Meshes {
 		name += "-in-meshes"
 	}
-	figures.Told(w, name+"-objects-that-differ", len(r.Findings), "objects", fmt.Sprintf(
+	figures.Text(w, name+"-objects-that-differ", len(r.Findings), "objects", fmt.Sprintf(
 		"0, after %d changes, 410 Gone every %s, the API server killed %d times", c.Changes, c.Expire, c.Kills), len(r.Findings) == 0)
 	for _, f := range r.Findings {
 		fmt.Fprintln(w, "  ", f)
@@ -41,9 +41,9 @@ const grown = 8
 
 // Print prints leftovers after cycles.
 func (r Cycled) Print(w io.Writer, c Cycles) {
-	figures.Told(w, "cycles-left-over", len(r.Left), "objects, facts and rules",
+	figures.Text(w, "cycles-left-over", len(r.Left), "objects, facts and rules",
 		fmt.Sprintf("0, after %d sandboxes", c.Count), len(r.Left) == 0)
-	figures.Told(w, "cycles-memory-grown", fmt.Sprintf("%.1f", r.After-r.Before), "MiB",
+	figures.Text(w, "cycles-memory-grown", fmt.Sprintf("%.1f", r.After-r.Before), "MiB",
 		fmt.Sprintf("at most %d, from %.1f", grown, r.Before), r.After-r.Before <= grown)
 	for _, what := range r.Left {
 		fmt.Fprintln(w, "  left:", what)

@@ -106,8 +106,8 @@ func (r *Run) suites(ctx context.Context) error {
 			strange++
 		}
 	}
-	figures.Told(r.Out, "transparency_differences_not_in_the_table", strange, "cases", "0", strange == 0)
-	figures.Told(r.Out, "transparency_h2spec_worse_than_stock", len(r.Worse), "cases", "0", len(r.Worse) == 0)
+	figures.Text(r.Out, "transparency_differences_not_in_the_table", strange, "cases", "0", strange == 0)
+	figures.Text(r.Out, "transparency_h2spec_worse_than_stock", len(r.Worse), "cases", "0", len(r.Worse) == 0)
 	return nil
 }
 
@@ -202,8 +202,8 @@ func (r *Run) keys(ctx context.Context) error {
 	if tally.First != "" {
 		fmt.Fprintf(r.Out, "podinfo, keys: first %s\n", tally.First)
 	}
-	figures.Told(r.Out, "transparency_keys_astray", tally.Astray, "requests", beside, tally.Astray == 0)
-	figures.Told(r.Out, "transparency_keys_failed", tally.Failed, "requests", beside, tally.Failed == 0)
-	figures.Told(r.Out, "transparency_keys_connections", tally.Connections, "connections", "one of h1 and one of h2", tally.Connections == 2)
+	figures.Text(r.Out, "transparency_keys_astray", tally.Astray, "requests", beside, tally.Astray == 0)
+	figures.Text(r.Out, "transparency_keys_failed", tally.Failed, "requests", beside, tally.Failed == 0)
+	figures.Text(r.Out, "transparency_keys_connections", tally.Connections, "connections", "one of h1 and one of h2", tally.Connections == 2)
 	return nil
 }

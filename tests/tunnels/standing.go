@@ -94,9 +94,9 @@ func printStanding(out io.Writer, scene string, before, after map[string]stands)
 		if was.pid != is.pid {
 			note = "; another process, started in the meantime"
 		}
-		figures.Told(out, what+"-goroutines", is.goroutines, "goroutines", fmt.Sprintf("at most %d, %d at the beginning%s", was.goroutines+moreGoroutines, was.goroutines, note),
+		figures.Text(out, what+"-goroutines", is.goroutines, "goroutines", fmt.Sprintf("at most %d, %d at the beginning%s", was.goroutines+moreGoroutines, was.goroutines, note),
 			is.pid != 0 && is.goroutines <= was.goroutines+moreGoroutines)
-		figures.Told(out, what+"-memory", fmt.Sprintf("%.1f", is.memory), "MiB", fmt.Sprintf("at most %.1f, %.1f at the beginning%s", was.memory*1.25+moreMemory, was.memory, note),
+		figures.Text(out, what+"-memory", fmt.Sprintf("%.1f", is.memory), "MiB", fmt.Sprintf("at most %.1f, %.1f at the beginning%s", was.memory*1.25+moreMemory, was.memory, note),
 			is.pid != 0 && is.memory <= was.memory*1.25+moreMemory)
 	}
 }

@@ -32,10 +32,10 @@ func (n *node) suffer(ctx context.Context, s settings, w io.Writer) error {
 		name := "devmesh-attack-" + k.String()
 		m, h := found.memory, found.honest
 		peak := float64(m.Peak) / (1 << 20)
-		figures.Told(w, name+"-memory", fmt.Sprintf("%.0f", peak), "MiB",
+		figures.Text(w, name+"-memory", fmt.Sprintf("%.0f", peak), "MiB",
 			fmt.Sprintf("less than %.0f, half of its limit; %.0f before", limit/2, float64(m.Before)/(1<<20)), peak < limit/2)
-		figures.Told(w, name+"-restarts", m.Restarts, "times", "0", m.Restarts == 0)
-		figures.Told(w, name+"-served", h.Served, "requests",
+		figures.Text(w, name+"-restarts", m.Restarts, "times", "0", m.Restarts == 0)
+		figures.Text(w, name+"-served", h.Served, "requests",
 			fmt.Sprintf("%d, all honest ones; the slowest took %d ms; %d refusals of hostile ones", h.Sent, h.Worst.Milliseconds(), found.refused),
 			h.Sent > 0 && h.Served == h.Sent)
 		if h.Failure != nil {

@@ -65,5 +65,5 @@ func (t *tally) add(r explain.Result, err error) error {
 }
 
 func (t *tally) print(name string, target int) {
-	figures.Told(os.Stdout, name, t.named, fmt.Sprintf("of %d", t.all), fmt.Sprint(target), t.named >= target)
+	figures.Text(os.Stdout, name, t.named, fmt.Sprintf("of %d", t.all), fmt.Sprint(target), t.named >= target)
 }

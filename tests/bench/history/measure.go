@@ -44,7 +44,7 @@ func timeTravel(ctx context.Context, store string, seed uint64, w io.Writer) err
 			fmt.Fprintf(os.Stderr, "version %d was %v and is %v\n", seq, was.tables[seq], is.Tables[seq])
 		}
 	}
-	figures.Told(w, "time-travel-equal", equal, fmt.Sprintf("of %d", len(asked)), fmt.Sprint(len(asked)), equal == len(asked))
+	figures.Text(w, "time-travel-equal", equal, fmt.Sprintf("of %d", len(asked)), fmt.Sprint(len(asked)), equal == len(asked))
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (m *measurement) report(c churned) error {
 // nothing changes.
 func (m *measurement) reportResync(s Standing) error {
 	t := s.since(Standing{})
-	figures.Told(m.out, "writes-in-a-resync", t.writes, "writes", "0", t.writes == 0)
+	figures.Text(m.out, "writes-in-a-resync", t.writes, "writes", "0", t.writes == 0)
 	m.count("writes-of-its-own-books-in-a-resync", t.own, "writes")
 	most := 0
 	for a, n := range t.of {
@@ -97,7 +97,7 @@ func (m *measurement) reportResync(s Standing) error {
 			most = max(most, n)
 		}
 	}
-	figures.Told(m.out, "lists-of-a-kind-at-start", most, "lists", "at most 1", most <= 1)
+	figures.Text(m.out, "lists-of-a-kind-at-start", most, "lists", "at most 1", most <= 1)
 	m.table(t.of)
 	now, peak, err := m.rig.manager.Memory()
 	if err != nil {

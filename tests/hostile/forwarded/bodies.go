@@ -58,7 +58,7 @@ func units(ctx context.Context, out io.Writer, w *listeners.World) (err error) {
 		return err
 	}
 	s.compare(out, "BODIES", alone, besieged)
-	figures.Told(out, s.name()+"_BODIES_ATTACK", counts.Outputs+counts.Assignments, "slow_bodies",
+	figures.Text(out, s.name()+"_BODIES_ATTACK", counts.Outputs+counts.Assignments, "slow_bodies",
 		fmt.Sprintf("some of each; %d outputs, %d assignments, %d requests refused", counts.Outputs, counts.Assignments, counts.Refused), counts.Outputs > 0 && counts.Assignments > 0)
 	return nil
 }

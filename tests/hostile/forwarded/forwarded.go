@@ -119,9 +119,9 @@ func (s *site) compare(out io.Writer, attack string, alone, besieged measured) {
 	fmt.Fprintf(out, "%s: p50 %s, p99 %s; with the same attack on an idle port p50 %s, p99 %s\n", s.l,
 		besieged.quantile(0.5), besieged.quantile(0.99), alone.quantile(0.5), alone.quantile(0.99))
 	ratio := float64(besieged.quantile(0.99)) / float64(max(1, alone.quantile(0.99)))
-	figures.Told(out, s.name()+"_"+attack+"_SERVED", besieged.served(), "users", fmt.Sprintf("%d of %d, each %d times; %d attempts failed", users, users, times, besieged.failed),
+	figures.Text(out, s.name()+"_"+attack+"_SERVED", besieged.served(), "users", fmt.Sprintf("%d of %d, each %d times; %d attempts failed", users, users, times, besieged.failed),
 		besieged.failed == 0)
-	figures.Told(out, s.name()+"_"+attack+"_P99", fmt.Sprintf("%.2f", ratio), "times_as_long_as_beside_an_idle_port", fmt.Sprintf("at most %d", slower), ratio <= slower)
+	figures.Text(out, s.name()+"_"+attack+"_P99", fmt.Sprintf("%.2f", ratio), "times_as_long_as_beside_an_idle_port", fmt.Sprintf("at most %d", slower), ratio <= slower)
 }
 
 // during measures users while attackers come by port-forwards to a port of a pod.

@@ -92,7 +92,7 @@ func opaque(ctx context.Context, out io.Writer) (err error) {
 	took := time.Since(begun)
 	cancel()
 	flood.Wait()
-	figures.Told(out, "TUNNEL_ACCESS_OPAQUE_TOKEN", fmt.Sprintf("%.2f", took.Seconds()), "s",
+	figures.Text(out, "TUNNEL_ACCESS_OPAQUE_TOKEN", fmt.Sprintf("%.2f", took.Seconds()), "s",
 		fmt.Sprintf("admitted beside %d attackers with junk tokens, of which %d were sent; the refusal was %q", attackers, shown.Load(), refused.GetMessage()), user.Name == "ada")
 	return nil
 }

@@ -56,7 +56,7 @@ func (s *site) far(ctx context.Context, out io.Writer) error {
 	if m.why != nil {
 		fmt.Fprintf(out, "%s: a user: %v\n", s.l, m.why)
 	}
-	figures.Told(out, s.name()+"_SILENT_SERVED", len(m.took), "handshakes",
+	figures.Text(out, s.name()+"_SILENT_SERVED", len(m.took), "handshakes",
 		fmt.Sprintf("all of %d at 100 ms, beside 500 silent connections a second; %.0f a second came, p99 %s", users*times, rate, m.quantile(0.99)),
 		m.failed == 0 && rate > 0.9*perSecond)
 	return nil

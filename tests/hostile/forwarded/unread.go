@@ -76,7 +76,7 @@ func (s *site) unread(ctx context.Context, out io.Writer) error {
 		}
 	}
 	_, _, after, err := s.world.Memory(ctx, s.l.Program)
-	figures.Told(out, s.name()+"_UNREAD_MEMORY", fmt.Sprintf("%.0f", most-before), "MiB",
+	figures.Text(out, s.name()+"_UNREAD_MEMORY", fmt.Sprintf("%.0f", most-before), "MiB",
 		fmt.Sprintf("at most %d more than %.0f, of %.0f; %d channels were opened, %d MiB went into them, %d restarts", grows, before, limit, h.opened.Load(), h.sent.Load()>>20, after-restarts),
 		most-before <= grows && after == restarts && h.opened.Load() >= hoarders*channels/2)
 	return err

@@ -95,9 +95,9 @@ func short(d time.Duration) time.Duration { return d.Round(10 * time.Microsecond
 
 func (f Finding) print(out io.Writer) {
 	name := strings.ToUpper(strings.ReplaceAll(f.Listener.String(), "-", "_"))
-	figures.Told(out, name+"_P99", fmt.Sprintf("%.2f", f.Ratio()), "times_as_long_beside_the_attack",
+	figures.Text(out, name+"_P99", fmt.Sprintf("%.2f", f.Ratio()), "times_as_long_beside_the_attack",
 		fmt.Sprintf("at most %d, none unserved; %d were", slower, f.Beside.Failed), f.Ratio() <= slower && f.Beside.Failed == 0)
-	figures.Told(out, name+"_MEMORY", fmt.Sprintf("%.0f", f.Most), "MiB",
+	figures.Text(out, name+"_MEMORY", fmt.Sprintf("%.0f", f.Most), "MiB",
 		fmt.Sprintf("under its limit of %.0f, no restart; %d were", f.Limit, f.Restarts), f.Most < f.Limit && f.Restarts == 0)
 	f.printRandom(out, name)
 }

@@ -161,7 +161,7 @@ func (f Finding) printRandom(out io.Writer, name string) {
 	if f.Honest.Why != nil {
 		fmt.Fprintf(out, "%s, beside random inputs: an honest call: %v\n", f.Listener, f.Honest.Why)
 	}
-	figures.Told(out, name+"_RANDOM", e.Answered+e.Silent, "inputs_ended",
+	figures.Text(out, name+"_RANDOM", e.Answered+e.Silent, "inputs_ended",
 		fmt.Sprintf("all of %d, of which %d were answered first; %d were not ended and %d not connected; %d honest calls of %d unserved", all, e.Answered, e.Left, e.Refused,
 			f.Honest.Failed, f.Honest.Failed+f.Honest.Served),
 		e.Answered+e.Silent == all && f.Honest.Failed == 0)

@@ -184,7 +184,7 @@ func has(url, text string) call {
 
 func (o *Outcome) print(out io.Writer) {
 	fmt.Fprintf(out, "together: %d connections of attackers were open, of %d that were made\n", o.Attackers.There, o.Attackers.Opened)
-	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Succeeded.Seconds()), "s", fmt.Sprintf("within %.0f", succeedWithin.Seconds()), o.Succeeded <= succeedWithin)
-	figures.Told(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
-	figures.Told(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)
+	figures.Text(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Succeeded.Seconds()), "s", fmt.Sprintf("within %.0f", succeedWithin.Seconds()), o.Succeeded <= succeedWithin)
+	figures.Text(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
+	figures.Text(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)
 }

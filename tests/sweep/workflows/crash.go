@@ -122,10 +122,10 @@ func (o Outcome) Print(w io.Writer) {
 			}
 		}
 		total += o.Runs[who]
-		figures.Told(w, "workflows-runs-gone-wrong-"+strings.ReplaceAll(strings.ToLower(who), " ", "-"), failed, "runs",
+		figures.Text(w, "workflows-runs-gone-wrong-"+strings.ReplaceAll(strings.ToLower(who), " ", "-"), failed, "runs",
 			fmt.Sprintf("0 of %d in which the %s died", o.Runs[who], who), failed == 0)
 	}
-	figures.Told(w, "workflows-finished-units-ran-once", fmt.Sprintf("%.2f", 100*float64(total-len(o.Failures))/float64(max(1, total))), "percent",
+	figures.Text(w, "workflows-finished-units-ran-once", fmt.Sprintf("%.2f", 100*float64(total-len(o.Failures))/float64(max(1, total))), "percent",
 		fmt.Sprintf("100 of %d runs", total), len(o.Failures) == 0 && total > 0)
 	figures.Print(w, "workflows-runs-in-which-nobody-died", float64(o.Spared), "runs")
 	figures.Print(w, "workflows-pods-that-died", float64(o.Pods), "pods")

@@ -38,7 +38,7 @@ func Run(ctx context.Context, w io.Writer, apps []App, times int) error {
 			target = fmt.Sprintf("at most %d, as bare beside it", bare)
 		}
 		name := strings.ToUpper(fmt.Sprintf("restart_%s_%s_%s", r.app, r.what, r.caller))
-		figures.Told(w, name, t.meshed[r], fmt.Sprintf("requests_lost_in_%d", times), target, t.meshed[r] <= bare)
+		figures.Text(w, name, t.meshed[r], fmt.Sprintf("requests_lost_in_%d", times), target, t.meshed[r] <= bare)
 	}
 	return nil
 }

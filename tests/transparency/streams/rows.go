@@ -34,7 +34,7 @@ func (r *rig) rows(ctx context.Context, s Settings, w io.Writer) error {
 			fmt.Fprintf(w, "%s-%s %.0f MB/s\n", name, p.name, figures.Median(rates[i]))
 		}
 		ratio := figures.Median(rates[ours]) / figures.Median(rates[stockEnvoy])
-		figures.Told(w, name+"-of-stock", fmt.Sprintf("%.2f", ratio), "times", fmt.Sprintf("at least %g", atLeast), ratio >= atLeast)
+		figures.Text(w, name+"-of-stock", fmt.Sprintf("%.2f", ratio), "times", fmt.Sprintf("at least %g", atLeast), ratio >= atLeast)
 	}
 	return nil
 }

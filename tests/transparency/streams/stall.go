@@ -40,7 +40,7 @@ func (r *rig) stall(ctx context.Context, s Settings, w io.Writer) error {
 	}
 	bare, least := figures.Median(rates[0]), slices.Min(rates[1])
 	fmt.Fprintf(w, "streams-stall-bare %.0f MB/s\nstreams-stall-ours %.0f MB/s\n", bare, figures.Median(rates[1]))
-	figures.Told(w, "streams-stall-least-of-bare-median", fmt.Sprintf("%.2f", least/bare), "times",
+	figures.Text(w, "streams-stall-least-of-bare-median", fmt.Sprintf("%.2f", least/bare), "times",
 		fmt.Sprintf("at least %g", notBelow), least >= notBelow*bare)
 	return nil
 }

@@ -96,7 +96,7 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 			return err
 		}
 		name := "trap-" + trap.Short
-		figures.Told(os.Stdout, name+"-findings-with", len(with), "findings", "0: "+trap.Name, len(with) == 0)
+		figures.Text(os.Stdout, name+"-findings-with", len(with), "findings", "0: "+trap.Name, len(with) == 0)
 		if trap.Guard == "" {
 			continue
 		}
@@ -104,7 +104,7 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 		if err != nil {
 			return err
 		}
-		figures.Told(os.Stdout, name+"-findings-without", len(without), "findings", "more than 0, to show that it is seen", len(without) > 0)
+		figures.Text(os.Stdout, name+"-findings-without", len(without), "findings", "more than 0, to show that it is seen", len(without) > 0)
 	}
 	return nil
 }
