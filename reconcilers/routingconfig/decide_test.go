@@ -91,7 +91,7 @@ func silent(m crdv1.Member) crdv1.Member {
 func unled(name string) *crdv1.ForkedWorkload {
 	w := fork(name, false)
 	w.Status.RoutingConfig.Services, w.Status.Conditions = nil, nil
-	told(w, "True", baseline.ReasonNoService, "No Service leads to it.")
+	told(w, "True", baseline.ReasonNoService, "No Service selects it.")
 	return w
 }
 
@@ -291,12 +291,12 @@ func TestConditions(t *testing.T) {
 		}, published, crdv1.ConditionReady, "True", "Ready", ""},
 		{"no Service leads to the only baseline", func(in *routingconfig.Input) {
 			in.Members = members(unled("f"))
-		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady", "No Service leads to it."},
+		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady", "No Service selects it."},
 		{"no Service leads to one of two baselines", func(in *routingconfig.Input) {
 			in.Members = members(unled("f"))
 			add(virtual("v", "other"))(in)
 		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady",
-			"Every pod of every baseline that a Service selects has a ready DevMesh Sidecar. No Service leads to it."},
+			"Every pod of every baseline that a Service selects has a ready DevMesh Sidecar. No Service selects it."},
 		{"the baseline has no sidecar", func(in *routingconfig.Input) { in.Members = members(fork("f", false)) }, published,
 			crdv1.ConditionReady, "False", "SidecarAbsent", "DevMesh Sidecar absent"},
 		{"it has no spec", func(in *routingconfig.Input) { in.Config.Spec = crdv1.RoutingConfigSpec{} }, published,

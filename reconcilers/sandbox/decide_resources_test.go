@@ -117,12 +117,12 @@ func TestForksWaitForResources(t *testing.T) {
 				"ForkedWorkload in ns for c waits for Resources db, cache, and stays as it is", "ForkedWorkload in ns for d waits for Resources db, cache",
 				outside, "VirtualWorkload in ns for v", "config key of 6",
 			}, "Unknown", "Pending", `Resource "cache"`, []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}, {Name: "cache"}}},
-		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "re-created", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"another client deletes it", deleted, waits, "False", "ResourcesNotReady", "re-created", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := tt.in
-			if tt.name != "somebody deletes it" {
+			if tt.name != "another client deletes it" {
 				in = provided(in)
 			}
 			d := sandbox.Decide(in)

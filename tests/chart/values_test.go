@@ -22,7 +22,7 @@ import (
 func TestBadValuesAreRejectedWithAReason(t *testing.T) {
 	for _, c := range []struct{ name, values, says string }{
 		{"two meshes at once", "istio: {enabled: true}\nlinkerd: {enabled: true}", "istio.enabled and linkerd.enabled are both true"},
-		{"a value that is gone, even as false", "istio: {enableDeprecatedHostRouting: false}", "istio.enableDeprecatedHostRouting was removed"},
+		{"a removed value, even as false", "istio: {enableDeprecatedHostRouting: false}", "istio.enableDeprecatedHostRouting was removed"},
 		{"a misspelt component", "routeserver: {replicas: 3}", "'routeserver' not allowed"},
 		{"a misspelt key", "controllerManager: {replica: 3}", "'replica' not allowed"},
 		{"text for a number", "controllerManager: {replicas: three}", "/controllerManager/replicas"},

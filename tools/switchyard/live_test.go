@@ -109,7 +109,7 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 		return out.Says("the whole present:\n+ Deployment shop/customer, key alice: sandbox sb-alice")
 	})
 	stop()
-	eventually(t, "the loss is told", func() bool { return errs.Says("the watch was interrupted and resumes") })
+	eventually(t, "the loss is reported", func() bool { return errs.Says("the watch was interrupted and resumes") })
 	state(t, log, story()[3:6]...)
 	served.Run(t, cfg)
 	eventually(t, "the change is shown", func() bool { return out.Says("+ Deployment shop/customer, key bob: sandbox sb-bob") })

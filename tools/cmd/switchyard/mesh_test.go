@@ -92,8 +92,8 @@ IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched)
 	}
 }
 
-// TestExplainShowsTheDecisionOfTheGatewayAPI asks about a workload without sidecars, beside whose
-// routes stand derived ones, in a cluster that has IstioRoutes of it too or not.
+// TestExplainShowsTheDecisionOfTheGatewayAPI queries a workload without sidecars, for which
+// routes were derived, in clusters with and without IstioRoutes of it.
 func TestExplainShowsTheDecisionOfTheGatewayAPI(t *testing.T) {
 	c := world.Shared(t)
 	address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "gated", Name: "customer"}, Key: "k6", Sandbox: "sb",
