@@ -244,15 +244,15 @@ func (e *examined) seen(context.Context) (string, error) {
 	if ready == nil || ready.ObservedGeneration < e.object.Generation {
 		return "", wrong{"the operator has not reported on the current generation of sandbox " + e.sandbox, "run this command again; if that does not help, check that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
 	}
-	says := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
+	report := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
 	if crdv1.IsTrue(e.object.Status.Conditions, crdv1.ConditionReady, e.object.Generation) {
-		return says, nil
+		return report, nil
 	}
 	switch ready.Reason {
 	case externalworkload.ReasonNoTunnel, externalworkload.ReasonTunnelUnchecked, externalworkload.ReasonTunnelDisconnected, externalworkload.ReasonTunnelStale:
-		return "", wrong{says, "run " + e.s.Name + " connect; if it runs already, see " + e.s.Name + " connect status, and restart it"}
+		return "", wrong{report, "run " + e.s.Name + " connect; if it runs already, see " + e.s.Name + " connect status, and restart it"}
 	}
-	return "", wrong{says, "see its parts: kubectl describe signadotsandbox " + e.sandbox}
+	return "", wrong{report, "see its parts: kubectl describe signadotsandbox " + e.sandbox}
 }
 
 // fits returns an error where a mapping names a port that no container of the baseline has.
