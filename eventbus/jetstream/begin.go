@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,9 +77,7 @@ func (l *Log) rebound(ctx context.Context, have jetstream.StreamConfig, epoch st
 // directories are then on disk too. So the first event does not outlive its stream.
 func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) {
 	epoch := eventbus.NewEpoch()
-	bounded, done := l.attempt(ctx)
-	_, err := l.js.CreateStream(bounded, l.streamConfig(epoch))
-	err = done(err)
+	err := l.createEmpty(ctx, epoch)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		// Another writer began it at this moment, and its log counts.
 		seen, err := l.readState(ctx)
@@ -92,6 +91,43 @@ func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) 
 	}
 	return l.believe(newReplica(epoch), event.Before(epoch)), nil
 }
+
+// createEmpty creates the stream of an epoch, and again until it is empty. The server removes
+// the files of a deleted stream in the background. If another stream of that name is deleted
+// meanwhile, its files stay (nats-server 2.15, fileStore.Delete), and a new one cannot be
+// created or begins with the events in them.
+func (l *Log) createEmpty(ctx context.Context, epoch string) error {
+	bounded, done := l.attempt(ctx)
+	for {
+		left, err := l.createOnce(bounded, epoch)
+		if !left {
+			return done(err)
+		}
+		if ended := sleep(bounded, pauseBetween); ended != nil {
+			return fmt.Errorf("the files of the former stream are still there: %w", cmp.Or(err, done(ended)))
+		}
+	}
+}
+
+// createOnce reports whether files of a former stream are in the way. A stream that begins
+// with them is deleted again.
+func (l *Log) createOnce(ctx context.Context, epoch string) (left bool, err error) {
+	stream, err := l.js.CreateStream(ctx, l.streamConfig(epoch))
+	if refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == errorCreateStore {
+		return true, err
+	}
+	if err != nil || stream.CachedInfo().State.LastSeq == 0 {
+		return false, err
+	}
+	if err := l.js.DeleteStream(ctx, StreamName); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return false, err
+	}
+	return true, nil
+}
+
+// errorCreateStore is the server's code when it cannot create a stream's files
+// (JSStreamCreateErrF).
+const errorCreateStore jetstream.ErrorCode = 10049
 
 func (l *Log) believe(r replica, tip event.Mark) event.Mark {
 	l.state.Lock()

@@ -86,6 +86,38 @@ func TestAFullLogRefusesAndKeepsWhatItHas(t *testing.T) {
 	}
 }
 
+// The server moves the files of a deleted stream to a directory with a dot before its name, and
+// cannot while those of an earlier one are still there.
+func TestRestartWaitsUntilTheFormerFilesAreRemoved(t *testing.T) {
+	b := startBus(t)
+	log := b.open(t)
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Append(t.Context(), logtest.Fact("before", 1), 0); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(b.dir, "store", "*", "*", "streams", jetstream.StreamName))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the stream's files are in %v: %v", files, err)
+	}
+	former := filepath.Join(filepath.Dir(files[0]), "."+jetstream.StreamName)
+	if err := os.MkdirAll(filepath.Join(former, "msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(200*time.Millisecond, func() {
+		if err := os.RemoveAll(former); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := log.Restart(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := log.Append(t.Context(), logtest.Fact("after", 1), 0); err != nil || at.Seq != 1 {
+		t.Errorf("the first event of the new epoch is at %v: %v", at, err)
+	}
+}
+
 func TestAStreamOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	conn := inside(t, embedded.Config{})
 	js, err := natsjs.New(conn)
