@@ -44,6 +44,11 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 	@$(GO) build -o $(CACHE)/tools/demo-local ./tools/demo/cmd/demo-local
 	@$(CACHE)/tools/demo-local --cluster $(CLUSTER)
 
+.PHONY: demo-link
+demo-link: preflight ## a control plane outside of the cluster, which reaches it through the agent: objects, Services by name, the cable pulled
+	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
+	@$(CACHE)/tools/demo-link
+
 # Packages with tests that take minutes: they start first, so that no processor is idle while
 # the last one runs.
 SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/istioadapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows

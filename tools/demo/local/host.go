@@ -16,14 +16,11 @@ import (
 // developer is the user of the first workstation: a service account in place of a user.
 const developer = "dora"
 
-// Workstation is a machine that is not in the cluster: a network namespace.
+// Workstation is a machine of a developer. It reaches the API server of the cluster alone.
 type Workstation struct {
+	*Machine
 	user   string
 	folder string // its files
-	// host is the network namespace, and near and far are the ends of its link to the cluster's.
-	host                    string
-	near, far               string
-	nearAddress, farAddress string
 }
 
 // NewWorkstation makes the machine, which reaches the API server and nothing else, with the
@@ -36,9 +33,7 @@ func NewWorkstation(ctx context.Context) (*Workstation, error) {
 // machines that exist at the same time has its own.
 func NewWorkstationOf(ctx context.Context, user string, number int) (*Workstation, error) {
 	folder, err := os.MkdirTemp("", "switchyard-workstation-")
-	w := &Workstation{user: user, folder: folder, host: fmt.Sprint("workstation", number),
-		near: fmt.Sprint("laptop", 2*number), far: fmt.Sprint("laptop", 2*number+1),
-		nearAddress: fmt.Sprint("198.18.77.", 4*number+1), farAddress: fmt.Sprint("198.18.77.", 4*number+2)}
+	w := &Workstation{Machine: NewMachine("workstation", number), user: user, folder: folder}
 	if err != nil {
 		return w, err
 	}
@@ -50,62 +45,29 @@ func NewWorkstationOf(ctx context.Context, user string, number int) (*Workstatio
 	if err != nil {
 		return w, fmt.Errorf("the kubeconfig's server: %w", err)
 	}
-	w.removeLink(ctx) // of a story that was cut off
-	for _, command := range []string{
-		"ip netns add " + w.host,
-		"ip link add " + w.near + " type veth peer name " + w.far,
-		"ip link set " + w.far + " netns " + w.host,
-		"ip address add " + w.nearAddress + "/30 dev " + w.near,
-		"ip link set " + w.near + " up",
-		"ip -n " + w.host + " address add " + w.farAddress + "/30 dev " + w.far,
-		"ip -n " + w.host + " link set lo up",
-		"ip -n " + w.host + " link set " + w.far + " up",
-		"ip -n " + w.host + " route add " + api.Hostname() + "/32 via " + w.nearAddress,
-	} {
-		if err := line(ctx, command); err != nil {
-			return w, err
-		}
-	}
-	// Its resolver is an unused address: names of the cluster do not resolve there.
-	if err := os.MkdirAll(filepath.Join("/etc/netns", w.host), 0o755); err != nil {
+	if err := w.Add(ctx, api.Hostname()+"/32"); err != nil {
 		return w, err
 	}
-	if err := put(filepath.Join("/etc/netns", w.host, "resolv.conf"), []byte("nameserver "+w.farAddress+"\n")); err != nil {
+	// Its resolver is an unused address: names of the cluster do not resolve there.
+	if err := os.MkdirAll(filepath.Join("/etc/netns", w.Name), 0o755); err != nil {
+		return w, err
+	}
+	if err := put(filepath.Join("/etc/netns", w.Name, "resolv.conf"), []byte("nameserver "+w.Address+"\n")); err != nil {
 		return w, err
 	}
 	return w, w.logIn(ctx)
-}
-
-// line runs a command that is one line without quotes.
-func line(ctx context.Context, text string) error {
-	words := strings.Fields(text)
-	if out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", text, err, strings.TrimSpace(string(out)))
-	}
-	return nil
-}
-
-func (w *Workstation) removeLink(ctx context.Context) {
-	_ = line(ctx, "ip link delete "+w.near) // There may be none.
-	_ = line(ctx, "ip netns delete "+w.host)
 }
 
 // Remove takes the machine away, and the developer's account.
 func (w *Workstation) Remove() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience) // The story's may have ended.
 	defer cancel()
-	w.removeLink(ctx)
+	w.Machine.Remove(ctx)
 	rights, err := w.rights()
 	if err == nil {
 		_, err = demo.Kubectl(ctx, rights, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 	}
-	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", w.host)), os.RemoveAll(w.folder))
-}
-
-// unplugged has the link cut, or there again.
-func (w *Workstation) unplugged(ctx context.Context, cut bool) error {
-	state := map[bool]string{true: "down", false: "up"}[cut]
-	return line(ctx, "ip link set "+w.near+" "+state)
+	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", w.Name)), os.RemoveAll(w.folder))
 }
 
 // kubeconfig is the developer's.
@@ -151,7 +113,7 @@ func (w *Workstation) logIn(ctx context.Context) error {
 
 // Command returns one that runs on the workstation, as the developer.
 func (w *Workstation) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", w.host}, argv...)...)
+	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", w.Name}, argv...)...)
 	c.Env = append(os.Environ(), "KUBECONFIG="+w.kubeconfig(), "XDG_RUNTIME_DIR="+w.folder)
 	c.Dir = w.folder
 	return c

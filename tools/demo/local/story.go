@@ -217,7 +217,7 @@ func (s *story) restart(ctx context.Context) error {
 func (s *story) unplug(ctx context.Context) error {
 	s.step("the workstation's cable is pulled: within seconds requests with the key are refused, and soon after it is back they arrive")
 	began := time.Now()
-	if err := s.at.unplugged(ctx, true); err != nil {
+	if err := s.at.Unplug(ctx); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "the cable is pulled", func(a Answer) bool { return a.Status == http.StatusServiceUnavailable }); err != nil {
@@ -229,7 +229,7 @@ func (s *story) unplug(ctx context.Context) error {
 		return err
 	}
 	began = time.Now()
-	if err := s.at.unplugged(ctx, false); err != nil {
+	if err := s.at.Plug(ctx); err != nil {
 		return err
 	}
 	if err := s.until(ctx, "the cable is back", Answer.Local); err != nil {
