@@ -44,6 +44,7 @@ var (
 		"controlplane-link/identity",
 		"controlplane-link/kubeapi/table",
 		"controlplane-link/reach/allow",
+		"protos/problems",
 		"eventbus/event",
 		"eventbus/audit",
 		"routeserver/bisect",

@@ -26,9 +26,6 @@ type refusal struct {
 	iocontext.Refusal
 }
 
-// Error implements error.
-func (r *refusal) Error() string { return r.Message }
-
 func refuse(status int, reason, format string, args ...any) *refusal {
 	return &refusal{status, iocontext.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
 }
