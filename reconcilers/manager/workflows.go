@@ -133,7 +133,7 @@ func (m *Main) addOrphans() error {
 		return err
 	}
 	values.Earlier = m.values().Earlier
-	err = m.manager.Add(onLeader(func(ctx context.Context) error {
+	m.add("what deletes values of deleted objects", onLeader(func(ctx context.Context) error {
 		_ = wait.PollUntilContextCancel(ctx, retryOrphans, true, func(ctx context.Context) (bool, error) {
 			err := values.DeleteOrphans(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -143,9 +143,6 @@ func (m *Main) addOrphans() error {
 		})
 		return nil
 	}))
-	if err != nil {
-		return fmt.Errorf("add what deletes values of deleted objects: %w", err)
-	}
 	return nil
 }
 
@@ -173,9 +170,7 @@ func (m *Main) unitPods() (unitPods, error) {
 		return unitPods{}, fmt.Errorf("make the cache of pods of units: %w", err)
 	}
 	all := unitPods{held}
-	if err := m.manager.Add(all); err != nil {
-		return unitPods{}, fmt.Errorf("add the cache of pods of units: %w", err)
-	}
+	m.add("the cache of pods of units", all)
 	return all, nil
 }
 
