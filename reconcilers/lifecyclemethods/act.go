@@ -177,7 +177,7 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 		case Remove:
 			errs = append(errs, r.remove(ctx, p))
 		case Release:
-			errs = append(errs, r.letGo(ctx, p))
+			errs = append(errs, r.writer.RemoveFinalizer(ctx, p.DeepCopy()))
 		case Keep:
 		}
 	}
@@ -187,24 +187,7 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 // remove deletes a pod. It removes the finalizer first, because the deletion would change the resource
 // version that was read.
 func (r *Reconciler) remove(ctx context.Context, p *corev1.Pod) error {
-	return errors.Join(r.letGo(ctx, p), r.writer.Delete(ctx, p))
-}
-
-// letGo removes the operator's finalizer from a pod.
-func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
-	if !controllerutil.ContainsFinalizer(p, crdv1.Finalizer) {
-		return nil
-	}
-	before := p.DeepCopy()
-	changed := p.DeepCopy()
-	controllerutil.RemoveFinalizer(changed, crdv1.Finalizer)
-	// Only the version of the pod that was read, and no other pod of its name.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.config.Client.Patch(ctx, changed, patch, apply.FieldOwner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let go pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	return errors.Join(r.writer.RemoveFinalizer(ctx, p.DeepCopy()), r.writer.Delete(ctx, p))
 }
 
 // end deletes the pods and values of an object, and then removes its finalizer.

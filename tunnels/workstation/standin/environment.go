@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
 
@@ -28,7 +29,7 @@ func (r *resolution) environment() {
 			r.env[e.Name] = Var{e.Name, value, source}
 		}
 	}
-	for name, value := range map[string]string{EnvSandbox: r.in.Sandbox, EnvRoutingKey: r.in.RoutingKey} {
+	for name, value := range map[string]string{variable.EnvSandboxName: r.in.Sandbox, variable.EnvRoutingKey: r.in.RoutingKey} {
 		if value != "" {
 			r.env[name] = Var{name, value, "the sandbox"}
 		}

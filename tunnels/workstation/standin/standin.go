@@ -42,14 +42,9 @@ import (
 	"switchyard.dev/protos/crd/variable"
 )
 
-// Variables that identify the sandbox, as in forks; and the folder of resource outputs.
-const (
-	EnvSandbox    = "SIGNADOT_SANDBOX_NAME"
-	EnvRoutingKey = "SIGNADOT_SANDBOX_ROUTING_KEY"
-	// ResourcesFolder is the folder of the outputs of the sandbox's resources, with a folder for
-	// each resource and a file for each output.
-	ResourcesFolder = "/signadot/resources"
-)
+// ResourcesFolder is the folder of the outputs of the sandbox's resources, with a folder for
+// each resource and a file for each output.
+const ResourcesFolder = "/signadot/resources"
 
 // Input is the input of Resolve.
 type Input struct {
