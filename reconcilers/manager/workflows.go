@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -158,12 +157,8 @@ func (m *Main) values() store.Store {
 // unitPods returns the cache of pods of units. It is separate because they have another label than pods of
 // forks, and the other cache has all pods of some namespaces.
 func (m *Main) unitPods() (unitPods, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return unitPods{}, fmt.Errorf("make the scheme of pods of units: %w", err)
-	}
 	held, err := crcache.New(m.config.REST, crcache.Options{
-		Scheme: scheme, DefaultNamespaces: inNamespaces(m.config.Namespaces),
+		DefaultNamespaces: inNamespaces(m.config.Namespaces),
 		ByObject: map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
 	})
 	if err != nil {
