@@ -80,7 +80,7 @@ var (
 		"tunnels/workstation/consent",
 		"tunnels/workstation/reconnect",
 		"tunnels/workstation/redirect",
-		"tunnels/workstation/standin",
+		"tunnels/workstation/containerenv",
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",

@@ -20,8 +20,8 @@ import (
 	"switchyard.dev/protos/problems"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/hold"
-	"switchyard.dev/tunnels/workstation/inside"
+	"switchyard.dev/tunnels/workstation/clusteraccess"
+	"switchyard.dev/tunnels/workstation/redirector"
 )
 
 // Privileges are what connect does with them: names and addresses of the cluster are reached as if
@@ -44,7 +44,7 @@ func (v *Privileges) Flags(f *pflag.FlagSet) {
 
 // Begin starts routing into the cluster with privileges, over a connection through host; nil
 // without --privileged.
-func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
+func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*clusteraccess.Access, error) {
 	if !v.Use {
 		if len(v.ranges) > 0 {
 			return nil, exit.Usage.Errorf("--range is for --privileged: set both")
@@ -58,7 +58,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 	if err != nil {
 		return nil, err
 	}
-	cfg := inside.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
+	cfg := clusteraccess.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
 	for _, text := range v.ranges {
 		one, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -69,7 +69,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 	if cfg.Except, err = addresses(ctx, host); err != nil {
 		return nil, exit.Unavailable.Errorf("the address of the connection into the cluster is not known: %w", err)
 	}
-	got, err := inside.Begin(cfg)
+	got, err := clusteraccess.Begin(cfg)
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
 	}
@@ -114,7 +114,7 @@ func addresses(ctx context.Context, host string) (out []netip.Prefix, err error)
 // MayLead returns a *problems.Problem if the kernel cannot redirect connections, or names are not resolved
 // through them.
 func MayLead() error {
-	t, err := hold.Open("switchyard_doctor")
+	t, err := redirector.Open("switchyard_doctor")
 	if err != nil {
 		switch runtime.GOOS {
 		case "linux":

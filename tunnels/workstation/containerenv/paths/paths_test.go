@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"switchyard.dev/tunnels/workstation/standin/paths"
+	"switchyard.dev/tunnels/workstation/containerenv/paths"
 )
 
 // folders are those that a process has elsewhere.

@@ -1,4 +1,4 @@
-// Package standin computes the environment and the files of a process that replaces a container,
+// Package containerenv computes the environment and the files of a process that replaces a container,
 // from those that the container has in its pod. It is pure: the pod template and the objects that
 // it names go in, variables and files come out.
 //
@@ -28,7 +28,7 @@
 // Variables of the sandbox are merged into those of the container as into a fork's
 // (Input.Customize). Its files replace those of volumes, and variables that name one of them are
 // adapted (Result.Below).
-package standin
+package containerenv
 
 import (
 	"fmt"

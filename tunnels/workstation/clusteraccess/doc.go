@@ -1,7 +1,7 @@
-// Package inside makes names and addresses of a cluster reachable from a workstation as if it
+// Package clusteraccess makes names and addresses of a cluster reachable from a workstation as if it
 // were in the cluster. It implements the additional part of `switchyard connect --privileged`.
 //
-//	the rules, and their state in the kernel      redirect, hold
+//	the rules, and their state in the kernel      redirect, redirector
 //	names                                         names
 //	redirected connections                        loopback
 //
@@ -15,4 +15,4 @@
 //
 // TCP and DNS queries are redirected; other UDP and ICMP are not, nor is IPv6 on macOS. No file
 // is changed, and all of it ends with the process.
-package inside
+package clusteraccess

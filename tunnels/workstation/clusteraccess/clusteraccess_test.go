@@ -1,4 +1,4 @@
-package inside
+package clusteraccess
 
 import (
 	"context"
@@ -35,13 +35,13 @@ func resolver(t *testing.T) *names.System {
 
 // A machine that redirects queries to a closed port resolves no names.
 func TestAFailedServerStopsRedirection(t *testing.T) {
-	for what, part := range map[string]func(*Inside) *ports{
-		"DNS queries": func(i *Inside) *ports { return i.dns },
-		"connections": func(i *Inside) *ports { return i.tcp },
+	for what, part := range map[string]func(*Access) *ports{
+		"DNS queries": func(i *Access) *ports { return i.dns },
+		"connections": func(i *Access) *ports { return i.tcp },
 	} {
 		t.Run(what, func(t *testing.T) {
 			open := func(context.Context, string, uint16) (net.Conn, error) { return nil, errors.New("nothing is open") }
-			i := &Inside{cfg: Config{Open: open, Log: slog.New(slog.DiscardHandler), Tell: func(workstation.Inside) {}},
+			i := &Access{cfg: Config{Open: open, Log: slog.New(slog.DiscardHandler), Tell: func(workstation.Inside) {}},
 				names: names.NewTable("cluster.local"), system: resolver(t), learned: map[netip.Addr]bool{}}
 			var err error
 			if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: open, Learned: i.learn}); err != nil {
@@ -83,7 +83,7 @@ func TestTheNewestAddressesAreRedirected(t *testing.T) {
 	}
 	defer l.Close()
 	here := &ports{tcp: []net.Listener{l}}
-	i := &Inside{cfg: Config{Tell: func(workstation.Inside) {}}, names: names.NewTable("cluster.local"), system: system, tcp: here, dns: here, learned: map[netip.Addr]bool{}}
+	i := &Access{cfg: Config{Tell: func(workstation.Inside) {}}, names: names.NewTable("cluster.local"), system: system, tcp: here, dns: here, learned: map[netip.Addr]bool{}}
 	pod := func(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 201, byte(n >> 8), byte(n)}) }
 	var all []netip.Addr
 	for n := range maxLearned {

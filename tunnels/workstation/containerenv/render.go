@@ -1,4 +1,4 @@
-package standin
+package containerenv
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"switchyard.dev/tunnels/workstation/standin/paths"
+	"switchyard.dev/tunnels/workstation/containerenv/paths"
 )
 
 // shellName matches names of variables in a POSIX shell.

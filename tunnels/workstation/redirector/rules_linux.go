@@ -1,4 +1,4 @@
-package hold
+package redirector
 
 import (
 	"encoding/binary"

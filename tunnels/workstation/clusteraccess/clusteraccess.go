@@ -1,4 +1,4 @@
-package inside
+package clusteraccess
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/hold"
 	"switchyard.dev/tunnels/workstation/loopback"
 	"switchyard.dev/tunnels/workstation/names"
 	"switchyard.dev/tunnels/workstation/redirect"
+	"switchyard.dev/tunnels/workstation/redirector"
 )
 
 // table is the name of the rules. There is one at a time on a machine, because names are those of
@@ -30,7 +30,7 @@ const maxLearned = 4096
 // shared is another range of private networks, which netip does not include.
 var shared = netip.MustParsePrefix("100.64.0.0/10")
 
-// Config configures an Inside.
+// Config configures an Access.
 type Config struct {
 	// Open opens a connection into the cluster. Required.
 	Open loopback.Opener
@@ -46,8 +46,8 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// Inside is a machine that reaches a cluster as if it were in it. Make one with Begin, and Run it.
-type Inside struct {
+// Access is a machine that reaches a cluster as if it were in it. Make one with Begin, and Run it.
+type Access struct {
 	cfg    Config
 	names  *names.Table
 	system *names.System
@@ -56,7 +56,7 @@ type Inside struct {
 	dns    *ports // for queries
 
 	mu      sync.Mutex
-	held    *hold.Table
+	held    *redirector.Table
 	begun   bool // redirection is active
 	ranges  []*tunnelv1.CIDR
 	learned map[netip.Addr]bool
@@ -67,9 +67,9 @@ type Inside struct {
 
 // Begin takes the ports and the rules; nothing is redirected before Run knows the addresses of
 // the cluster. The error names the remedy.
-func Begin(cfg Config) (*Inside, error) {
+func Begin(cfg Config) (*Access, error) {
 	if cfg.Open == nil {
-		return nil, errors.New("inside: Open is required")
+		return nil, errors.New("clusteraccess: Open is required")
 	}
 	for _, p := range slices.Concat(cfg.Ranges, cfg.Except) {
 		if err := redirect.Range(p); err != nil {
@@ -85,7 +85,7 @@ func Begin(cfg Config) (*Inside, error) {
 	if cfg.Tell == nil {
 		cfg.Tell = func(workstation.Inside) {}
 	}
-	begun := &Inside{cfg: cfg, names: names.NewTable("cluster.local"), learned: map[netip.Addr]bool{}}
+	begun := &Access{cfg: cfg, names: names.NewTable("cluster.local"), learned: map[netip.Addr]bool{}}
 	if err := begun.take(); err != nil {
 		begun.Close()
 		return nil, err
@@ -94,14 +94,14 @@ func Begin(cfg Config) (*Inside, error) {
 }
 
 // take opens the ports and the table.
-func (i *Inside) take() (err error) {
-	if i.held, err = hold.Open(table); err != nil {
+func (i *Access) take() (err error) {
+	if i.held, err = redirector.Open(table); err != nil {
 		return err
 	}
-	if i.system, err = names.NewSystem(i.cfg.ResolverFile, hold.Pass); err != nil {
+	if i.system, err = names.NewSystem(i.cfg.ResolverFile, redirector.Pass); err != nil {
 		return err
 	}
-	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: i.cfg.Open, Learned: i.learn, NoSix: !hold.RedirectsIPv6, Log: i.cfg.Log}); err != nil {
+	if i.server, err = names.New(names.Config{Table: i.names, System: i.system, Open: i.cfg.Open, Learned: i.learn, NoSix: !redirector.RedirectsIPv6, Log: i.cfg.Log}); err != nil {
 		return err
 	}
 	if i.tcp, err = listen(false); err != nil {
@@ -112,7 +112,7 @@ func (i *Inside) take() (err error) {
 }
 
 // Close releases the ports and the table. Run calls it too.
-func (i *Inside) Close() {
+func (i *Access) Close() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.held != nil {
@@ -125,7 +125,7 @@ func (i *Inside) Close() {
 // Run forwards connections and answers queries until ctx ends. client asks tunnel-api. The error
 // is the part that failed on this machine: then nothing is redirected any more, so that no query
 // is lost.
-func (i *Inside) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error {
+func (i *Access) Run(ctx context.Context, client tunnelv1.TunnelAPIClient) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	var parts sync.WaitGroup
@@ -175,11 +175,11 @@ func original(c net.Conn) (netip.AddrPort, error) {
 	if !ok || !is {
 		return netip.AddrPort{}, errors.New("not a connection of TCP")
 	}
-	return hold.Original(asked, local.AddrPort())
+	return redirector.Original(asked, local.AddrPort())
 }
 
 // apply updates the kernel's rules, and reports the status.
-func (i *Inside) apply() {
+func (i *Access) apply() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	now := workstation.Inside{UID: i.cfg.UID, Redirect: i.tcp.String(), DNS: i.dns.String(), Services: i.names.Len(), PublicNamespaces: i.names.Public()}
@@ -209,8 +209,8 @@ func (i *Inside) apply() {
 }
 
 // rules returns the rules to apply.
-func (i *Inside) rules() redirect.Rules {
-	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, UID: i.cfg.UID, Mark: hold.Mark, Resolvers: i.system.Resolvers(),
+func (i *Access) rules() redirect.Rules {
+	r := redirect.Rules{Name: table, Port: i.tcp.number, DNS: i.dns.number, UID: i.cfg.UID, Mark: redirector.Mark, Resolvers: i.system.Resolvers(),
 		Ranges: slices.Clone(i.cfg.Ranges), Except: slices.Clone(i.cfg.Except)}
 	i.wrong = ""
 	for _, c := range i.ranges {
@@ -244,7 +244,7 @@ func (i *Inside) rules() redirect.Rules {
 // learn redirects addresses that the cluster's DNS has returned. Only those of private networks
 // are, and none of a network that this machine is in: a user who can create a Service could name
 // any.
-func (i *Inside) learn(all []netip.Addr) {
+func (i *Access) learn(all []netip.Addr) {
 	own := networks()
 	further := false
 	i.mu.Lock()

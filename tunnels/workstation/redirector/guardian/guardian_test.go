@@ -13,7 +13,7 @@ import (
 
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
-	"switchyard.dev/tunnels/workstation/hold/guardian"
+	"switchyard.dev/tunnels/workstation/redirector/guardian"
 )
 
 const roleHolder = "holder of rules"

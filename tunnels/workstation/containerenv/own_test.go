@@ -1,4 +1,4 @@
-package standin_test
+package containerenv_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/golden"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 const cartPod = `
@@ -54,7 +54,7 @@ files:
 - {path: /empty}
 `
 
-func customized(t *testing.T, in *standin.Input, text string) error {
+func customized(t *testing.T, in *containerenv.Input, text string) error {
 	t.Helper()
 	var changes crdv1.LocalWorkload
 	if err := yaml.UnmarshalStrict([]byte(text), &changes); err != nil {
@@ -71,15 +71,15 @@ func TestAdditionsOfASandbox(t *testing.T) {
 		if err := customized(t, &in, given); err != nil {
 			t.Fatal(err)
 		}
-		needs, err := standin.Needs(in)
+		needs, err := containerenv.Needs(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := standin.Resolve(in)
+		r, err := containerenv.Resolve(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&out, "container %s, which needs %v\n\n%s\n", r.Container, needs, standin.Shell(r.Env, true))
+		fmt.Fprintf(&out, "container %s, which needs %v\n\n%s\n", r.Container, needs, containerenv.Shell(r.Env, true))
 		for _, f := range r.Files {
 			fmt.Fprintf(&out, "%s %04o %q (%s)\n", f.Path, f.Mode, f.Data, f.Source)
 		}
@@ -114,7 +114,7 @@ func TestInvalidAdditionsOfASandbox(t *testing.T) {
 		in.Template.Spec.Containers[1].Env[1].ValueFrom = nil
 		err := customized(t, &in, text)
 		if err == nil {
-			_, err = standin.Resolve(in)
+			_, err = containerenv.Resolve(in)
 		}
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, without %q", text, err, says)

@@ -1,4 +1,4 @@
-package hold
+package redirector
 
 import (
 	"errors"
@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"switchyard.dev/tunnels/workstation/hold/guardian"
 	"switchyard.dev/tunnels/workstation/redirect"
+	"switchyard.dev/tunnels/workstation/redirector/guardian"
 )
 
 // RedirectsIPv6 reports whether IPv6 is redirected too.

@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package hold
+package redirector
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package standin_test
+package containerenv_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tests/golden"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // pod is a baseline, and objects of its namespace.
@@ -23,13 +23,13 @@ type pod struct {
 	Secrets    []corev1.Secret        `json:"secrets"`
 }
 
-func input(t *testing.T, text string) standin.Input {
+func input(t *testing.T, text string) containerenv.Input {
 	t.Helper()
 	var p pod
 	if err := yaml.UnmarshalStrict([]byte(text), &p); err != nil {
 		t.Fatal(err)
 	}
-	in := standin.Input{
+	in := containerenv.Input{
 		Template: p.Template, Namespace: "shop", Name: "mine-cart", UID: "1-2-3", Node: "laptop", CPU: 7500, Memory: 8 << 30,
 		ConfigMaps: map[string]*corev1.ConfigMap{}, Secrets: map[string]*corev1.Secret{}, Unread: map[string]string{},
 	}
@@ -43,7 +43,7 @@ func input(t *testing.T, text string) standin.Input {
 }
 
 // whole reads the pod of testdata, which has most fields that a pod can have.
-func whole(t *testing.T) standin.Input {
+func whole(t *testing.T) containerenv.Input {
 	t.Helper()
 	text, err := os.ReadFile("testdata/pod.yaml")
 	if err != nil {
@@ -53,18 +53,18 @@ func whole(t *testing.T) standin.Input {
 	in.Container, in.Sandbox, in.RoutingKey = "main", "mine", "key1"
 	in.Unread["Secret/hidden"] = "you may not get secrets in namespace shop"
 	in.Outputs = map[string]map[string][]byte{"db": {"host": []byte("db.shop"), "../out": []byte("x")}}
-	in.Extra = []standin.Extra{{Name: "DB_HOST", Resource: "db", Output: "host"}, {Name: "LEVEL", Value: "4"}}
+	in.Extra = []containerenv.Extra{{Name: "DB_HOST", Resource: "db", Output: "host"}, {Name: "LEVEL", Value: "4"}}
 	return in
 }
 
 func TestEnvironmentAndFilesOfAContainer(t *testing.T) {
 	in := whole(t)
-	r, err := standin.Resolve(in)
+	r, err := containerenv.Resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "container %s\n\n%s\n", r.Container, standin.Shell(r.Env, true))
+	fmt.Fprintf(&out, "container %s\n\n%s\n", r.Container, containerenv.Shell(r.Env, true))
 	for _, f := range r.Files {
 		if f.Folder {
 			fmt.Fprintf(&out, "%s/ (%s)\n", f.Path, f.Source)
@@ -85,7 +85,7 @@ func TestEnvironmentAndFilesOfAContainer(t *testing.T) {
 
 func TestOnlyWhatTheContainerNamesIsNeeded(t *testing.T) {
 	in := whole(t)
-	got, err := standin.Needs(in)
+	got, err := containerenv.Needs(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestAllMissingObjectsAreReportedAtOnce(t *testing.T) {
 	in.Unread["Secret/db"] = "you may not get secrets in namespace shop"
 	in.Secrets["tls"] = &corev1.Secret{}
 	in.ConfigMaps["files"].Data = map[string]string{"cart": "x"}
-	in.Extra = []standin.Extra{{Name: "X", Resource: "db", Output: "port"}}
-	_, err := standin.Resolve(in)
+	in.Extra = []containerenv.Extra{{Name: "X", Resource: "db", Output: "port"}}
+	_, err := containerenv.Resolve(in)
 	if err == nil {
 		t.Fatal("nothing was missing")
 	}
@@ -122,7 +122,7 @@ func TestTheContainerThatIsMeant(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(c.template), &p); err != nil {
 			t.Fatal(err)
 		}
-		got, err := standin.Main(p, c.asked)
+		got, err := containerenv.Main(p, c.asked)
 		switch {
 		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)):
 			t.Errorf("%s, %q: %v", c.template, c.asked, err)
@@ -140,16 +140,16 @@ template:
     volumes: [{name: kube-api-access, projected: {sources: [{serviceAccountToken: {path: token}}]}}]
 `
 	in := input(t, one)
-	r, err := standin.Resolve(in)
+	r, err := containerenv.Resolve(in)
 	if err != nil || len(r.Files) > 0 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "is not copied") {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	in.ServiceAccount = &corev1.ServiceAccount{AutomountServiceAccountToken: new(false)}
-	if r, err := standin.Resolve(in); err != nil || len(r.Notes) > 0 {
+	if r, err := containerenv.Resolve(in); err != nil || len(r.Notes) > 0 {
 		t.Errorf("of a service account without a mounted token: %v, %v", r.Notes, err)
 	}
 	in.Template.Spec.AutomountServiceAccountToken = new(true)
-	if r, err := standin.Resolve(in); err != nil || len(r.Notes) != 1 {
+	if r, err := containerenv.Resolve(in); err != nil || len(r.Notes) != 1 {
 		t.Errorf("the pod overrides it: %v, %v", r.Notes, err)
 	}
 }
@@ -164,7 +164,7 @@ template:
     volumes: [{name: v, configMap: {name: m, items: [{key: k, path: "`+path+`"}]}}]
 configMaps: [{metadata: {name: m}, data: {k: v}}]
 `)
-		if r, err := standin.Resolve(in); err == nil {
+		if r, err := containerenv.Resolve(in); err == nil {
 			t.Errorf("%s resulted in %+v", path, r.Files)
 		}
 	}
@@ -172,11 +172,11 @@ configMaps: [{metadata: {name: m}, data: {k: v}}]
 
 func TestTheEnvironmentOfALocalProcess(t *testing.T) {
 	user := []string{"PATH=/usr/bin", "HOME=/home/me", "COLOR=mine", "EDITOR=vi", "=C:=x"}
-	vars := []standin.Var{{Name: "PATH", Value: "/app"}, {Name: "COLOR", Value: "blue"}, {Name: "USER", Value: "app"}, {Name: "NUL", Value: "a\x00b"}}
-	if got := strings.Join(standin.Environ(user, vars, false), " "); got != "COLOR=blue EDITOR=vi HOME=/home/me PATH=/usr/bin USER=app" {
+	vars := []containerenv.Var{{Name: "PATH", Value: "/app"}, {Name: "COLOR", Value: "blue"}, {Name: "USER", Value: "app"}, {Name: "NUL", Value: "a\x00b"}}
+	if got := strings.Join(containerenv.Environ(user, vars, false), " "); got != "COLOR=blue EDITOR=vi HOME=/home/me PATH=/usr/bin USER=app" {
 		t.Errorf("it is %s", got)
 	}
-	if got := strings.Join(standin.Environ(user, vars, true), " "); got != "COLOR=blue HOME=/home/me PATH=/usr/bin USER=app" {
+	if got := strings.Join(containerenv.Environ(user, vars, true), " "); got != "COLOR=blue HOME=/home/me PATH=/usr/bin USER=app" {
 		t.Errorf("a clean one is %s", got)
 	}
 }
@@ -185,7 +185,7 @@ func TestTheEnvironmentOfALocalProcess(t *testing.T) {
 func TestAShellReadsVariablesBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := strings.ReplaceAll(rapid.StringOfN(rapid.RuneFrom([]rune("a'\"$`\\ \n\t!*~#;&|(){}[]<>=é%")), 0, 20, -1).Draw(t, "value"), "\x00", "")
-		script := standin.Shell([]standin.Var{{Name: "X", Value: value}}, false) + `printf '%s.' "$X"`
+		script := containerenv.Shell([]containerenv.Var{{Name: "X", Value: value}}, false) + `printf '%s.' "$X"`
 		out, err := exec.Command("sh", "-c", script).Output()
 		if err != nil || string(out) != value+"." {
 			t.Fatalf("%q came back as %q, %v", value, out, err)
@@ -207,11 +207,11 @@ template:
       - {name: C, value: "$$$(A)$$(A)$$$$"}
       - {name: D, value: "$()$(B)"}
 `)
-	r, err := standin.Resolve(in)
+	r, err := containerenv.Resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := standin.Shell(r.Env, false); got != "A=x\nB='x$(A'\nC='$x$(A)$$'\nD='$()x$(A'\n" {
+	if got := containerenv.Shell(r.Env, false); got != "A=x\nB='x$(A'\nC='$x$(A)$$'\nD='$()x$(A'\n" {
 		t.Errorf("got %s", got)
 	}
 	if len(r.Notes) > 0 {
@@ -233,7 +233,7 @@ template:
       - {name: SELF, value: "$(SELF)x"}
       - {name: FINE, value: "$(PORT)$$(NOT)"}
 `)
-	r, err := standin.Resolve(in)
+	r, err := containerenv.Resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,21 +274,21 @@ func TestVariablesThatRunCodeAreWithheld(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Outputs = map[string]map[string][]byte{"db": {"lib": []byte("/lib")}}
-	in.Extra = []standin.Extra{{Name: "PERL5OPT", Value: "-W"}, {Name: "RUBYLIB", Resource: "db", Output: "lib"}}
+	in.Extra = []containerenv.Extra{{Name: "PERL5OPT", Value: "-W"}, {Name: "RUBYLIB", Resource: "db", Output: "lib"}}
 	in.Allow = []string{"NODE_OPTIONS"}
-	r, err := standin.Resolve(in)
+	r, err := containerenv.Resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const want = "COLOR=blue\nCOPY=/config/start.sh\nENV=production\nNODE_OPTIONS='--require /config/start.sh'\nPERL5OPT=-W\nRUBYLIB=/lib\n"
-	if got := standin.Shell(r.Env, false); got != want {
+	if got := containerenv.Shell(r.Env, false); got != want {
 		t.Errorf("the process has\n%s\nnot\n%s", got, want)
 	}
 	if got := strings.Join(r.Withheld, " "); got != "BASH_ENV GIT_SSH_COMMAND LD_PRELOAD PYTHONPATH" {
 		t.Errorf("withheld: %s", got)
 	}
 	vars, _, _ := r.Below("/tmp/x")
-	got := strings.Join(standin.Environ([]string{"BASH_ENV=mine", "LD_PRELOAD=mine.so"}, vars, false), " ")
+	got := strings.Join(containerenv.Environ([]string{"BASH_ENV=mine", "LD_PRELOAD=mine.so"}, vars, false), " ")
 	if want := "BASH_ENV=mine COLOR=blue COPY=/tmp/x/config/start.sh ENV=production LD_PRELOAD=mine.so NODE_OPTIONS=--require /tmp/x/config/start.sh PERL5OPT=-W RUBYLIB=/lib"; got != want {
 		t.Errorf("the environment is %s, not %s", got, want)
 	}
@@ -314,12 +314,12 @@ secrets:
 `)
 	in.OutputSecrets = map[string]string{"outputs": "store"}
 	in.Outputs = map[string]map[string][]byte{"store": {"make.dump": []byte("a\x00b")}}
-	in.Extra = []standin.Extra{{Name: "OWN", Resource: "store", Output: "make.dump"}}
-	r, err := standin.Resolve(in)
+	in.Extra = []containerenv.Extra{{Name: "OWN", Resource: "store", Output: "make.dump"}}
+	r, err := containerenv.Resolve(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := standin.Shell(r.Env, false); got != "fine='café'\n" {
+	if got := containerenv.Shell(r.Env, false); got != "fine='café'\n" {
 		t.Errorf("it has %s", got)
 	}
 	text := strings.Join(r.Notes, "\n")

@@ -1,4 +1,4 @@
-package inside
+package clusteraccess
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // follow keeps the addresses and names of the cluster current until ctx ends. While tunnel-api is
 // unavailable the last state is kept; before the first one nothing is redirected.
-func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
+func (i *Access) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 	const first, most = 200 * time.Millisecond, 5 * time.Second
 	position := ""
 	for pause := first; ctx.Err() == nil; pause = min(2*pause, most) {
@@ -38,7 +38,7 @@ func (i *Inside) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 
 // watch follows the Services from a position on, and updates the position. heard is called with
 // each answer.
-func (i *Inside) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, position *string, heard func()) error {
+func (i *Access) watch(ctx context.Context, client tunnelv1.TunnelAPIClient, position *string, heard func()) error {
 	brief, cancel := context.WithTimeout(ctx, 20*time.Second)
 	info, err := client.GetOperatorInfo(brief, &tunnelv1.GetOperatorInfoRequest{})
 	cancel()
