@@ -20,8 +20,8 @@ const controlPort = 7780
 // Bounds of the labels that a workstation may have in a status.
 const maxLabels, maxLabelBytes = 16, 256
 
-// Told is the report of the operator's tunnel proxies about one external workload.
-type Told struct {
+// ProxyReport is the report of the operator's tunnel proxies about one external workload.
+type ProxyReport struct {
 	// Holder is the proxy that holds the tunnel; nil if no proxy has reported to hold it.
 	Holder *holders.Holder
 	// Awaited is set if the proxy that the status names has not reported yet.
@@ -32,11 +32,11 @@ type Told struct {
 // does. A report of a tunnel without a connected workstation is ignored if the status has no tunnel: it
 // was collected.
 func (in *Input) TakeHolder() {
-	if in.Told == nil || in.Told.Holder == nil {
+	if in.Report == nil || in.Report.Holder == nil {
 		return
 	}
-	h, info := in.Told.Holder, toldInfo(in.Workload)
-	if info == nil && !h.Connected() || info != nil && info.TunnelProxyPodName != h.Pod && in.Told.Awaited {
+	h, info := in.Report.Holder, tunnelInfo(in.Workload)
+	if info == nil && !h.Connected() || info != nil && info.TunnelProxyPodName != h.Pod && in.Report.Awaited {
 		return
 	}
 	in.setTunnel(infoOf(*h), h.Connected(), h.Tunnel.GetHeard().AsTime())
@@ -45,8 +45,8 @@ func (in *Input) TakeHolder() {
 // NoteLost records in status.tunnel that the workstation is not connected, if the named pod is or was a
 // proxy of the operator and no proxy holds the tunnel.
 func (in *Input) NoteLost() {
-	info := toldInfo(in.Workload)
-	if in.Told == nil || in.Written != nil || info == nil || in.Told.Awaited || !in.endsAtOperatorProxy(info) {
+	info := tunnelInfo(in.Workload)
+	if in.Report == nil || in.Written != nil || info == nil || in.Report.Awaited || !in.endsAtOperatorProxy(info) {
 		return
 	}
 	in.setTunnel(info, false, time.Time{})
@@ -65,7 +65,7 @@ func (in *Input) endsAtOperatorProxy(info *crdv1.TunnelInfo) bool {
 
 // holderGone reports whether the proxy that holds the tunnel does not answer.
 func (in Input) holderGone() bool {
-	return in.Written != nil && in.Told != nil && in.Told.Holder != nil && in.Told.Holder.Gone
+	return in.Written != nil && in.Report != nil && in.Report.Holder != nil && in.Report.Holder.Gone
 }
 
 // setTunnel sets status.tunnel in a copy of the external workload. heard is the time of the last message of the
@@ -98,8 +98,8 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// toldInfo returns the end of the tunnel from the status, nil if there is none.
-func toldInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
+// tunnelInfo returns the end of the tunnel from the status, nil if there is none.
+func tunnelInfo(w *crdv1.SignadotExternalWorkload) *crdv1.TunnelInfo {
 	if w.Status.Tunnel == nil {
 		return nil
 	}

@@ -15,9 +15,9 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// toldBy is what a proxy in tunnel-proxy-1 tells, whose workstation was heard of that long
+// reportBy is what a proxy in tunnel-proxy-1 tells, whose workstation was heard of that long
 // ago; change may be nil.
-func toldBy(connected bool, heard time.Duration, change func(*holders.Holder)) *externalworkload.Told {
+func reportBy(connected bool, heard time.Duration, change func(*holders.Holder)) *externalworkload.ProxyReport {
 	h := &holders.Holder{Pod: "tunnel-proxy-1", IP: "10.1.2.3", Tunnel: &tunnelv1.Tunnel{
 		Namespace: "ns", Name: "sb-a-1", Uid: "xw", Session: "s", Epoch: 1, Connected: connected, Heard: timestamppb.New(now.Add(-heard)),
 		Ports: []*tunnelv1.ProxyPort{{Baseline: 9090, Proxy: 31001}, {Baseline: 8080, Proxy: 31000}}, Labels: map[string]string{"user": "ann"},
@@ -25,13 +25,13 @@ func toldBy(connected bool, heard time.Duration, change func(*holders.Holder)) *
 	if change != nil {
 		change(h)
 	}
-	return &externalworkload.Told{Holder: h}
+	return &externalworkload.ProxyReport{Holder: h}
 }
 
 // hears is turn with what proxies tell, as the reconciler has it, at some time after now.
-func (w *world) hears(told *externalworkload.Told, after time.Duration) (externalworkload.Decision, *crdv1.SignadotExternalWorkload) {
+func (w *world) hears(told *externalworkload.ProxyReport, after time.Duration) (externalworkload.Decision, *crdv1.SignadotExternalWorkload) {
 	w.in.Now = now.Add(after)
-	w.in.Told, w.in.Written = told, nil
+	w.in.Report, w.in.Written = told, nil
 	w.in.TakeHolder()
 	w.in.NoteLost()
 	d, _, status := w.turn()
@@ -41,7 +41,7 @@ func (w *world) hears(told *externalworkload.Told, after time.Duration) (externa
 func TestTheStatusHasTheReportOfTheProxy(t *testing.T) {
 	w := newWorld()
 	w.in.Workload.Status.Tunnel = nil
-	d, after := w.hears(toldBy(true, 0, nil), 500*time.Millisecond)
+	d, after := w.hears(reportBy(true, 0, nil), 500*time.Millisecond)
 	want := &crdv1.TunnelStatus{
 		Health: &crdv1.TunnelHealth{Connected: true, LastCheckTime: ago(0), LastConnectedTime: ago(0)},
 		Info: &crdv1.TunnelInfo{
@@ -61,10 +61,10 @@ func TestTheStatusHasTheReportOfTheProxy(t *testing.T) {
 // A workstation that stays is written of well before the last check is too old, and seldom.
 func TestATunnelThatGoesOnIsWrittenSeldom(t *testing.T) {
 	w := newWorld()
-	w.hears(toldBy(true, 0, nil), 0)
+	w.hears(reportBy(true, 0, nil), 0)
 	last, written, fresh := w.in.Workload, []time.Duration{}, w.in.Limits.Fresh
 	for at := time.Second; at <= 5*fresh; at += time.Second {
-		_, after := w.hears(toldBy(true, 0, nil), at)
+		_, after := w.hears(reportBy(true, 0, nil), at)
 		checkCondition(t, after, crdv1.ConditionTunnelConnected, "True", "TunnelConnected", "")
 		if !cmp.Equal(last, after) {
 			written = append(written, at)
@@ -82,25 +82,25 @@ func TestATunnelThatGoesOnIsWrittenSeldom(t *testing.T) {
 func TestALostTunnelIsReportedAtOnceAndKeepsItsPorts(t *testing.T) {
 	gone := func(h *holders.Holder) { h.Gone = true }
 	for name, tt := range map[string]struct {
-		told   *externalworkload.Told
+		told   *externalworkload.ProxyReport
 		change func(w *world)
 		// down: the status says that the workstation is not connected, since so long before
 		// now; otherwise it stays as it was.
 		down bool
 		last time.Duration
 	}{
-		"its workstation is gone":                 {toldBy(false, 7*time.Second, nil), nil, true, 7 * time.Second},
-		"its proxy is gone":                       {toldBy(true, 5*time.Second, gone), nil, true, 5 * time.Second},
-		"no proxy holds it":                       {&externalworkload.Told{}, nil, true, 10 * time.Second},
-		"the proxy that held it has not told yet": {&externalworkload.Told{Awaited: true}, nil, false, 0},
-		"another has told, and that one not yet":  {toldOf("tunnel-proxy-2", true), nil, false, 0},
+		"its workstation is gone":                 {reportBy(false, 7*time.Second, nil), nil, true, 7 * time.Second},
+		"its proxy is gone":                       {reportBy(true, 5*time.Second, gone), nil, true, 5 * time.Second},
+		"no proxy holds it":                       {&externalworkload.ProxyReport{}, nil, true, 10 * time.Second},
+		"the proxy that held it has not told yet": {&externalworkload.ProxyReport{Awaited: true}, nil, false, 0},
+		"another has told, and that one not yet":  {reportOf("tunnel-proxy-2", true), nil, false, 0},
 		"nobody asks proxies":                     {nil, nil, false, 0},
-		"the pod that holds it is no proxy":       {&externalworkload.Told{}, func(w *world) { w.in.Holders[0].Labels = nil }, false, 0},
-		"the pod that holds it is of its own":     {&externalworkload.Told{}, func(w *world) { w.in.Holders[0].Namespace = "ns" }, false, 0},
-		"its pod is no more, and was no proxy":    {&externalworkload.Told{}, func(w *world) { w.in.Holders = nil }, false, 0},
-		"its pod is no more, and was one of ours": {&externalworkload.Told{}, func(w *world) { w.in.Holders = nil; w.tunnel().Info.ControlPort = 7780 }, true, 10 * time.Second},
-		"the clock of the proxy goes before":      {toldBy(false, -time.Hour, nil), nil, true, 0},
-		"it was lost before, and the time is kept": {&externalworkload.Told{}, func(w *world) {
+		"the pod that holds it is no proxy":       {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Labels = nil }, false, 0},
+		"the pod that holds it is of its own":     {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Namespace = "ns" }, false, 0},
+		"its pod is no more, and was no proxy":    {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil }, false, 0},
+		"its pod is no more, and was one of ours": {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil; w.tunnel().Info.ControlPort = 7780 }, true, 10 * time.Second},
+		"the clock of the proxy goes before":      {reportBy(false, -time.Hour, nil), nil, true, 0},
+		"it was lost before, and the time is kept": {&externalworkload.ProxyReport{}, func(w *world) {
 			w.tunnel().Health.Connected = false
 			w.tunnel().Health.LastConnectedTime = ago(time.Minute)
 		}, true, time.Minute},
@@ -133,9 +133,9 @@ func TestALostTunnelIsReportedAtOnceAndKeepsItsPorts(t *testing.T) {
 	}
 }
 
-// toldOf is told by one proxy, while that of the status has told nothing.
-func toldOf(pod string, awaited bool) *externalworkload.Told {
-	told := toldBy(true, 0, func(h *holders.Holder) { h.Pod, h.IP = pod, "10.1.2.4" })
+// reportOf is told by one proxy, while that of the status has told nothing.
+func reportOf(pod string, awaited bool) *externalworkload.ProxyReport {
+	told := reportBy(true, 0, func(h *holders.Holder) { h.Pod, h.IP = pod, "10.1.2.4" })
 	told.Awaited = awaited
 	return told
 }
@@ -145,7 +145,7 @@ func TestATunnelMovesToAnotherProxy(t *testing.T) {
 	other := w.in.Holders[0].DeepCopy()
 	other.Name, other.Status.PodIPs = "tunnel-proxy-2", []corev1.PodIP{{IP: "10.1.2.4"}}
 	w.in.Holders = []corev1.Pod{*other}
-	d, after := w.hears(toldOf("tunnel-proxy-2", false), 0)
+	d, after := w.hears(reportOf("tunnel-proxy-2", false), 0)
 	if info := after.Status.Tunnel.Info; info.TunnelProxyPodName != "tunnel-proxy-2" || sliceOf(t, d).Endpoints[0].Addresses[0] != "10.1.2.4" {
 		t.Errorf("it ends at %+v", info)
 	}
@@ -155,20 +155,20 @@ func TestATunnelMovesToAnotherProxy(t *testing.T) {
 // A tunnel that was collected is not told of again for as long as its proxy keeps its ports.
 func TestATunnelThatWasCollectedStaysSo(t *testing.T) {
 	w := newWorld()
-	_, after := w.hears(toldBy(false, 0, nil), 0)
+	_, after := w.hears(reportBy(false, 0, nil), 0)
 	if after.Status.Tunnel.Info == nil {
 		t.Fatal("it is collected at once")
 	}
-	_, after = w.hears(toldBy(false, 0, nil), w.in.Limits.Grace)
+	_, after = w.hears(reportBy(false, 0, nil), w.in.Limits.Grace)
 	if after.Status.Tunnel.Info != nil {
 		t.Fatal("it is not collected")
 	}
 	for at := w.in.Limits.Grace; at < 4*w.in.Limits.Grace; at += time.Minute {
-		if _, then := w.hears(toldBy(false, 0, nil), at); !cmp.Equal(after, then) {
+		if _, then := w.hears(reportBy(false, 0, nil), at); !cmp.Equal(after, then) {
 			t.Fatalf("after %s: %s", at, cmp.Diff(after, then))
 		}
 	}
-	_, after = w.hears(toldBy(true, 0, nil), 4*w.in.Limits.Grace)
+	_, after = w.hears(reportBy(true, 0, nil), 4*w.in.Limits.Grace)
 	checkCondition(t, after, crdv1.ConditionReady, "True", "Ready", "")
 }
 
@@ -179,7 +179,7 @@ func TestLabelsBeyondTheirBoundsAreNotTaken(t *testing.T) {
 	}
 	for name, labels := range map[string]map[string]string{"many": many, "long": {"a": string(make([]byte, 257))}} {
 		w := newWorld()
-		_, after := w.hears(toldBy(true, 0, func(h *holders.Holder) { h.Tunnel.Labels = labels }), 0)
+		_, after := w.hears(reportBy(true, 0, func(h *holders.Holder) { h.Tunnel.Labels = labels }), 0)
 		if after.Status.Tunnel.Info.Labels != nil {
 			t.Errorf("%s: %d labels are taken", name, len(after.Status.Tunnel.Info.Labels))
 		}
