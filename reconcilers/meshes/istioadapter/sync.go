@@ -26,10 +26,10 @@ const (
 	ReasonUnreadable = "VirtualServicesUnreadable"
 )
 
-// look syncs: it computes the wanted VirtualServices, notifies the IstioRoutes of changed reports
+// sync syncs: it computes the wanted VirtualServices, notifies the IstioRoutes of changed reports
 // and, on the leader, queues the VirtualServices that are out of date. It returns false if it has to be
 // retried.
-func (a *Adapter) look(ctx context.Context, t table.Table) bool {
+func (a *Adapter) sync(ctx context.Context, t table.Table) bool {
 	concerned := servicesOf(t)
 	a.mu.Lock()
 	a.services = concerned // One that changes from here on is read again.
@@ -70,7 +70,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		delete(a.written, id) // Not earlier: the entry blocks another write of the object.
 	}
 	a.mu.Unlock()
-	a.looked.Send()
+	a.synced.Send()
 	a.Notify(changed)
 	if leads {
 		a.enqueueRules(now, rules.failed)
