@@ -159,7 +159,7 @@ func (m *Main) values() store.Store {
 func (m *Main) unitPods() (unitPods, error) {
 	held, err := crcache.New(m.config.REST, crcache.Options{
 		DefaultNamespaces: inNamespaces(m.config.Namespaces),
-		ByObject: map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
+		ByObject:          map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
 	})
 	if err != nil {
 		return unitPods{}, fmt.Errorf("make the cache of pods of units: %w", err)
