@@ -45,6 +45,7 @@ type Pods struct {
 	cache  cache.Cache
 	live   client.Reader
 
+	first   sync.Once
 	mu      sync.Mutex
 	answers map[question]*answer
 }
