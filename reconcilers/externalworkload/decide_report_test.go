@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-// reportBy is what a proxy in tunnel-proxy-1 tells, whose workstation was heard of that long
+// reportBy is the report of a proxy in tunnel-proxy-1. Its workstation sent its last message that long
 // ago; change may be nil.
 func reportBy(connected bool, heard time.Duration, change func(*holders.Holder)) *externalworkload.ProxyReport {
 	h := &holders.Holder{Pod: "tunnel-proxy-1", IP: "10.1.2.3", Tunnel: &tunnelv1.Tunnel{
@@ -89,17 +89,17 @@ func TestALostTunnelIsReportedAtOnceAndKeepsItsPorts(t *testing.T) {
 		down bool
 		last time.Duration
 	}{
-		"its workstation is gone":                 {reportBy(false, 7*time.Second, nil), nil, true, 7 * time.Second},
-		"its proxy is gone":                       {reportBy(true, 5*time.Second, gone), nil, true, 5 * time.Second},
-		"no proxy holds it":                       {&externalworkload.ProxyReport{}, nil, true, 10 * time.Second},
-		"the proxy that held it has not told yet": {&externalworkload.ProxyReport{Awaited: true}, nil, false, 0},
-		"another has told, and that one not yet":  {reportOf("tunnel-proxy-2", true), nil, false, 0},
-		"nobody asks proxies":                     {nil, nil, false, 0},
-		"the pod that holds it is no proxy":       {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Labels = nil }, false, 0},
-		"the pod that holds it is of its own":     {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Namespace = "ns" }, false, 0},
-		"its pod is no more, and was no proxy":    {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil }, false, 0},
-		"its pod is no more, and was one of ours": {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil; w.tunnel().Info.ControlPort = 7780 }, true, 10 * time.Second},
-		"the clock of the proxy goes before":      {reportBy(false, -time.Hour, nil), nil, true, 0},
+		"its workstation is disconnected":                     {reportBy(false, 7*time.Second, nil), nil, true, 7 * time.Second},
+		"its proxy does not answer":                           {reportBy(true, 5*time.Second, gone), nil, true, 5 * time.Second},
+		"no proxy holds it":                                   {&externalworkload.ProxyReport{}, nil, true, 10 * time.Second},
+		"the proxy that held it has not reported yet":         {&externalworkload.ProxyReport{Awaited: true}, nil, false, 0},
+		"another has reported, and that one not yet":          {reportOf("tunnel-proxy-2", true), nil, false, 0},
+		"proxies are not polled":                              {nil, nil, false, 0},
+		"the pod that holds it is no proxy":                   {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Labels = nil }, false, 0},
+		"the pod that holds it is of its own":                 {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders[0].Namespace = "ns" }, false, 0},
+		"its pod is no more, and was no proxy":                {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil }, false, 0},
+		"its pod is no more, and was a proxy of the operator": {&externalworkload.ProxyReport{}, func(w *world) { w.in.Holders = nil; w.tunnel().Info.ControlPort = 7780 }, true, 10 * time.Second},
+		"the clock of the proxy goes before":                  {reportBy(false, -time.Hour, nil), nil, true, 0},
 		"it was lost before, and the time is kept": {&externalworkload.ProxyReport{}, func(w *world) {
 			w.tunnel().Health.Connected = false
 			w.tunnel().Health.LastConnectedTime = ago(time.Minute)
@@ -133,7 +133,7 @@ func TestALostTunnelIsReportedAtOnceAndKeepsItsPorts(t *testing.T) {
 	}
 }
 
-// reportOf is told by one proxy, while that of the status has told nothing.
+// reportOf is the report of one proxy, while that of the status has not reported.
 func reportOf(pod string, awaited bool) *externalworkload.ProxyReport {
 	told := reportBy(true, 0, func(h *holders.Holder) { h.Pod, h.IP = pod, "10.1.2.4" })
 	told.Awaited = awaited

@@ -50,7 +50,7 @@ func TestConclude(t *testing.T) {
 	}{
 		{"the Gateway API is off", route(), nil, "Unknown", gatewayapiroute.ReasonGatewayAPIDisabled, "neither istio.gatewayAPI.enabled nor linkerd.gatewayAPI.enabled is true"},
 		{"nothing is known yet", route(), &gatewayadapter.Report{}, "False", crdv1.ReasonPending, "Where requests for Service shop/customer go is not on the routing log yet"},
-		{"somebody wrote it by hand", byHand, &gatewayadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"a user wrote it by hand", byHand, &gatewayadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"routes cannot be read", route(), &gatewayadapter.Report{Synced: true, Trouble: &trouble}, "False", gatewayadapter.ReasonUnreadable, "cannot be read"},
 		{"no route refers to the Service", route(), &gatewayadapter.Report{Synced: true, Lost: &none}, "False", gatewayapi.ReasonNoRoute, "Add one"},
 		{"all are derived", route(), &gatewayadapter.Report{Synced: true, Notes: []string{"A note."}, Matches: some(

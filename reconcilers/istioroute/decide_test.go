@@ -64,7 +64,7 @@ func TestConclude(t *testing.T) {
 		{"another fork was on the log", leadingTo("new"), &istioadapter.Report{Synced: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
 			Matches: []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "not on the routing log yet"},
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
-		{"somebody wrote it by hand", byHand(route()), &istioadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"a user wrote it by hand", byHand(route()), &istioadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"VirtualServices cannot be read", route(), &istioadapter.Report{Trouble: &forbidden, Synced: true}, "False", "Forbidden", "cannot be read"},
 		{"no VirtualService routes to the Service", route(), &istioadapter.Report{Synced: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
 		{"all have the routes", route(), &istioadapter.Report{Synced: true, Matches: []crdv1.VirtualServiceMatch{
