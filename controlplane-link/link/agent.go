@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/tunnels/attempts"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/dialer"
+	"switchyard.dev/tunnels/driver"
 )
 
 // Config configures an Agent.
@@ -96,31 +97,24 @@ func (a *Agent) Renew(ctx context.Context) {
 
 // Run keeps a session until ctx ends.
 func (a *Agent) Run(ctx context.Context) {
-	l := loop{Agent: a, ctx: ctx, due: time.NewTimer(time.Hour)}
-	defer l.due.Stop()
-	defer l.running.Wait()
-	defer l.drop()
-	check := time.NewTicker(time.Second)
-	defer check.Stop()
-	last, lastWall := time.Now(), time.Now().Round(0)
-	l.do(l.advance(a.machine.Begin))
+	l := loop{Agent: a, Driver: driver.New(ctx)}
+	defer l.Running.Wait()
+	defer l.Driver.Close()
+	l.do(a.machine.Begin)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case event := <-a.events:
-			l.do(l.advance(event))
-		case <-l.due.C:
-			l.do(l.advance(a.machine.Due))
-		case <-check.C:
-			// The monotonic clock may stop while the machine sleeps, the wall clock does not.
-			now := time.Now()
-			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
-			last, lastWall = now, now.Round(0)
-			l.do(l.advance(func(now time.Time) attempts.Step {
+			l.do(event)
+		case <-l.Due.C:
+			l.do(a.machine.Due)
+		case <-l.Check.C:
+			gap := l.Gap()
+			l.do(func(now time.Time) attempts.Step {
 				step, _ := a.machine.Slept(now, gap)
 				return step
-			}))
+			})
 		}
 	}
 }
@@ -136,52 +130,15 @@ func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
 // loop is the state of Run.
 type loop struct {
 	*Agent
-	ctx     context.Context
-	due     *time.Timer
-	stop    context.CancelFunc // ends the attempt or the session that there is
-	old     context.CancelFunc // ends the one beside it, which the server ends
-	running sync.WaitGroup
+	*driver.Driver
 }
 
-// advance passes an event to the machine, and returns the step to execute.
-func (l *loop) advance(event func(time.Time) attempts.Step) attempts.Step {
+// do passes an event to the machine, and executes its step.
+func (l *loop) do(event func(time.Time) attempts.Step) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return event(time.Now())
-}
-
-// do executes a step of the machine.
-func (l *loop) do(step attempts.Step) {
-	if step.Drop {
-		l.drop()
-	}
-	if step.Dial != 0 {
-		if step.Aside {
-			l.old, l.stop = l.stop, nil
-		}
-		if l.stop != nil {
-			l.stop()
-		}
-		ctx, stop := context.WithCancel(l.ctx)
-		l.stop = stop
-		l.running.Go(func() {
-			defer stop()
-			l.connect(ctx, step.Dial)
-		})
-	}
-	if !step.At.IsZero() {
-		l.due.Reset(time.Until(step.At))
-	}
-}
-
-// drop ends the present attempts and sessions.
-func (l *loop) drop() {
-	for _, stop := range []*context.CancelFunc{&l.stop, &l.old} {
-		if *stop != nil {
-			(*stop)()
-			*stop = nil
-		}
-	}
+	step := event(time.Now())
+	l.mu.Unlock()
+	l.Do(step, func(ctx context.Context) { l.connect(ctx, step.Dial) })
 }
 
 // set records a state, and logs it if it is new. l.mu is held.
@@ -201,12 +158,12 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 	s, welcome, err := l.try(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.event(l.ctx, func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
+			l.event(l.Context, func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
 		}
 		return
 	}
 	defer s.Close(nil)
-	l.event(l.ctx, func(now time.Time) attempts.Step {
+	l.event(l.Context, func(now time.Time) attempts.Step {
 		if ctx.Err() == nil && l.machine.Welcomed(now, epoch) {
 			if l.current != nil {
 				retire(l.current, l.state.Welcome, welcome)
@@ -248,7 +205,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	err := s.Err()
 	var left *carrier.LeftError
 	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
-	l.event(l.ctx, func(now time.Time) attempts.Step {
+	l.event(l.Context, func(now time.Time) attempts.Step {
 		if l.current == s {
 			l.current = nil
 			kind := Down
@@ -269,7 +226,7 @@ func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.W
 		if err != nil {
 			return
 		}
-		l.running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
+		l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
 	}
 }
 
@@ -294,7 +251,7 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 		late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
 		defer late.Stop()
 		if leave.GetComeBack() {
-			l.event(l.ctx, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
+			l.event(l.Context, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
 		}
 		<-s.Done()
 	case <-s.Done():

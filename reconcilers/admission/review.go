@@ -12,7 +12,6 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -91,13 +90,9 @@ func New(c Config) (*Reviewer, error) {
 		c.Logger = slog.Default()
 	}
 	c.Limits = c.Limits.WithDefaults()
-	scheme := runtime.NewScheme()
-	if err := authorizationv1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("authors: %w", err)
-	}
 	access := rest.CopyConfig(c.REST)
 	access.QPS, access.Burst, access.RateLimiter = questionsPerSecond, questionsBurst, nil
-	asking, err := client.New(access, client.Options{Scheme: scheme})
+	asking, err := client.New(access, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("authors: %w", err)
 	}

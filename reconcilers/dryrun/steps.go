@@ -92,11 +92,11 @@ func (s *simulation) askPod(ctx context.Context, r *crdv1.Resource, u crdv1.Work
 		s.world.noteUnknown(err.Error())
 		return nil
 	}
-	reason, message, refused := lifecyclemethods.RefusedPod(u.Name, pod, err)
-	if !refused {
+	refusal := lifecyclemethods.RefusedPod(u.Name, pod, err)
+	if refusal == nil {
 		return fmt.Errorf("ask the API server whether it would take the pod of step %s: %w", u.Name, err)
 	}
-	s.note(r, reason, message)
+	s.note(r, refusal.Reason, refusal.Message)
 	return nil
 }
 

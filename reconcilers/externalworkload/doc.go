@@ -4,7 +4,7 @@
 //	gather    all inputs, from the cache                                gather.go
 //	Decide    the desired Services and endpoints, or why not            decide.go         pure
 //	  mapping   the ports that the spec diverts into the tunnel           decide_mapping.go
-//	  told      reports of the operator's tunnel proxies                  decide_told.go
+//	  report    reports of the operator's tunnel proxies                  decide_report.go
 //	  tunnel    the end of the tunnel, and whether it works               decide_tunnel.go
 //	  holder    the pods that are allowed at its end                      decide_holder.go
 //	  Services  one beside each of the baseline's, without selector       decide_services.go

@@ -30,7 +30,7 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
-	in.Told = r.proxyReport(w)
+	in.Report = r.proxyReport(w)
 	in.TakeHolder()
 	if err := in.gatherHolders(ctx, c, r.config.Live); err != nil {
 		return in, err
@@ -79,15 +79,15 @@ func (r *Reconciler) proxies() string {
 
 // proxyReport returns the reports of the operator's tunnel proxies about an external workload; nil if they are
 // not polled.
-func (r *Reconciler) proxyReport(w *crdv1.SignadotExternalWorkload) *Told {
+func (r *Reconciler) proxyReport(w *crdv1.SignadotExternalWorkload) *ProxyReport {
 	if r.config.Tunnels == nil {
 		return nil
 	}
-	var out Told
+	var out ProxyReport
 	if h, ok := r.config.Tunnels.Look(holders.Workload{Namespace: w.Namespace, Name: w.Name, UID: string(w.UID)}); ok {
 		out.Holder = &h
 	}
-	if info := toldInfo(w); info != nil {
+	if info := tunnelInfo(w); info != nil {
 		out.Awaited = r.config.Tunnels.Awaited(info.TunnelProxyPodName)
 	}
 	return &out

@@ -57,8 +57,8 @@ type Input struct {
 	// status.tunnel is that report, and Written is the external workload as it was read; otherwise Written
 	// is nil.
 	Workload, Written *crdv1.SignadotExternalWorkload
-	// Told is the report of the operator's proxies about its tunnel; nil if they are not polled.
-	Told *Told
+	// Report is the report of the operator's proxies about its tunnel; nil if they are not polled.
+	Report *ProxyReport
 	// Seen is the state of its baseline.
 	member.Seen
 	// Neighbours are the Services of the namespace that were not created for a member.

@@ -17,12 +17,6 @@ import (
 	"switchyard.dev/reconcilers/fork/written"
 )
 
-// Environment variables that carry the identity of the sandbox into the containers of a fork.
-const (
-	EnvSandboxName = "SIGNADOT_SANDBOX_NAME"
-	EnvRoutingKey  = "SIGNADOT_SANDBOX_ROUTING_KEY"
-)
-
 // Plan has the parameters of a fork.
 type Plan struct {
 	// Identity is the ForkedWorkload, the sandbox and the baseline that the fork belongs to.

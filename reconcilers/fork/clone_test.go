@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
 )
@@ -94,7 +95,7 @@ func TestClone(t *testing.T) {
 }
 
 func TestCloneSetsTheSandboxVariablesOfEachContainer(t *testing.T) {
-	ours := []corev1.EnvVar{{Name: fork.EnvSandboxName, Value: "sb1"}, {Name: fork.EnvRoutingKey, Value: "key1"}}
+	ours := []corev1.EnvVar{{Name: variable.EnvSandboxName, Value: "sb1"}, {Name: variable.EnvRoutingKey, Value: "key1"}}
 	got := clone(t, fork.Plan{}).Spec.Template.Spec.Containers
 	if diff := cmp.Diff(append(ours[:2:2], corev1.EnvVar{Name: "COLOR", Value: "blue"}), got[0].Env); diff != "" {
 		t.Error("main:", diff)
@@ -122,7 +123,7 @@ func TestInitContainersGetTheVariablesToo(t *testing.T) {
 			if problem != nil {
 				t.Fatal(problem.Message)
 			}
-			ours := []corev1.EnvVar{{Name: fork.EnvSandboxName, Value: "sb1"}, {Name: fork.EnvRoutingKey, Value: "key1"}}
+			ours := []corev1.EnvVar{{Name: variable.EnvSandboxName, Value: "sb1"}, {Name: variable.EnvRoutingKey, Value: "key1"}}
 			for _, c := range got.Template.Spec.InitContainers {
 				if diff := cmp.Diff(ours, c.Env); diff != "" {
 					t.Errorf("%s: %s", c.Name, diff)

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
@@ -119,12 +120,12 @@ func ordered(container map[string]any, pod, live corev1.PodSpec) {
 // setEnv sets the variables of the sandbox in a container. They come first, so that the variables after
 // them can refer to them.
 func setEnv(container map[string]any, id Identity) {
-	env := []any{map[string]any{"name": EnvSandboxName, "value": id.SandboxName}}
+	env := []any{map[string]any{"name": variable.EnvSandboxName, "value": id.SandboxName}}
 	if id.RoutingKey != "" {
-		env = append(env, map[string]any{"name": EnvRoutingKey, "value": id.RoutingKey})
+		env = append(env, map[string]any{"name": variable.EnvRoutingKey, "value": id.RoutingKey})
 	}
 	for _, e := range objects(container, "env") {
-		if e["name"] != EnvSandboxName && e["name"] != EnvRoutingKey {
+		if e["name"] != variable.EnvSandboxName && e["name"] != variable.EnvRoutingKey {
 			env = append(env, e)
 		}
 	}

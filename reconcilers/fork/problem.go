@@ -1,6 +1,10 @@
 package fork
 
-import "fmt"
+import (
+	"fmt"
+
+	"switchyard.dev/protos/problems"
+)
 
 // Reasons of problems, as used in conditions.
 const (
@@ -29,12 +33,7 @@ const (
 )
 
 // Problem is a problem with the request of a user.
-type Problem struct {
-	// Reason is one CamelCase word for programs.
-	Reason string
-	// Message describes the problem, the object and the remedy.
-	Message string
-}
+type Problem = problems.Problem
 
 // problem returns a Problem; the message is formatted with fmt.Sprintf.
 func problem(reason, format string, args ...any) *Problem {

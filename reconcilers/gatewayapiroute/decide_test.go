@@ -50,18 +50,18 @@ func TestConclude(t *testing.T) {
 	}{
 		{"the Gateway API is off", route(), nil, "Unknown", gatewayapiroute.ReasonGatewayAPIDisabled, "neither istio.gatewayAPI.enabled nor linkerd.gatewayAPI.enabled is true"},
 		{"nothing is known yet", route(), &gatewayadapter.Report{}, "False", crdv1.ReasonPending, "Where requests for Service shop/customer go is not on the routing log yet"},
-		{"somebody wrote it by hand", byHand, &gatewayadapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
-		{"routes cannot be read", route(), &gatewayadapter.Report{Looked: true, Trouble: &trouble}, "False", gatewayadapter.ReasonUnreadable, "cannot be read"},
-		{"no route refers to the Service", route(), &gatewayadapter.Report{Looked: true, Lost: &none}, "False", gatewayapi.ReasonNoRoute, "Add one"},
-		{"all are derived", route(), &gatewayadapter.Report{Looked: true, Notes: []string{"A note."}, Matches: some(
+		{"a user wrote it by hand", byHand, &gatewayadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"routes cannot be read", route(), &gatewayadapter.Report{Synced: true, Trouble: &trouble}, "False", gatewayadapter.ReasonUnreadable, "cannot be read"},
+		{"no route refers to the Service", route(), &gatewayadapter.Report{Synced: true, Lost: &none}, "False", gatewayapi.ReasonNoRoute, "Add one"},
+		{"all are derived", route(), &gatewayadapter.Report{Synced: true, Notes: []string{"A note."}, Matches: some(
 			match("a", gatewayapi.StatusDerived, ""), match("a", gatewayapi.StatusDerived, ""), match("b", gatewayapi.StatusDerived, ""))},
 			"True", "Ready", "routed to the sandbox by HTTPRoutes and GRPCRoutes: HTTPRoute shop/a, HTTPRoute shop/b. A note."},
-		{"its owner wants none", route(), &gatewayadapter.Report{Looked: true, Matches: some(match("a", gatewayapi.ReasonIgnored, "It has the annotation."))},
+		{"its owner wants none", route(), &gatewayadapter.Report{Synced: true, Matches: some(match("a", gatewayapi.ReasonIgnored, "It has the annotation."))},
 			"False", meshes.ReasonNoRoutes, "reach the baseline. HTTPRoute shop/a: It has the annotation."},
-		{"one cannot be written", route(), &gatewayadapter.Report{Looked: true, Matches: some(match("a", gatewayapi.StatusDerived, ""), match("b", meshes.StatusFailed, "b is forbidden"))},
+		{"one cannot be written", route(), &gatewayadapter.Report{Synced: true, Matches: some(match("a", gatewayapi.StatusDerived, ""), match("b", meshes.StatusFailed, "b is forbidden"))},
 			"False", gatewayapiroute.ReasonRouteFailed, "b is forbidden"},
-		{"one is not accepted yet", route(), &gatewayadapter.Report{Looked: true, Matches: some(match("a", meshes.StatusPending, ""))}, "False", crdv1.ReasonPending, "getting their routes"},
-		{"requests are lost", route(), &gatewayadapter.Report{Looked: true, Lost: &lost, Matches: some(match("a", gatewayapi.ReasonRequestsLost, ""))},
+		{"one is not accepted yet", route(), &gatewayadapter.Report{Synced: true, Matches: some(match("a", meshes.StatusPending, ""))}, "False", crdv1.ReasonPending, "getting their routes"},
+		{"requests are lost", route(), &gatewayadapter.Report{Synced: true, Lost: &lost, Matches: some(match("a", gatewayapi.ReasonRequestsLost, ""))},
 			"False", gatewayapi.ReasonRequestsLost, "GET /api"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -2,7 +2,7 @@
 // to the Service, and the routes that were derived from each for the routing key.
 //
 //	Conclude  the status, from the report of the adapter        decide.go      pure
-//	Reconcile writes that status                                reconciler.go
+//	New       what writes that status, package meshes           reconciler.go
 //
 // It creates no routes. The RoutingConfig creates a GatewayAPIRoute for each Service of a baseline, and
 // the adapter (package meshes/gatewayadapter) follows the routing log and writes the derived routes,

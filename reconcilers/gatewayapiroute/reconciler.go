@@ -1,57 +1,19 @@
 package gatewayapiroute
 
 import (
-	"context"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/meshes"
-	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 )
 
-// Reports returns the reports of GatewayAPIRoutes, and requeues those with changed reports.
-// *gatewayadapter.Adapter implements it.
-type Reports interface {
-	// Report returns the Report of a Target.
-	Report(t meshes.Target) gatewayadapter.Report
-	// Settled reports whether nothing is derived for a routing key.
-	Settled(key string) bool
-}
+// Reports returns the reports of GatewayAPIRoutes. *gatewayadapter.Adapter implements it.
+type Reports = meshes.Reports[crdv1.MatchedObject]
 
-// Config has the dependencies of a Reconciler.
-type Config struct {
-	apply.Access
-	// Reports is nil while the Gateway API is off.
-	Reports Reports
-}
-
-// Reconciler writes the status of GatewayAPIRoutes. Create one with New.
-type Reconciler struct{ config Config }
-
-// New returns a Reconciler.
-func New(c Config) *Reconciler { return &Reconciler{c} }
-
-// Reconcile writes the status of one GatewayAPIRoute.
+// New returns the Kind that writes the status of GatewayAPIRoutes. reports is nil while the Gateway API is
+// off.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=gatewayapiroutes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=signadot.com,resources=gatewayapiroutes/status,verbs=patch
-func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.GatewayAPIRoute) (time.Duration, error) {
-	var known *gatewayadapter.Report
-	if r.config.Reports != nil {
-		report := r.config.Reports.Report(meshes.TargetOf(o))
-		known = &report
-	}
-	return 0, r.config.Writer().Status(ctx, o, Conclude(o, known, metav1.NewTime(r.config.Now())))
+func New(a apply.Access, reports Reports) meshes.Kind[*crdv1.GatewayAPIRoute, crdv1.MatchedObject] {
+	return meshes.Kind[*crdv1.GatewayAPIRoute, crdv1.MatchedObject]{Access: a, Reports: reports, Conclude: Conclude}
 }
-
-// Gone ends nothing: the routes are those of the routing log, and go with its facts.
-func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
-
-// Watch adds no watches: changed reports requeue the object.
-func (*Reconciler) Watch(*builder.Builder, ctrl.Manager) error { return nil }

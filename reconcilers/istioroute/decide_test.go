@@ -61,23 +61,23 @@ func TestConclude(t *testing.T) {
 		reason, says string
 	}{
 		{"nothing is known yet", route(), &istioadapter.Report{}, "False", crdv1.ReasonPending, "shop/customer go is not on the routing log yet"},
-		{"another fork was on the log", leadingTo("new"), &istioadapter.Report{Looked: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
+		{"another fork was on the log", leadingTo("new"), &istioadapter.Report{Synced: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
 			Matches: []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "not on the routing log yet"},
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
-		{"somebody wrote it by hand", byHand(route()), &istioadapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
-		{"VirtualServices cannot be read", route(), &istioadapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
-		{"no VirtualService routes to the Service", route(), &istioadapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
-		{"all have the routes", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"a user wrote it by hand", byHand(route()), &istioadapter.Report{Synced: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"VirtualServices cannot be read", route(), &istioadapter.Report{Trouble: &forbidden, Synced: true}, "False", "Forbidden", "cannot be read"},
+		{"no VirtualService routes to the Service", route(), &istioadapter.Report{Synced: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
+		{"all have the routes", route(), &istioadapter.Report{Synced: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
-		{"none has a route", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"none has a route", route(), &istioadapter.Report{Synced: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusSkipped, "None leads to a port.")}}, "False", meshes.ReasonNoRoutes, "reach the baseline. VirtualService shop/a: None leads to a port."},
-		{"there is more to know", route(), &istioadapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
+		{"there is more to know", route(), &istioadapter.Report{Synced: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, "")}}, "True", "Ready", "by VirtualServices: shop/a. " + some + " b c And 2 more notes."},
-		{"one cannot be written", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"one cannot be written", route(), &istioadapter.Report{Synced: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istioadapter.StatusFailed, "b cannot be written")}}, "False", istioroute.ReasonVirtualServiceFailed, "b cannot be written"},
-		{"one is being written", route(), &istioadapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+		{"one is being written", route(), &istioadapter.Report{Synced: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istioadapter.StatusPending, ""), match("b", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
-		{"requests are lost", route(), &istioadapter.Report{Looked: true, Lost: &headers, Matches: []crdv1.VirtualServiceMatch{
+		{"requests are lost", route(), &istioadapter.Report{Synced: true, Lost: &headers, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusPartial, "")}}, "False", istio.ReasonHeaderMatched, "matches baggage"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestConclude(t *testing.T) {
 
 // TestAStatusHasRoomForSome has more VirtualServices than a status lists, the last of which fails.
 func TestAStatusHasRoomForSome(t *testing.T) {
-	known := &istioadapter.Report{Looked: true}
+	known := &istioadapter.Report{Synced: true}
 	for i := range 40 {
 		known.Matches = append(known.Matches, match(fmt.Sprintf("v%02d", i), istio.StatusApplied, ""))
 	}

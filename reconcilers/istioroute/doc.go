@@ -2,7 +2,7 @@
 // whether they have the routes for the routing key.
 //
 //	Conclude  the status, from the report of the adapter        decide.go      pure
-//	Reconcile writes that status                                reconciler.go
+//	New       what writes that status, package meshes           reconciler.go
 //
 // It changes no VirtualService. The RoutingConfig creates an IstioRoute for each Service of a baseline,
 // the adapter (package meshes/istioadapter) follows the routing log and writes the VirtualServices, and

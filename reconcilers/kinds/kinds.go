@@ -112,8 +112,8 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
 			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Meshes: c.meshes(),
 		})),
-		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
-		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(gatewayapiroute.Config{Access: c.Access, Reports: c.GatewayAPI})),
+		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(c.Access, c.Istio)),
+		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(c.Access, c.GatewayAPI)),
 	}
 	if w := c.Workflows; w != nil {
 		out[crdv1.KindResource] = controller.Of(c.Client, resource.New(resource.Config{Access: c.Access, Values: c.values(), Rand: w.Rand}))

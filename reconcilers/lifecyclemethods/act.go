@@ -131,8 +131,8 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 		return nameTakenAgain, nil
 	}
 	if err != nil {
-		if reason, message, refused := RefusedPod(u.Name, want, err); refused {
-			*st = engine.Refused(*st, reason, message, in.Now)
+		if refusal := RefusedPod(u.Name, want, err); refusal != nil {
+			*st = engine.Refused(*st, refusal.Reason, refusal.Message, in.Now)
 			return apply.RefusedAgain, nil
 		}
 		return 0, fmt.Errorf("create pod %s/%s of step %s: %w", want.Namespace, want.Name, u.Name, err)
@@ -148,18 +148,18 @@ func (r *Reconciler) create(ctx context.Context, in Input, u crdv1.WorkUnit, st 
 	return 0, nil
 }
 
-// RefusedPod returns the reason and a message with the remedy if err, from the creation of a unit's pod,
-// is permanent; false if a retry can succeed.
-func RefusedPod(unit string, pod *corev1.Pod, err error) (reason, message string, refused bool) {
+// RefusedPod returns the refusal of a unit's pod, with the remedy, if err, from its creation, is permanent;
+// nil if a retry can succeed.
+func RefusedPod(unit string, pod *corev1.Pod, err error) *apply.Refusal {
 	refusal := apply.RefusalOf(pod, err)
 	if refusal == nil {
-		return "", "", false
+		return nil
 	}
-	switch refusal.Reason {
-	case apply.ReasonNamespaceNotFound, apply.ReasonNamespaceTerminating:
-		return refusal.Reason, execunit.WithoutNamespace(unit, pod.Namespace, refusal.Reason == apply.ReasonNamespaceTerminating), true
+	refusal.Message = execunit.Refused(unit, pod.Namespace, err.Error())
+	if gone := refusal.Reason == apply.ReasonNamespaceTerminating; gone || refusal.Reason == apply.ReasonNamespaceNotFound {
+		refusal.Message = execunit.WithoutNamespace(unit, pod.Namespace, gone)
 	}
-	return refusal.Reason, execunit.Refused(unit, pod.Namespace, err.Error()), true
+	return refusal
 }
 
 // release removes the finalizer of pods with a recorded end, and deletes pods that are no longer needed.
@@ -177,7 +177,7 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 		case Remove:
 			errs = append(errs, r.remove(ctx, p))
 		case Release:
-			errs = append(errs, r.letGo(ctx, p))
+			errs = append(errs, r.writer.RemoveFinalizer(ctx, p.DeepCopy()))
 		case Keep:
 		}
 	}
@@ -187,24 +187,7 @@ func (r *Reconciler) release(ctx context.Context, in Input, after *crdv1.Signado
 // remove deletes a pod. It removes the finalizer first, because the deletion would change the resource
 // version that was read.
 func (r *Reconciler) remove(ctx context.Context, p *corev1.Pod) error {
-	return errors.Join(r.letGo(ctx, p), r.writer.Delete(ctx, p))
-}
-
-// letGo removes the operator's finalizer from a pod.
-func (r *Reconciler) letGo(ctx context.Context, p *corev1.Pod) error {
-	if !controllerutil.ContainsFinalizer(p, crdv1.Finalizer) {
-		return nil
-	}
-	before := p.DeepCopy()
-	changed := p.DeepCopy()
-	controllerutil.RemoveFinalizer(changed, crdv1.Finalizer)
-	// Only the version of the pod that was read, and no other pod of its name.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := r.config.Client.Patch(ctx, changed, patch, apply.FieldOwner)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("let go pod %s/%s: %w", p.Namespace, p.Name, err)
-	}
-	return nil
+	return errors.Join(r.writer.RemoveFinalizer(ctx, p.DeepCopy()), r.writer.Delete(ctx, p))
 }
 
 // end deletes the pods and values of an object, and then removes its finalizer.

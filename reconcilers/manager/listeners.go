@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"time"
@@ -49,9 +48,7 @@ func (m *Main) addListeners() error {
 		*one.at = l.Addr()
 		within := lastAnswers
 		serving := &manager.Server{Name: one.name, Server: callers.ProbeServer(one.handler), Listener: l, ShutdownTimeout: &within}
-		if err := m.manager.Add(serving); err != nil {
-			return fmt.Errorf("add the listener for %s: %w", one.name, err)
-		}
+		m.add("the listener for "+one.name, serving)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -185,8 +186,10 @@ func (c Config) withDefaults() Config {
 
 // Main is the manager. Create one with New.
 type Main struct {
-	config    Config
-	manager   ctrl.Manager
+	config  Config
+	manager ctrl.Manager
+	// unadded are the errors of add.
+	unadded   error
 	publisher *publisher.Publisher
 	// optional are the kinds that the cluster may have or not.
 	optional *optional.Kinds
@@ -230,15 +233,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if m.manager, err = ctrl.NewManager(m.config.REST, options); err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	if err := m.manager.Add(m.optional); err != nil {
-		return nil, fmt.Errorf("add the optional kinds: %w", err)
-	}
-	if err := m.manager.Add(m.pods); err != nil {
-		return nil, fmt.Errorf("add the cache of pods: %w", err)
-	}
-	if err := m.addLeaderLog(); err != nil {
-		return nil, err
-	}
+	m.add("the optional kinds", m.optional)
+	m.add("the cache of pods", m.pods)
+	m.addLeaderLog()
 	if err := m.addControllers(ctx); err != nil {
 		return nil, err
 	}
@@ -248,7 +245,17 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := forget.Add(m.manager, forget.Config{Namespace: m.config.Namespace, Asked: m.config.AskAuthors, Logger: m.config.Logger}); err != nil {
 		return nil, err
 	}
-	return m, m.addListeners()
+	if err := m.addListeners(); err != nil {
+		return nil, err
+	}
+	return m, m.unadded
+}
+
+// add adds a runnable to controller-runtime's manager. New returns the errors.
+func (m *Main) add(what string, r manager.Runnable) {
+	if err := m.manager.Add(r); err != nil {
+		m.unadded = errors.Join(m.unadded, fmt.Errorf("add %s: %w", what, err))
+	}
 }
 
 // options are those of controller-runtime's manager.
@@ -300,18 +307,13 @@ func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, 
 }
 
 // addLeaderLog adds the runnable that logs the name of the leader, if leader election is enabled.
-func (m *Main) addLeaderLog() error {
-	if !m.config.LeaderElect {
-		return nil
+func (m *Main) addLeaderLog() {
+	if m.config.LeaderElect {
+		m.add("what logs the leader", leaderlog.Log{
+			Reader: m.manager.GetAPIReader(), Logger: m.config.Logger,
+			Lease: client.ObjectKey{Namespace: m.config.Namespace, Name: leaderID},
+		})
 	}
-	err := m.manager.Add(leaderlog.Log{
-		Reader: m.manager.GetAPIReader(), Logger: m.config.Logger,
-		Lease: client.ObjectKey{Namespace: m.config.Namespace, Name: leaderID},
-	})
-	if err != nil {
-		return fmt.Errorf("add what logs the leader: %w", err)
-	}
-	return nil
 }
 
 // addControllers adds the publisher and the controllers that state facts with
@@ -339,9 +341,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.config.Metrics.Register(logMetrics{m.publisher}); err != nil {
 		return fmt.Errorf("register the metrics of the routing log (two managers in one process need a registry each): %w", err)
 	}
-	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
-		return fmt.Errorf("add the publisher: %w", err)
-	}
+	m.add("the publisher", onLeader(m.publisher.Run))
 	now := m.config.Inject.Settings()
 	if err := m.addCoverage(now); err != nil {
 		return err
@@ -383,9 +383,7 @@ func (m *Main) addCoverage(now inject.Settings) error {
 	if err := m.config.Metrics.Register(counted); err != nil {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
 	}
-	if err := m.manager.Add(onLeader(counted.Run)); err != nil {
-		return fmt.Errorf("add what looks for pods without sidecars: %w", err)
-	}
+	m.add("what looks for pods without sidecars", onLeader(counted.Run))
 	return nil
 }
 
@@ -401,9 +399,7 @@ func (m *Main) addReceipts(again publish.Again) (routingconfig.Receipts, error) 
 	if err != nil {
 		return nil, fmt.Errorf("make what asks for receipts: %w", err)
 	}
-	if err := m.manager.Add(onLeader(receipts.Run)); err != nil {
-		return nil, fmt.Errorf("add what asks for receipts: %w", err)
-	}
+	m.add("what asks for receipts", onLeader(receipts.Run))
 	return receipts, nil
 }
 

@@ -58,9 +58,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 	if err := m.notifyOn(ctx, m.istio.ServiceChanged, &corev1.Service{}); err != nil {
 		return nil, fmt.Errorf("for VirtualServices: %w", err)
 	}
-	if err := m.manager.Add(m.istio); err != nil {
-		return nil, fmt.Errorf("add what writes VirtualServices: %w", err)
-	}
+	m.add("what writes VirtualServices", m.istio)
 	return m.istio, nil
 }
 
@@ -89,9 +87,7 @@ func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewaya
 	if err := m.notifyOn(ctx, adapter.Changed, counts...); err != nil {
 		return nil, fmt.Errorf("for the Gateway API: %w", err)
 	}
-	if err := m.manager.Add(adapter); err != nil {
-		return nil, fmt.Errorf("add what derives routes of the Gateway API: %w", err)
-	}
+	m.add("what derives routes of the Gateway API", adapter)
 	return adapter, nil
 }
 

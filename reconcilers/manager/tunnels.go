@@ -38,13 +38,9 @@ func (m *Main) addTunnels(ctx context.Context, c *kinds.Config, again publish.Ag
 	if err := asked.Watch(ctx, m.manager.GetCache()); err != nil {
 		return err
 	}
-	if err := m.manager.Add(onLeader(asked.Run)); err != nil {
-		return fmt.Errorf("add what asks tunnel proxies: %w", err)
-	}
+	m.add("what asks tunnel proxies", onLeader(asked.Run))
 	c.Tunnels = asked
 	keys := tunnelkeys.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
-	if err := m.manager.Add(onLeader(keys.Run)); err != nil {
-		return fmt.Errorf("add what makes the keys of tunnels: %w", err)
-	}
+	m.add("what makes the keys of tunnels", onLeader(keys.Run))
 	return nil
 }

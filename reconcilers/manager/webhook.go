@@ -27,9 +27,7 @@ func (m *Main) addWebhook() error {
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)
 	}
-	if err := m.manager.Add(m.injector); err != nil {
-		return fmt.Errorf("add the webhook: %w", err)
-	}
+	m.add("the webhook", m.injector)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,7 +132,7 @@ func (m *Main) addOrphans() error {
 		return err
 	}
 	values.Earlier = m.values().Earlier
-	err = m.manager.Add(onLeader(func(ctx context.Context) error {
+	m.add("what deletes values of deleted objects", onLeader(func(ctx context.Context) error {
 		_ = wait.PollUntilContextCancel(ctx, retryOrphans, true, func(ctx context.Context) (bool, error) {
 			err := values.DeleteOrphans(ctx)
 			if err != nil && ctx.Err() == nil {
@@ -143,9 +142,6 @@ func (m *Main) addOrphans() error {
 		})
 		return nil
 	}))
-	if err != nil {
-		return fmt.Errorf("add what deletes values of deleted objects: %w", err)
-	}
 	return nil
 }
 
@@ -161,21 +157,15 @@ func (m *Main) values() store.Store {
 // unitPods returns the cache of pods of units. It is separate because they have another label than pods of
 // forks, and the other cache has all pods of some namespaces.
 func (m *Main) unitPods() (unitPods, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return unitPods{}, fmt.Errorf("make the scheme of pods of units: %w", err)
-	}
 	held, err := crcache.New(m.config.REST, crcache.Options{
-		Scheme: scheme, DefaultNamespaces: inNamespaces(m.config.Namespaces),
-		ByObject: map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
+		DefaultNamespaces: inNamespaces(m.config.Namespaces),
+		ByObject:          map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
 	})
 	if err != nil {
 		return unitPods{}, fmt.Errorf("make the cache of pods of units: %w", err)
 	}
 	all := unitPods{held}
-	if err := m.manager.Add(all); err != nil {
-		return unitPods{}, fmt.Errorf("add the cache of pods of units: %w", err)
-	}
+	m.add("the cache of pods of units", all)
 	return all, nil
 }
 

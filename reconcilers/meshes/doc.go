@@ -5,4 +5,5 @@
 //	Asked     the routing that a table requires, by routing key and Service       asked.go
 //	Report    the state of a Target in a mesh                                     report.go
 //	Words     the conditions of an IstioRoute or a GatewayAPIRoute                words.go
+//	Kind      the controller that writes them                                     kind.go
 package meshes

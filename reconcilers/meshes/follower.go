@@ -55,10 +55,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Look syncs the mesh with a table: it computes the Reports, writes the objects that differ if this
+// Sync syncs the mesh with a table: it computes the Reports, writes the objects that differ if this
 // process is elected, and calls Notify. It returns the delay after which to sync again even without a
 // change, zero for none.
-type Look func(ctx context.Context, t table.Table) time.Duration
+type Sync func(ctx context.Context, t table.Table) time.Duration
 
 // Follower follows the routing log with a view, as route servers do, so it has the same table as the
 // sidecars and catches up after a restart. It syncs a mesh on each change, and enqueues the
@@ -66,7 +66,7 @@ type Look func(ctx context.Context, t table.Table) time.Duration
 type Follower struct {
 	config Config
 	kind   crdv1.Kind
-	look   Look
+	sync   Sync
 	view   *view.View
 	// stirred has a value while a sync is requested.
 	stirred chan struct{}
@@ -78,7 +78,7 @@ type Follower struct {
 }
 
 // NewFollower returns a Follower, or an error if the Config is invalid.
-func NewFollower(c Config, look Look) (*Follower, error) {
+func NewFollower(c Config, s Sync) (*Follower, error) {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
 		return nil, errors.New("meshes: Log, Client, Kinds and Elected are all required")
 	}
@@ -93,7 +93,7 @@ func NewFollower(c Config, look Look) (*Follower, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Follower{config: c, kind: kind, look: look, view: v, stirred: make(chan struct{}, 1), changed: map[Target]bool{}}, nil
+	return &Follower{config: c, kind: kind, sync: s, view: v, stirred: make(chan struct{}, 1), changed: map[Target]bool{}}, nil
 }
 
 // NeedLeaderElection returns false: the Follower runs on every replica, so a new leader is up to date.
@@ -139,7 +139,7 @@ func (f *Follower) Start(ctx context.Context) error {
 		t, newer := f.view.Current()
 		var again <-chan time.Time
 		if t.Whole() {
-			if after := f.look(ctx, t); after > 0 {
+			if after := f.sync(ctx, t); after > 0 {
 				again = time.After(after)
 			}
 		}

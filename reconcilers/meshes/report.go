@@ -30,8 +30,8 @@ const (
 type Report[M any] struct {
 	// Starting is true until this process has completed its first sync.
 	Starting bool
-	// Looked is true once a sync has read all relevant objects with the Target on the routing log.
-	Looked bool
+	// Synced is true once a sync has read all relevant objects with the Target on the routing log.
+	Synced bool
 	// Mappings are the port mappings of the Target on the log at that sync, sorted by port.
 	Mappings []crdv1.IstioPortMapping
 	// Trouble is a failure that affects the mesh as a whole, such as a missing permission; nil if

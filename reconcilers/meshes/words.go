@@ -61,7 +61,7 @@ func Conditions[M any](w Words, o crdv1.MeshRoute, known *Report[M], of func(M) 
 		return Every(o, condition.False(ReasonNoRoutingConfig, fmt.Sprintf(
 			"%s %s changes nothing, since no RoutingConfig has made it. Make a SignadotSandbox or a RoutingConfig for routing key %q.", w.Kind, o.GetName(), o.Asked().RoutingKey))), false
 	}
-	r := Report[Match]{Looked: known.Looked && leadsAsAsked(known.Mappings, o), Trouble: known.Trouble, Lost: known.Lost, Notes: known.Notes}
+	r := Report[Match]{Synced: known.Synced && leadsAsAsked(known.Mappings, o), Trouble: known.Trouble, Lost: known.Lost, Notes: known.Notes}
 	for _, m := range known.Matches {
 		r.Matches = append(r.Matches, of(m))
 	}
@@ -122,7 +122,7 @@ func (w Words) matched(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	switch {
 	case r.Trouble != nil:
 		return *r.Trouble
-	case !r.Looked:
+	case !r.Synced:
 		return notOnLog(o)
 	case len(r.Matches) == 0 && r.Lost != nil:
 		return *r.Lost
@@ -140,7 +140,7 @@ func (w Words) applied(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	switch failed := first(r.Matches, StatusFailed); {
 	case r.Trouble != nil:
 		return *r.Trouble
-	case !r.Looked:
+	case !r.Synced:
 		return notOnLog(o)
 	case failed != nil:
 		return condition.False(w.Failed, failed.Message)

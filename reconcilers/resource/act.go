@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -123,22 +122,17 @@ func (r *Reconciler) named(ctx context.Context, in Input, form string) (Input, e
 // errTaken: a Secret has the recorded name that this process did not create.
 var errTaken = errors.New("its name is taken; another one is recorded")
 
-// create creates a Secret with outputs.
+// create creates a Secret with outputs. It returns a Refusal for an error that users have to resolve.
 func (r *Reconciler) create(ctx context.Context, want *corev1.Secret) (*apply.Refusal, error) {
 	err := r.config.Client.Create(ctx, want, apply.FieldOwner)
-	if apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("create %s: %w", apply.Describe(want), errTaken)
-	}
-	return r.judge(want, err)
-}
-
-// judge returns a Refusal for an error that users have to resolve, and an error for one that is retried.
-func (r *Reconciler) judge(o client.Object, err error) (*apply.Refusal, error) {
 	if err == nil {
 		return nil, nil
 	}
-	if refusal := apply.RefusalOf(o, err); refusal != nil {
+	if apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create %s: %w", apply.Describe(want), errTaken)
+	}
+	if refusal := apply.RefusalOf(want, err); refusal != nil {
 		return refusal, nil
 	}
-	return nil, fmt.Errorf("write %s: %w", apply.Describe(o), err)
+	return nil, fmt.Errorf("write %s: %w", apply.Describe(want), err)
 }

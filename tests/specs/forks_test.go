@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/workflows/compile"
@@ -109,7 +110,7 @@ func TestForksGetTheEnvironmentThatWasAskedFor(t *testing.T) {
 			if w.Name = e.Name; c.Name == "log" {
 				w, is = corev1.EnvVar{Name: "LEVEL", Value: "debug"}, e.Name == "LEVEL"
 			}
-			if e.Name == fork.EnvSandboxName || e.Name == fork.EnvRoutingKey {
+			if e.Name == variable.EnvSandboxName || e.Name == variable.EnvRoutingKey {
 				continue
 			}
 			if diff := cmp.Diff(w, e); diff != "" || !is {

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tunnels/policy"
 )
@@ -68,7 +69,7 @@ type Cluster struct {
 	endpoints endpoints
 	nodes     nodes
 	rules     *policy.Config // nil: to be computed again
-	changed   chan struct{}
+	changed   wake.Signal
 }
 
 // Workload is an external workload.
@@ -119,7 +120,7 @@ func New(cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("watch the cluster: %w", err)
 	}
 	return &Cluster{cfg: cfg, cache: known, workloads: map[types.NamespacedName]Workload{}, sandboxes: map[string]types.UID{},
-		services: map[netip.Addr]types.NamespacedName{}, of: map[types.NamespacedName][]netip.Addr{}, endpoints: newEndpoints(), nodes: nodes{}, changed: make(chan struct{})}, nil
+		services: map[netip.Addr]types.NamespacedName{}, of: map[types.NamespacedName][]netip.Addr{}, endpoints: newEndpoints(), nodes: nodes{}}, nil
 }
 
 // Run keeps the state current until ctx ends, and returns nil then.
@@ -179,10 +180,10 @@ func (c *Cluster) see(o any) {
 		c.nodes[o.Name] = nodeAddresses(o)
 	case *metav1.PartialObjectMetadata:
 		c.sandboxes[o.Name] = o.UID
-		c.notify()
+		c.changed.Send()
 	case *crdv1.SignadotExternalWorkload:
 		c.workloads[nameOf(o)] = workloadOf(o)
-		c.notify()
+		c.changed.Send()
 	}
 }
 
@@ -203,10 +204,10 @@ func (c *Cluster) miss(o any) {
 		delete(c.nodes, o.Name)
 	case *metav1.PartialObjectMetadata:
 		delete(c.sandboxes, o.Name)
-		c.notify()
+		c.changed.Send()
 	case *crdv1.SignadotExternalWorkload:
 		delete(c.workloads, nameOf(o))
-		c.notify()
+		c.changed.Send()
 	}
 }
 
@@ -231,18 +232,8 @@ func (c *Cluster) setService(name types.NamespacedName, now []netip.Addr, there 
 	c.rules = nil
 }
 
-// notify wakes those that wait for a change of workloads. c.mu is held.
-func (c *Cluster) notify() {
-	close(c.changed)
-	c.changed = make(chan struct{})
-}
-
 // Changed is closed when an external workload changes.
-func (c *Cluster) Changed() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.changed
-}
+func (c *Cluster) Changed() <-chan struct{} { return c.changed.Next() }
 
 // Workload returns an external workload, and whether there is one.
 func (c *Cluster) Workload(namespace, name string) (Workload, bool) {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
@@ -104,7 +105,7 @@ type Table struct {
 	ports     int
 	closed    bool
 	lingers   bool // KeepMoved was called
-	changed   chan struct{}
+	changed   wake.Signal
 }
 
 // tunnel is one external workload. The table's lock guards it.
@@ -149,7 +150,7 @@ func New(cfg Config) (*Table, error) {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, numbers: numbers, sources: newSources(), changed: make(chan struct{}),
+	return &Table{cfg: cfg, ctx: ctx, stop: stop, tunnels: map[Key]*tunnel{}, numbers: numbers, sources: newSources(),
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 
@@ -190,7 +191,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	}
 	if refused := t.open(have, ports); refused != nil {
 		t.remove(have)
-		t.wake()
+		t.changed.Send()
 		return refused
 	}
 	return nil
@@ -209,7 +210,7 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 	}
 	to.holder, to.owner, to.heard, to.moved = h, h.owner, time.Now(), time.Time{}
 	t.cfg.Logger.Info("a tunnel is held", "workload", to.key.String(), "sandbox", to.sandbox, "user", h.owner.User, "session", h.owner.Session, "epoch", h.owner.Epoch, "via", h.owner.Via)
-	t.wake()
+	t.changed.Send()
 }
 
 // open opens the ports of a tunnel, and closes others. t.mu is held.
@@ -242,7 +243,7 @@ func (t *Table) open(of *tunnel, ports []int32) *tunnelv1.Refused {
 		t.ended.Go(func() { t.accept(of, p, l) })
 	}
 	if changed {
-		t.wake()
+		t.changed.Send()
 	}
 	return nil
 }
@@ -255,7 +256,7 @@ func (h *Holder) Release(key Key) {
 	if have := t.tunnels[key]; have != nil && have.holder == h {
 		t.cfg.Logger.Info("a tunnel is given up", "workload", key.String(), "user", h.owner.User, "session", h.owner.Session)
 		t.remove(have)
-		t.wake()
+		t.changed.Send()
 	}
 }
 
@@ -294,9 +295,9 @@ func (h *Holder) Disconnect() {
 		have.holder, have.heard, have.lost = nil, h.to.Heard(), time.Now()
 		t.cfg.Logger.Info("a tunnel has lost its workstation", "workload", have.key.String(), "user", h.owner.User, "session", h.owner.Session)
 		have.forget = time.AfterFunc(t.cfg.Grace, func() { t.expire(have) })
-		have.freed = time.AfterFunc(t.cfg.Free, t.notify)
+		have.freed = time.AfterFunc(t.cfg.Free, t.changed.Send)
 	}
-	t.wake()
+	t.changed.Send()
 }
 
 // expire removes a tunnel after its workstation has not come back.
@@ -306,7 +307,7 @@ func (t *Table) expire(have *tunnel) {
 	if t.tunnels[have.key] == have && have.holder == nil {
 		t.cfg.Logger.Info("a tunnel is forgotten", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
 		t.remove(have)
-		t.wake()
+		t.changed.Send()
 	}
 }
 
@@ -319,7 +320,7 @@ func (t *Table) Prune(there func(key Key, uid string) bool) {
 		if have.holder == nil && !there(have.key, have.uid) {
 			t.cfg.Logger.Info("a tunnel is forgotten with its workload", "workload", have.key.String(), "user", have.owner.User, "session", have.owner.Session)
 			t.remove(have)
-			t.wake()
+			t.changed.Send()
 		}
 	}
 }
@@ -372,7 +373,7 @@ func (t *Table) RecordTaken(by *tunnelv1.Taken) {
 		have.holder.to.NotifyLost(have.key, by.By)
 	}
 	t.remove(have)
-	t.wake()
+	t.changed.Send()
 }
 
 // remove closes the ports of a tunnel and removes it. t.mu is held.
@@ -395,19 +396,6 @@ func (have *tunnel) stopTimers() {
 			*timer = nil
 		}
 	}
-}
-
-// notify wakes the readers of Tunnels. t.mu is not held.
-func (t *Table) notify() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.wake()
-}
-
-// wake notifies those that wait for a change. t.mu is held.
-func (t *Table) wake() {
-	close(t.changed)
-	t.changed = make(chan struct{})
 }
 
 // Tunnels returns every tunnel, and a channel that is closed at the next change.
@@ -433,7 +421,7 @@ func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 	slices.SortFunc(all, func(a, b *tunnelv1.Tunnel) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return all, t.changed
+	return all, t.changed.Next()
 }
 
 // Close closes all ports and cuts the connections.

@@ -5,7 +5,7 @@
 //	when to connect, and which tunnels to declare   reconnect (pure)
 //	which local addresses are opened                consent (pure)
 //	SOCKS5, an HTTP proxy, ports of addresses       loopback
-//	environment and files of the baseline           standin (pure)
+//	environment and files of the baseline           containerenv (pure)
 //	status and control of a running workstation     socket
 //
 // The caller passes a Road to a proxy, a token, and the authorities to trust. The package knows

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/driver"
 	"switchyard.dev/tunnels/workstation/reconnect"
 )
 
@@ -75,13 +76,9 @@ func (w *Workstation) Moved() {
 func (w *Workstation) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &loop{Workstation: w, ctx: ctx, due: time.NewTimer(time.Hour)}
-	defer l.due.Stop()
-	defer l.drop()
-	look := time.NewTicker(time.Second)
-	defer look.Stop()
-	last, lastWall := time.Now(), time.Now().Round(0)
-	l.do(l.advance(func(now time.Time) reconnect.Step { return w.machine.Begin(now) }))
+	l := &loop{Workstation: w, Driver: driver.New(ctx)}
+	defer l.Close()
+	l.do(l.advance(w.machine.Begin))
 	for {
 		var step reconnect.Step
 		select {
@@ -90,17 +87,13 @@ func (w *Workstation) Run(ctx context.Context) error {
 			return nil
 		case event := <-w.events:
 			step = l.advance(event)
-		case <-l.due.C:
-			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Due(now) })
+		case <-l.Due.C:
+			step = l.advance(w.machine.Due)
 		case <-w.moved:
-			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Moved(now) })
-		case <-look.C:
-			// The monotonic clock may stop while the machine sleeps, the wall clock does not.
-			now := time.Now()
-			gap := max(now.Sub(last), now.Round(0).Sub(lastWall))
-			last, lastWall = now, now.Round(0)
-			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Slept(now, gap) })
-			l.do(step)
+			step = l.advance(w.machine.Moved)
+		case <-l.Check.C:
+			gap := l.Gap()
+			l.do(l.advance(func(now time.Time) reconnect.Step { return w.machine.Slept(now, gap) }))
 			step = l.advance(func(now time.Time) reconnect.Step { return w.machine.Brought(now, w.used) })
 		}
 		if step.End {
@@ -125,11 +118,8 @@ func (w *Workstation) end(err error) {
 // loop is the state of Run.
 type loop struct {
 	*Workstation
-	ctx          context.Context
-	due          *time.Timer
-	stop         context.CancelFunc // ends the attempt or the session that there is
-	old          context.CancelFunc // ends the one beside it, which its proxy ends
-	declarations chan *tunnelv1.Declare
+	*driver.Driver
+	declarations chan *tunnelv1.Declare // of the newest attempt
 }
 
 // advance passes an event to the reconnect machine, and returns the step to execute.
@@ -142,24 +132,11 @@ func (l *loop) advance(event func(time.Time) reconnect.Step) reconnect.Step {
 
 // do executes a step of the reconnect machine.
 func (l *loop) do(step reconnect.Step) {
-	if step.Drop {
-		l.drop()
-	}
 	if step.Dial != 0 {
-		if step.Aside {
-			l.old, l.stop = l.stop, nil
-		}
-		if l.stop != nil {
-			l.stop()
-		}
-		ctx, stop := context.WithCancel(l.ctx)
-		declarations := make(chan *tunnelv1.Declare, 1)
-		l.stop, l.declarations = stop, declarations
-		go func() {
-			defer stop()
-			l.connect(ctx, step.Dial, declarations)
-		}()
+		l.declarations = make(chan *tunnelv1.Declare, 1)
 	}
+	declarations := l.declarations
+	l.Do(step.Step, func(ctx context.Context) { l.connect(ctx, step.Dial, declarations) })
 	if step.Declare != nil {
 		select { // only the newest counts
 		case <-l.declarations:
@@ -167,26 +144,13 @@ func (l *loop) do(step reconnect.Step) {
 		}
 		l.declarations <- step.Declare
 	}
-	if !step.At.IsZero() {
-		l.due.Reset(time.Until(step.At))
-	}
-}
-
-// drop ends the present attempts and sessions.
-func (l *loop) drop() {
-	for _, stop := range []*context.CancelFunc{&l.stop, &l.old} {
-		if *stop != nil {
-			(*stop)()
-			*stop = nil
-		}
-	}
 }
 
 // event passes an event to the loop, unless it has ended.
 func (l *loop) event(e func(time.Time) reconnect.Step) {
 	select {
 	case l.events <- e:
-	case <-l.ctx.Done():
+	case <-l.Context.Done():
 	}
 }
 
@@ -288,7 +252,7 @@ func (l *loop) declare(s *carrier.Session, declarations <-chan *tunnelv1.Declare
 // receive handles the messages of the proxy.
 func (l *loop) receive(s *carrier.Session, epoch uint64) {
 	for {
-		m, err := s.Receive(l.ctx)
+		m, err := s.Receive(l.Context)
 		if err != nil {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -72,9 +73,9 @@ func identityOf(r *crdv1.Resource) identity {
 		}
 		for _, c := range u.ExecUnitTemplate.PodTemplate.Spec.Containers {
 			for _, e := range c.Env {
-				if c.Name == runnerContainer && e.Name == envSandboxName {
+				if c.Name == runnerContainer && e.Name == variable.EnvSandboxName {
 					who.sandbox = e.Value
-				} else if c.Name == runnerContainer && e.Name == envRoutingKey {
+				} else if c.Name == runnerContainer && e.Name == variable.EnvRoutingKey {
 					who.key = e.Value
 				}
 			}

@@ -11,18 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/spec"
 )
 
 // runnerContainer is the container that runs a step's script.
 const runnerContainer = "main"
 
-// Variables that every step has.
-const (
-	envSandboxName  = "SIGNADOT_SANDBOX_NAME"
-	envRoutingKey   = "SIGNADOT_SANDBOX_ROUTING_KEY"
-	envResourceName = "SIGNADOT_RESOURCE_NAME"
-)
+// envResourceName is a variable that every step has, beside those of its sandbox.
+const envResourceName = "SIGNADOT_RESOURCE_NAME"
 
 // podTemplate returns the pod of every step: the default one with the plugin's overlay. The
 // text of the error is the end of a sentence about the overlay.
@@ -30,7 +27,7 @@ func podTemplate(r spec.Runner, who identity) (template corev1.PodTemplateSpec, 
 	template.Namespace = r.Namespace
 	template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{
 		Name: runnerContainer, Image: r.Image, Env: []corev1.EnvVar{
-			{Name: envSandboxName, Value: who.sandbox}, {Name: envRoutingKey, Value: who.key}, {Name: envResourceName, Value: who.resource},
+			{Name: variable.EnvSandboxName, Value: who.sandbox}, {Name: variable.EnvRoutingKey, Value: who.key}, {Name: envResourceName, Value: who.resource},
 		},
 	}}}
 	if strings.TrimSpace(r.PodTemplateOverlay) == "" {

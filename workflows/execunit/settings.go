@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/protos/problems"
 )
 
 // Settings are the operator's settings for all units.
@@ -50,13 +51,8 @@ type Identity struct {
 	Sandbox, Resource string
 }
 
-// Problem is why a unit cannot run.
-type Problem struct {
-	// Reason is a machine-readable reason.
-	Reason string
-	// Message has at most two sentences: the problem and the remedy.
-	Message string
-}
+// Problem is why a unit cannot run. Its message has at most two sentences: the problem and the remedy.
+type Problem = problems.Problem
 
 // Namespace returns the namespace of a unit's pod.
 func Namespace(u crdv1.WorkUnit, s Settings) string {

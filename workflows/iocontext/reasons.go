@@ -1,12 +1,10 @@
 package iocontext
 
-// Refusal is the body of an error response.
-type Refusal struct {
-	// Reason is one of the reasons below.
-	Reason string `json:"reason"`
-	// Message describes the problem, and contains no value of an input or an output.
-	Message string `json:"message"`
-}
+import "switchyard.dev/protos/problems"
+
+// Refusal is the body of an error response, with one of the reasons below. Its message contains no
+// value of an input or an output.
+type Refusal = problems.Problem
 
 // Reasons of the IO context server for an error response.
 const (

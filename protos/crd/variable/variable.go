@@ -1,12 +1,19 @@
-// Package variable has the rule for values of environment variables that steps, forks and local
-// processes share: the kernel ends a variable at a NUL byte, and container runtimes take UTF-8 alone.
-// Other values can be files.
+// Package variable has what environment variables of steps, forks and local processes share: the names
+// of those of the sandbox, and the rule for values. The kernel ends a variable at a NUL byte, and
+// container runtimes take UTF-8 alone. Other values can be files.
 package variable
 
 import (
 	"bytes"
 	"fmt"
 	"unicode/utf8"
+)
+
+// EnvSandboxName and EnvRoutingKey are the variables with the sandbox of a fork, a step or a local
+// process.
+const (
+	EnvSandboxName = "SIGNADOT_SANDBOX_NAME"
+	EnvRoutingKey  = "SIGNADOT_SANDBOX_ROUTING_KEY"
 )
 
 // Problem is why a value cannot be that of a variable; empty: it can.

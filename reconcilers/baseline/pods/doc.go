@@ -10,5 +10,6 @@
 // events. The others are pods without a sidecar, and pods injected by an earlier version. They are listed
 // at the API server when their workload is queried. The result is valid until the workload changes, and
 // for at most Fresh: Deployments and Rollouts count their pods in their status, so a pod that is created,
-// is deleted or becomes ready changes it, which triggers another query.
+// is deleted or becomes ready changes it, which triggers another query. After a start the workloads of all
+// members are queried together, with one request for each namespace.
 package pods

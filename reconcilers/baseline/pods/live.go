@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 )
 
@@ -23,6 +25,8 @@ const (
 	// mostOfOne is the maximum number of pods without the label that are read for one workload. More pods
 	// would not change the result.
 	mostOfOne = 4 * page
+	// mostTogether is how many workloads one request is for: their labels are in its URL.
+	mostTogether = 100
 	// patience bounds one question.
 	patience = 15 * time.Second
 )
@@ -36,6 +40,22 @@ type answer struct {
 	at   time.Time
 	pods []corev1.Pod
 	err  error
+}
+
+// query is a question with the selector in it, and its answer, which may be shared with later queries.
+type query struct {
+	question
+	selector labels.Selector
+	*answer
+}
+
+// queryOf returns the query for the pods of a workload, which selector selects.
+func queryOf(w *baseline.Workload, selector labels.Selector) query {
+	q := query{question{namespace: w.Ref.Namespace, selector: selector.String()}, selector, &answer{done: make(chan struct{})}}
+	if w.Object != nil {
+		q.version = w.Object.GetResourceVersion()
+	}
+	return q
 }
 
 // is reports whether the result is available and valid.
@@ -55,11 +75,7 @@ func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels
 	if err != nil {
 		return nil, err
 	}
-	q := question{namespace: w.Ref.Namespace, selector: selector.String()}
-	if w.Object != nil {
-		q.version = w.Object.GetResourceVersion()
-	}
-	others, err := p.unlabelled(ctx, q, selector)
+	others, err := p.unlabelled(ctx, queryOf(w, selector))
 	if err != nil || len(others) == 0 {
 		return held, err
 	}
@@ -67,14 +83,14 @@ func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels
 }
 
 // unlabelled returns the pods that lack the label. Concurrent queries with the same parameters are merged.
-func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selector) ([]corev1.Pod, error) {
+func (p *Pods) unlabelled(ctx context.Context, q query) ([]corev1.Pod, error) {
 	p.mu.Lock()
-	a, asked := p.answers[q]
+	a, asked := p.answers[q.question]
 	if !asked || a.is() && time.Since(a.at) > Fresh {
 		maps.DeleteFunc(p.answers, func(_ question, a *answer) bool { return a.is() && time.Since(a.at) > Fresh })
-		a = &answer{done: make(chan struct{})}
-		p.answers[q] = a
-		go p.ask(context.WithoutCancel(ctx), q, selector, a)
+		a = q.answer
+		p.answers[q.question] = a
+		go p.ask(context.WithoutCancel(ctx), q)
 	}
 	p.mu.Unlock()
 	select {
@@ -85,22 +101,79 @@ func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selec
 	}
 }
 
-// ask queries the API server. Errors are not cached, so that the next call retries.
-func (p *Pods) ask(ctx context.Context, q question, selector labels.Selector, a *answer) {
+// queryAll begins to query the pods of workloads, with one request for all of a namespace.
+func (p *Pods) queryAll(ctx context.Context, all map[crdv1.ObjectRef]*baseline.Workload) {
+	of := map[string][]query{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ref, w := range all {
+		if w == nil {
+			continue
+		}
+		if selector, err := metav1.LabelSelectorAsSelector(w.Selector); err == nil {
+			q := queryOf(w, selector)
+			p.answers[q.question] = q.answer
+			of[ref.Namespace] = append(of[ref.Namespace], q)
+		}
+	}
+	for _, some := range of {
+		for some := range slices.Chunk(some, mostTogether) {
+			go p.ask(context.WithoutCancel(ctx), some...)
+		}
+	}
+}
+
+// ask sends queries about one namespace to the API server. Errors are not cached, so that the next call
+// retries.
+func (p *Pods) ask(ctx context.Context, all ...query) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	a.at = time.Now() // What happens while it is asked may be missing.
+	at := time.Now() // What happens while it is asked may be missing.
 	without, _ := labelled(selection.DoesNotExist).Requirements()
-	a.err = p.pages(ctx, q.namespace, selector.Add(without...), func(pod *corev1.Pod) bool {
-		a.pods = append(a.pods, *pod)
-		return len(a.pods) < mostOfOne
+	err := p.pages(ctx, all[0].namespace, covering(all).Add(without...), func(pod *corev1.Pod) bool {
+		more := false
+		for _, q := range all {
+			if len(q.pods) < mostOfOne && q.selector.Matches(labels.Set(pod.Labels)) {
+				q.pods = append(q.pods, *pod)
+			}
+			more = more || len(q.pods) < mostOfOne
+		}
+		return more
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if a.err != nil {
-		delete(p.answers, q)
+	for _, q := range all {
+		if q.at, q.err = at, err; err != nil {
+			delete(p.answers, q.question)
+		}
+		close(q.done)
 	}
-	close(a.done)
+}
+
+// covering returns a selector of at least the pods that the queries select: those with one of their
+// values of a label that they all require; all pods if there is no such label.
+func covering(all []query) labels.Selector {
+	if len(all) == 1 {
+		return all[0].selector
+	}
+	values, requiredBy := map[string][]string{}, map[string]int{}
+	for i, q := range all {
+		requirements, _ := q.selector.Requirements()
+		for _, r := range requirements {
+			if key := r.Key(); r.Operator() == selection.Equals || r.Operator() == selection.In {
+				values[key] = append(values[key], r.ValuesUnsorted()...)
+				if requiredBy[key] == i { // By all before: a selector can require a label twice.
+					requiredBy[key] = i + 1
+				}
+			}
+		}
+	}
+	for key, some := range values {
+		if r, err := labels.NewRequirement(key, selection.In, some); err == nil && requiredBy[key] == len(all) {
+			return labels.NewSelector().Add(*r)
+		}
+	}
+	return labels.Everything()
 }
 
 // Survey calls each with every pod of the cluster that lacks the label, stripped by Keep.

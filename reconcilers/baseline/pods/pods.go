@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -46,6 +45,7 @@ type Pods struct {
 	cache  cache.Cache
 	live   client.Reader
 
+	first   sync.Once
 	mu      sync.Mutex
 	answers map[question]*answer
 }
@@ -62,11 +62,7 @@ func New(c Config) (*Pods, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("make the scheme of pods: %w", err)
-	}
-	held, err := cache.New(c.REST, cache.Options{Scheme: scheme, DefaultNamespaces: c.Namespaces, ByObject: map[client.Object]cache.ByObject{
+	held, err := cache.New(c.REST, cache.Options{DefaultNamespaces: c.Namespaces, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: labelled(selection.Exists), Transform: c.Keep},
 	}})
 	if err != nil {
@@ -74,7 +70,7 @@ func New(c Config) (*Pods, error) {
 	}
 	access := rest.CopyConfig(c.REST)
 	access.QPS, access.Burst = liveQPS, liveBurst
-	live, err := client.New(access, client.Options{Scheme: scheme})
+	live, err := client.New(access, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("make what reads pods past the cache: %w", err)
 	}

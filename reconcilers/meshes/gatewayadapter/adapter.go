@@ -67,7 +67,7 @@ func New(c Config) (*Adapter, error) {
 		a.logger = slog.Default()
 	}
 	var err error
-	if a.Follower, err = meshes.NewFollower(c.Config, a.look); err != nil {
+	if a.Follower, err = meshes.NewFollower(c.Config, a.sync); err != nil {
 		return nil, fmt.Errorf("gatewayadapter: %w", err)
 	}
 	return a, nil
@@ -103,8 +103,8 @@ const (
 	notedEach = 500 * time.Millisecond
 )
 
-// look syncs the keys with changes, and returns the time until the next retry; zero for none.
-func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
+// sync syncs the keys with changes, and returns the time until the next retry; zero for none.
+func (a *Adapter) sync(ctx context.Context, t table.Table) time.Duration {
 	asked := meshes.AskedOf(t)
 	routes, governed, err := a.made(ctx)
 	if err == nil {
@@ -263,7 +263,7 @@ func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 	reports := map[meshes.Target]Report{}
 	for _, all := range asked {
 		for _, of := range all {
-			reports[of.Target] = Report{Looked: true, Trouble: a.cluster.trouble}
+			reports[of.Target] = Report{Synced: true, Trouble: a.cluster.trouble}
 		}
 	}
 	for _, k := range a.keys {

@@ -37,7 +37,7 @@ func TestASandboxComesAndGoes(t *testing.T) {
 	grpc := &gatewayv1.GRPCRoute{}
 	c.makeRoute(grpc, `{metadata: {name: rpc, namespace: `+c.ns+`}, spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: customer, port: 8081}]}]}}`)
 	fork := c.fork("k1")
-	c.says("k1", "that nobody has asked yet", func(r gatewayadapter.Report) bool { return !r.Starting && !r.Looked })
+	c.says("k1", "that nobody has asked yet", func(r gatewayadapter.Report) bool { return !r.Starting && !r.Synced })
 	if n := len(c.derivedOf("k1")); n > 0 {
 		t.Fatalf("%d routes are derived for a GatewayAPIRoute that is not there", n)
 	}
@@ -355,7 +355,7 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	c.run("admin", "system:masters")
 	shop := c.httpRoute("shop", "customer")
 	asked := c.ask("k1", c.fork("k1"))
-	c.says("k1", "that nobody knows yet", func(r gatewayadapter.Report) bool { return !r.Starting && !r.Looked })
+	c.says("k1", "that nobody knows yet", func(r gatewayadapter.Report) bool { return !r.Starting && !r.Synced })
 	o := &crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: asked.Name, OwnerReferences: asked.OwnerReferences}, Spec: asked.Spec}
 	c.Create(o)
 	say := func(matched ...crdv1.VirtualServiceMatch) {

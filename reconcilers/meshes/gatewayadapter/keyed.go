@@ -238,7 +238,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 
 // report returns the report of a Target.
 func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
-	out := Report{Looked: true, Mappings: m.Mappings}
+	out := Report{Synced: true, Mappings: m.Mappings}
 	for _, u := range c.unreadable { // First: other messages advise objects that could overwrite it.
 		if out.Lost == nil && mentions(u.content, m.TargetService) {
 			lost := condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion))
@@ -301,7 +301,7 @@ func (k *keyed) follow(c *cluster, match *crdv1.MatchedObject) {
 	}
 	baseline, derived := c.all[match.Baseline], c.all[*match.Derived]
 	switch {
-	case baseline == nil: // It has just gone, and the next look knows.
+	case baseline == nil: // It has just gone, and the next sync reads that.
 	case derived == nil && len(baseline.statuses) > 0:
 		say(meshes.StatusPending, "")
 	case derived != nil:

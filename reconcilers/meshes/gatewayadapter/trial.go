@@ -24,7 +24,7 @@ func Trial(c Config) *Adapter {
 }
 
 // Try syncs with a table once. Report and Settled use its result.
-func (a *Adapter) Try(ctx context.Context, t table.Table) { a.look(ctx, t) }
+func (a *Adapter) Try(ctx context.Context, t table.Table) { a.sync(ctx, t) }
 
 // Behind returns the derived routes of some routing keys that have to be written, and those that
 // have to be deleted. Those to write have the conditions of their originals, as if each

@@ -282,7 +282,7 @@ func isDerived(r gatewayadapter.Report) bool {
 			return false
 		}
 	}
-	return r.Looked && r.Trouble == nil && r.Lost == nil && len(r.Matches) > 0
+	return r.Synced && r.Trouble == nil && r.Lost == nil && len(r.Matches) > 0
 }
 
 // none waits until nothing is derived for a key, and that is known.

@@ -101,8 +101,8 @@ type Adapter struct {
 	ruleQueue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	ruleFailures map[types.NamespacedName]string
 	ruleWrites   pacing.Writes
-	// looked is sent after each sync.
-	looked wake.Signal
+	// synced is sent after each sync.
+	synced wake.Signal
 }
 
 // New returns an Adapter that is not started, or an error if the Config is invalid.
@@ -128,7 +128,7 @@ func New(c Config) (*Adapter, error) {
 	a.Follower, err = meshes.NewFollower(meshes.Config{
 		Log: c.Log, Client: c.Client, Kinds: c.Kinds, Watched: watched,
 		Asked: crdv1.KindIstioRoute, Elected: c.Elected, Again: c.Again, Logger: c.Logger,
-	}, a.lookOrWait)
+	}, a.syncOrWait)
 	return a, err
 }
 
@@ -166,9 +166,9 @@ func (a *Adapter) Ready() error {
 	return nil
 }
 
-// lookOrWait syncs, and returns the time until the next retry; zero for none.
-func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
-	if a.look(ctx, t) {
+// syncOrWait syncs, and returns the time until the next retry; zero for none.
+func (a *Adapter) syncOrWait(ctx context.Context, t table.Table) time.Duration {
+	if a.sync(ctx, t) {
 		a.pauses.Forget(true)
 		return 0
 	}

@@ -2,8 +2,8 @@
 // computes them.
 //
 //	Start        syncs after each change                        adapter.go
-//	look         a sync: reads the table, the Services and the
-//	             VirtualServices                                look.go, wanted.go
+//	sync         reads the table, the Services and the
+//	             VirtualServices                                sync.go, wanted.go
 //	state.next   computes the wanted VirtualServices and the
 //	             report of each key                             state.go     pure
 //	renderAgain  a VirtualService with the operator's marks     object.go    pure

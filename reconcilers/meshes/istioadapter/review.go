@@ -103,7 +103,7 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructure
 	ctx, cancel := context.WithTimeout(ctx, awaits)
 	defer cancel()
 	if !own {
-		if a.looked.Until(ctx, func() bool { return a.current() != nil }) != nil {
+		if a.synced.Until(ctx, func() bool { return a.current() != nil }) != nil {
 			return nil
 		}
 		return render(a.current(), o, before).Object
@@ -116,7 +116,7 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructure
 		return nil // It has the routes with it.
 	}
 	var want *unstructured.Unstructured
-	if a.looked.Until(ctx, func() bool {
+	if a.synced.Until(ctx, func() bool {
 		mesh := a.current()
 		if mesh == nil {
 			return false

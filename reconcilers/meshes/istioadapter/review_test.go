@@ -44,7 +44,7 @@ func TestAProcessThatStartsWaitsForItsFirstLook(t *testing.T) {
 			a.mu.Lock()
 			a.state = (*state)(nil).next(shop(map[string][]string{"customer": {"k1"}}))
 			a.mu.Unlock()
-			a.looked.Send()
+			a.synced.Send()
 		}()
 		if answer := review(); answer.Patch == nil {
 			t.Error("after the first look it puts no routes in")

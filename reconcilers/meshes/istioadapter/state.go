@@ -194,7 +194,7 @@ func (s *state) report(before *state) {
 			if s.trouble == nil {
 				report = reportOf(s.mesh.Report(id, sandbox.Key, renderings, s.rules.findings[id]...), sandbox.Key, s.objects)
 			}
-			report.Looked, report.Mappings = true, sandbox.Mappings
+			report.Synced, report.Mappings = true, sandbox.Mappings
 			s.reports[t] = report
 		}
 	}

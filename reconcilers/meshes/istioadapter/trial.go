@@ -28,7 +28,7 @@ func Trial(c Config) *Adapter {
 }
 
 // Try syncs with a table once. Report and Settled use its result.
-func (a *Adapter) Try(ctx context.Context, t table.Table) { a.look(ctx, t) }
+func (a *Adapter) Try(ctx context.Context, t table.Table) { a.sync(ctx, t) }
 
 // Behind returns the VirtualServices that need other routes for some routing keys, each as
 // it should be.

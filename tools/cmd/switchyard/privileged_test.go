@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
-	"switchyard.dev/tunnels/workstation/hold/guardian"
+	"switchyard.dev/tunnels/workstation/redirector/guardian"
 )
 
 // Roles of this program in processes of their own, and what they are told.

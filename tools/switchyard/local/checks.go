@@ -94,14 +94,14 @@ func (e *examined) checks() []check {
 func (e *examined) kubeconfig(context.Context) (string, error) {
 	at, err := e.context()
 	if err != nil {
-		return "", wrong{err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or connect without one through --address or --proxy-url"}
+		return "", wrong(err.Error(), "name a kubeconfig with --kubeconfig or KUBECONFIG, or connect without one through --address or --proxy-url")
 	}
 	config, err := at.Rest()
 	if err != nil {
-		return "", wrong{err.Error(), "correct the kubeconfig"}
+		return "", wrong(err.Error(), "correct the kubeconfig")
 	}
 	if e.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return "", wrong{err.Error(), "correct the kubeconfig"}
+		return "", wrong(err.Error(), "correct the kubeconfig")
 	}
 	if name := e.s.Cluster.ContextName(); name != "" {
 		return "context " + name + ", " + config.Host, nil
@@ -113,9 +113,9 @@ func (e *examined) cluster(ctx context.Context) (string, error) {
 	who, err := e.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "", wrong{reach.Stranger, reach.Login + "; a running connection then reconnects without a restart"}
+		return "", wrong(reach.Stranger, reach.Login+"; a running connection then reconnects without a restart")
 	case err != nil:
-		return "", wrong{err.Error(), "check that the cluster runs, and that no VPN or proxy is missing"}
+		return "", wrong(err.Error(), "check that the cluster runs, and that no VPN or proxy is missing")
 	}
 	return "you are " + who.Status.UserInfo.Username, nil
 }
@@ -136,8 +136,8 @@ func (e *examined) mayForward(ctx context.Context) (string, error) {
 		}
 	}
 	if len(lacks) > 0 {
-		return "", wrong{fmt.Sprintf("in namespace %s you may not %s", e.s.Cluster.Namespace, strings.Join(lacks, ", nor ")),
-			"ask for these rights, or for the address of a proxy, for --address"}
+		return "", wrong(fmt.Sprintf("in namespace %s you may not %s", e.s.Cluster.Namespace, strings.Join(lacks, ", nor ")),
+			"ask for these rights, or for the address of a proxy, for --address")
 	}
 	return "", nil
 }
@@ -145,10 +145,10 @@ func (e *examined) mayForward(ctx context.Context) (string, error) {
 func (e *examined) reached(ctx context.Context) (string, error) {
 	c, err := e.road().Dial(ctx)
 	if err != nil && e.proxyURL() != "" {
-		return "", wrong{err.Error(), "check that " + keyVariable + " contains the API key, and that --cluster is the name of the cluster in the control plane"}
+		return "", wrong(err.Error(), "check that "+keyVariable+" contains the API key, and that --cluster is the name of the cluster in the control plane")
 	}
 	if err != nil {
-		return "", wrong{err.Error(), "check that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l " + tunnelProxy.Pods}
+		return "", wrong(err.Error(), "check that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n "+e.s.Cluster.Namespace+" -l "+tunnelProxy.Pods)
 	}
 	return "", c.Close()
 }
@@ -159,7 +159,7 @@ func (e *examined) trusted(ctx context.Context) (string, error) {
 	}
 	if err := e.refresh(ctx); err != nil {
 		says, do, _ := strings.Cut(err.Error(), ". ")
-		return "", wrong{says, do}
+		return "", wrong(says, do)
 	}
 	return "", nil
 }
@@ -170,7 +170,7 @@ func (e *examined) known(ctx context.Context) (string, error) {
 	}
 	if _, err := e.token(ctx, false); err != nil {
 		says, do, _ := strings.Cut(err.Error(), ": ")
-		return "", wrong{says, do}
+		return "", wrong(says, do)
 	}
 	return "", nil
 }
@@ -190,7 +190,7 @@ func (e *examined) taken(ctx context.Context) (string, error) {
 		} else if errors.As(err, &trouble) && trouble.Part == workstation.PartToken {
 			do = "log in again, or come as a service account, with --as-service-account NAMESPACE/NAME"
 		}
-		return "", wrong{err.Error(), do}
+		return "", wrong(err.Error(), do)
 	}
 	s.Close(nil)
 	return fmt.Sprintf("%s, as %s", welcome.GetProxy(), welcome.GetUser()), nil
@@ -209,7 +209,7 @@ func (e *examined) answers(ctx context.Context) (string, error) {
 	}
 	got, err := e.api.GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
 	if err != nil {
-		return "", wrong{err.Error(), "check that a pod of Deployment tunnel-api is ready: kubectl get pods -n " + e.s.Cluster.Namespace + " -l app=tunnel-api"}
+		return "", wrong(err.Error(), "check that a pod of Deployment tunnel-api is ready: kubectl get pods -n "+e.s.Cluster.Namespace+" -l app=tunnel-api")
 	}
 	return "operator " + got.GetVersion() + ", domain " + got.GetClusterDomain(), nil
 }
@@ -221,10 +221,10 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 	}
 	o := &crdv1.SignadotSandbox{}
 	if err := c.Get(ctx, client.ObjectKey{Name: e.sandbox}, o); err != nil {
-		return "", wrong{err.Error(), "name one of: " + e.s.Name + " sandbox list"}
+		return "", wrong(err.Error(), "name one of: "+e.s.Name+" sandbox list")
 	}
 	if len(o.Spec.ExternalWorkloads) == 0 {
-		return "", wrong{"sandbox " + e.sandbox + " has no external workload, so it has no requests for this machine", "add one, under local in its specification"}
+		return "", wrong("sandbox "+e.sandbox+" has no external workload, so it has no requests for this machine", "add one, under local in its specification")
 	}
 	e.object = o
 	for _, x := range o.Spec.ExternalWorkloads {
@@ -237,12 +237,12 @@ func (e *examined) theSandbox(ctx context.Context) (string, error) {
 	return fmt.Sprintf("its routing key is %s", o.Spec.ID), nil
 }
 
-// seen returns the state of the sandbox as the operator reports it. It returns wrong while that is
+// seen returns the state of the sandbox as the operator reports it. It returns a problem while that is
 // not ready, as before its external workloads are connected.
 func (e *examined) seen(context.Context) (string, error) {
 	ready := crdv1.FindCondition(e.object.Status.Conditions, crdv1.ConditionReady)
 	if ready == nil || ready.ObservedGeneration < e.object.Generation {
-		return "", wrong{"the operator has not reported on the current generation of sandbox " + e.sandbox, "run this command again; if that does not help, check that the controller manager runs: kubectl get pods -n " + e.s.Cluster.Namespace}
+		return "", wrong("the operator has not reported on the current generation of sandbox "+e.sandbox, "run this command again; if that does not help, check that the controller manager runs: kubectl get pods -n "+e.s.Cluster.Namespace)
 	}
 	report := fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
 	if crdv1.IsTrue(e.object.Status.Conditions, crdv1.ConditionReady, e.object.Generation) {
@@ -250,16 +250,16 @@ func (e *examined) seen(context.Context) (string, error) {
 	}
 	switch ready.Reason {
 	case externalworkload.ReasonNoTunnel, externalworkload.ReasonTunnelUnchecked, externalworkload.ReasonTunnelDisconnected, externalworkload.ReasonTunnelStale:
-		return "", wrong{report, "run " + e.s.Name + " connect; if it runs already, see " + e.s.Name + " connect status, and restart it"}
+		return "", wrong(report, "run "+e.s.Name+" connect; if it runs already, see "+e.s.Name+" connect status, and restart it")
 	}
-	return "", wrong{report, "see its parts: kubectl describe signadotsandbox " + e.sandbox}
+	return "", wrong(report, "see its parts: kubectl describe signadotsandbox "+e.sandbox)
 }
 
 // fits returns an error where a mapping names a port that no container of the baseline has.
 func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload) error {
 	of, err := localenv.Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
-		return wrong{err.Error(), "name an existing baseline in the sandbox"}
+		return wrong(err.Error(), "name an existing baseline in the sandbox")
 	}
 	has := map[int32]bool{}
 	var list []string
@@ -272,23 +272,18 @@ func fits(ctx context.Context, c client.Reader, x *crdv1.SandboxExternalWorkload
 		}
 	}
 	if x.Tunnel == nil || len(x.Tunnel.BaselineToLocals) == 0 {
-		return wrong{"external workload " + x.Name + " routes no port to a workstation", "add mappings to it in the sandbox"}
+		return wrong("external workload "+x.Name+" routes no port to a workstation", "add mappings to it in the sandbox")
 	}
 	for _, m := range x.Tunnel.BaselineToLocals {
 		if len(has) > 0 && !has[m.BaselinePort] {
-			return wrong{fmt.Sprintf("external workload %s maps port %d, which no container of the baseline names; they name %s", x.Name, m.BaselinePort, strings.Join(list, ", ")),
-				"map the port of the container, not that of the Service"}
+			return wrong(fmt.Sprintf("external workload %s maps port %d, which no container of the baseline names; they name %s", x.Name, m.BaselinePort, strings.Join(list, ", ")),
+				"map the port of the container, not that of the Service")
 		}
 	}
 	return nil
 }
 
-func mayLead(context.Context) (string, error) {
-	if says, do := privileges.MayLead(); says != "" {
-		return "", wrong{says, do}
-	}
-	return "", nil
-}
+func mayLead(context.Context) (string, error) { return "", privileges.MayLead() }
 
 func (e *examined) mayWrite(ctx context.Context) (string, error) {
 	stream, err := e.api.WatchLocalSandboxes(ctx, &tunnelv1.WatchLocalSandboxesRequest{Sandboxes: []string{e.sandbox}})
@@ -297,7 +292,7 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 	}
 	all, err := stream.Recv()
 	if err != nil {
-		return "", wrong{err.Error(), "ask the operator's administrator for the reason, which tunnel-api logs"}
+		return "", wrong(err.Error(), "ask the operator's administrator for the reason, which tunnel-api logs")
 	}
 	for _, s := range all.GetSandboxes() {
 		switch {
@@ -308,8 +303,8 @@ func (e *examined) mayWrite(ctx context.Context) (string, error) {
 			return fmt.Sprintf("%s changed it last, so connect serves it only with --sandbox %s", cmp.Or(s.GetAuthor(), "a user that is not recorded"), e.sandbox), nil
 		}
 	}
-	return "", wrong{"you cannot update sandbox " + e.sandbox,
-		"ask for the right to update signadotsandboxes, or see the annotation switchyard.dev/machine of the sandbox"}
+	return "", wrong("you cannot update sandbox "+e.sandbox,
+		"ask for the right to update signadotsandboxes, or see the annotation switchyard.dev/machine of the sandbox")
 }
 
 func (e *examined) locals(ctx context.Context) (string, error) {
@@ -328,15 +323,8 @@ func (e *examined) locals(ctx context.Context) (string, error) {
 	return strings.Join(all, ", "), nil
 }
 
-// allowed returns wrong if a running connect of this user refuses a local address of the sandbox.
+// allowed returns a problem if a running connect of this user refuses a local address of the sandbox.
 // Without a running connect it passes: the operator's report has that.
 func (e *examined) allowed(context.Context) (string, error) {
-	problem, remedy, err := status.Refused(e.s, e.sandbox)
-	switch {
-	case err != nil:
-		return "", wrong{err.Error(), "end that program, and start " + e.s.Name + " connect again"}
-	case problem != "":
-		return "", wrong{problem, remedy}
-	}
-	return "", nil
+	return "", status.Refused(e.s, e.sandbox)
 }

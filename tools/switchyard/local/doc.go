@@ -12,6 +12,6 @@
 //	a certificate for SSH                        sshcert.go
 //
 // The implementation is in tunnels/workstation, which does not read a kubeconfig.
-// tunnels/workstation/standin determines the environment and files of a process that replaces a
+// tunnels/workstation/containerenv determines the environment and files of a process that replaces a
 // baseline.
 package local

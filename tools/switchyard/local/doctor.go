@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"switchyard.dev/protos/problems"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
@@ -39,11 +40,8 @@ type check struct {
 	look  func(ctx context.Context) (says string, err error)
 }
 
-// wrong is a problem with a part, and its remedy.
-type wrong struct{ says, do string }
-
-// Error implements error.
-func (w wrong) Error() string { return w.says + ": " + w.do }
+// wrong returns a problem with a part, and its remedy.
+func wrong(message, fix string) error { return &problems.Problem{Message: message, Fix: fix} }
 
 // perCheck is how long a part may take.
 const perCheck = 25 * time.Second
@@ -67,8 +65,8 @@ func look(ctx context.Context, checks []check) (out []finding) {
 			if err != nil {
 				f.State = isWrong
 				f.Says, f.Do, _ = strings.Cut(err.Error(), "\n")
-				if w := (wrong{}); errors.As(err, &w) {
-					f.Says, f.Do = w.says, w.do
+				if p := (*problems.Problem)(nil); errors.As(err, &p) {
+					f.Says, f.Do = p.Message, p.Fix
 				}
 			}
 		}
@@ -124,7 +122,7 @@ func listens(ctx context.Context, address string) error {
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return wrong{"nothing listens on " + address, "start the local process, or change the mapping of the sandbox"}
+		return wrong("nothing listens on "+address, "start the local process, or change the mapping of the sandbox")
 	}
 	return c.Close()
 }

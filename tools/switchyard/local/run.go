@@ -26,8 +26,8 @@ import (
 	"switchyard.dev/tools/switchyard/local/process"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/containerenv"
 	"switchyard.dev/tunnels/workstation/socket"
-	"switchyard.dev/tunnels/workstation/standin"
 )
 
 const aboutRun = `Run a local process instead of a container of the cluster. It gets the environment of the
@@ -58,7 +58,7 @@ type running struct {
 	take                        []string
 	named                       allow.Named
 	lock                        *os.File
-	result                      standin.Result
+	result                      containerenv.Result
 }
 
 func run(s *command.Session) *cobra.Command {
@@ -247,16 +247,16 @@ func (r *running) environ() []string {
 			printLine(r.s.Err, "note: these variables are unchanged, although they may name paths below "+r.root+", because it is unclear where a path begins: "+strings.Join(left, ", ")+". The command can compute them from $SWITCHYARD_ROOT")
 		}
 	}
-	vars = append(vars, standin.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
+	vars = append(vars, containerenv.Var{Name: "SWITCHYARD_ROOT", Value: r.root})
 	if r.proxied {
 		h, s := "http://"+r.at("http-proxy"), "socks5h://"+r.at("socks5")
 		// This machine's own servers are here and not in the cluster, which curl and others do not know.
 		const here = "localhost,127.0.0.1,::1"
 		for name, value := range map[string]string{"HTTP_PROXY": h, "http_proxy": h, "ALL_PROXY": s, "all_proxy": s, "NO_PROXY": here, "no_proxy": here} {
-			vars = append(vars, standin.Var{Name: name, Value: value})
+			vars = append(vars, containerenv.Var{Name: name, Value: value})
 		}
 	}
-	return standin.Environ(os.Environ(), vars, r.clean)
+	return containerenv.Environ(os.Environ(), vars, r.clean)
 }
 
 // start runs the process, and ends with its exit code.

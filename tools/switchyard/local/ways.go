@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/local/status"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/inside"
+	"switchyard.dev/tunnels/workstation/clusteraccess"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
@@ -24,7 +24,7 @@ type ways struct {
 	maps        []string
 	origins     []string
 	opened      []opened
-	inside      *inside.Inside // nil: without privileges
+	inside      *clusteraccess.Access // nil: without privileges
 }
 
 // opened is a port that is listened on.

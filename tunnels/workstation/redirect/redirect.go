@@ -1,6 +1,6 @@
 // Package redirect defines the rules by which a machine redirects connections to addresses of a
 // cluster to a local port, and DNS queries to another. It is pure: rules are a value, which is
-// checked and rendered as text for pf of macOS. Package tunnels/workstation/hold loads them into
+// checked and rendered as text for pf of macOS. Package tunnels/workstation/redirector loads them into
 // the kernel.
 //
 //	rules, and which of them would cut a machine off         redirect.go

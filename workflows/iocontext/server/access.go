@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,6 @@ type refusal struct {
 	status int
 	iocontext.Refusal
 }
-
-// Error implements error.
-func (r *refusal) Error() string { return r.Message }
 
 func refuse(status int, reason, format string, args ...any) *refusal {
 	return &refusal{status, iocontext.Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}}
@@ -120,7 +118,7 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 				if u.Name != a.unit {
 					continue
 				}
-				st := statusOf(phase.status, a.unit)
+				st := *cmp.Or(engine.StatusOf(phase.status, a.unit), &crdv1.WorkUnitStatus{Name: a.unit})
 				if granted, ok := m.runs(who, of, st); ok {
 					return work{of, u, granted}, nil
 				}
@@ -133,16 +131,6 @@ func (m *Main) find(ctx context.Context, who tokens.Identity, a asked) (work, er
 	}
 	return work{}, refuse(http.StatusForbidden, iocontext.NotYours, "pod %s/%s (%s) does not run step %s of SignadotObjectLifecycleMethods %s",
 		who.Namespace, who.PodName, who.PodUID, a.unit, a.lifecycle)
-}
-
-// statusOf returns the recorded status of a unit; without one, the status of a new unit.
-func statusOf(all []crdv1.WorkUnitStatus, unit string) crdv1.WorkUnitStatus {
-	for _, s := range all {
-		if s.Name == unit {
-			return s
-		}
-	}
-	return crdv1.WorkUnitStatus{Name: unit}
 }
 
 // runs reports whether a pod runs the unit of this status, and returns the operator's grant for it.

@@ -81,21 +81,15 @@ func (s Server) client(most time.Duration) (*client, error) {
 	}, nil
 }
 
-// refused is a refusal that a retry does not change.
-type refused struct{ iocontext.Refusal }
-
-// Error implements error.
-func (r *refused) Error() string { return r.Message }
-
 // until sends a request repeatedly until it is answered, and calls read with the answer. The
-// error is a *refused, or that of ctx with the last problem.
+// error is a *iocontext.Refusal that a retry does not change, or that of ctx with the last problem.
 func (c *client) until(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	var doubted time.Time
 	attempt := 0
 	for pause := firstPause; ; pause = min(2*pause, c.most) {
 		attempt++
 		err := c.once(ctx, method, path, body, read)
-		final := (*refused)(nil)
+		final := (*iocontext.Refusal)(nil)
 		switch {
 		case err == nil:
 			return nil
@@ -119,7 +113,7 @@ func (c *client) until(ctx context.Context, method, path string, body []byte, re
 	}
 }
 
-// once sends a request. The error is a *refused when the answer is final.
+// once sends a request. The error is a *iocontext.Refusal when the answer is final.
 func (c *client) once(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	token, err := os.ReadFile(c.TokenFile)
 	if err != nil {
@@ -150,5 +144,5 @@ func (c *client) once(ctx context.Context, method, path string, body []byte, rea
 	case answer.StatusCode >= 500 || why.Reason == iocontext.NotYet || why.Reason == iocontext.TryAgain:
 		return errors.New(why.Message)
 	}
-	return &refused{why}
+	return &why
 }

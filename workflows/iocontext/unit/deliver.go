@@ -43,7 +43,7 @@ func Deliver(ctx context.Context, s Server, v Volume) *iocontext.Ending {
 		}
 		// The kubelet kills the container if this takes longer than the grace period.
 		err = c.until(context.WithoutCancel(ctx), "PUT", "/outputs/"+output, value, func(io.Reader) error { return nil })
-		final := (*refused)(nil)
+		final := (*iocontext.Refusal)(nil)
 		switch {
 		case err == nil:
 		case !errors.As(err, &final):

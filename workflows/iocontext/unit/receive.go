@@ -29,7 +29,7 @@ func Receive(ctx context.Context, s Server, v Volume, wrapper string) *iocontext
 		return failed(iocontext.VolumeFailed, "the volume at %s cannot be written: %v", iocontext.Root, err)
 	}
 	err = c.until(ctx, "GET", "/assignment", nil, v.unpack)
-	if final := (*refused)(nil); errors.As(err, &final) {
+	if final := (*iocontext.Refusal)(nil); errors.As(err, &final) {
 		return failed(final.Reason, "%s", final.Message)
 	}
 	if err != nil {

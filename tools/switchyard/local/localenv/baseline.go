@@ -1,5 +1,5 @@
 // Package localenv reads, with the user's permissions, the environment and files of a local process
-// that replaces a container of the cluster (standin computes them). It contains the commands
+// that replaces a container of the cluster (containerenv computes them). It contains the commands
 // get-env and get-files of sandbox.
 package localenv
 
@@ -20,7 +20,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // Sandbox reads a sandbox.
@@ -71,13 +71,13 @@ func (w *Workload) external(o *crdv1.SignadotSandbox) (*crdv1.SandboxExternalWor
 }
 
 // extras parses the values of --env.
-func (w *Workload) extras() (out []standin.Extra, err error) {
+func (w *Workload) extras() (out []containerenv.Extra, err error) {
 	for _, text := range w.set {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return nil, exit.Usage.Errorf("--env %q is not NAME=VALUE", text)
 		}
-		e := standin.Extra{Name: name, Value: value}
+		e := containerenv.Extra{Name: name, Value: value}
 		if of, is := strings.CutPrefix(value, "resource:"); is {
 			if e.Resource, e.Output, ok = strings.Cut(of, "/"); !ok || e.Resource == "" || e.Output == "" {
 				return nil, exit.Usage.Errorf("--env %q does not name an output of a resource, as NAME=resource:db/host", text)
@@ -99,32 +99,32 @@ func (w *Workload) allowed() ([]string, error) {
 }
 
 // Resolve reads what the container of the baseline has, with the user's own rights.
-func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string) (standin.Result, *crdv1.SandboxExternalWorkload, error) {
+func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string) (containerenv.Result, *crdv1.SandboxExternalWorkload, error) {
 	extras, err := w.extras()
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	allowed, err := w.allowed()
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	o, err := Sandbox(ctx, c, sandbox)
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	x, err := w.external(o)
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	if x.Baseline == nil || x.Baseline.Fake {
-		return standin.Result{}, nil, exit.No.Errorf("external workload %s of sandbox %s has no baseline in the cluster, so it has no environment and no files", x.Name, o.Name)
+		return containerenv.Result{}, nil, exit.No.Errorf("external workload %s of sandbox %s has no baseline in the cluster, so it has no environment and no files", x.Name, o.Name)
 	}
 	of, err := Baseline(ctx, c, x.Baseline.ObjectRef)
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	name := crdv1.ObjectName(crdv1.MaxServiceName, o.Name, x.Name)
-	in := standin.Input{
+	in := containerenv.Input{
 		Template: *of.Template, Namespace: of.Ref.Namespace, Container: w.container,
 		Name: name, CPU: int64(runtime.NumCPU()) * 1000,
 		Sandbox: o.Name, RoutingKey: o.Spec.ID, Extra: extras, Allow: allowed,
@@ -136,18 +136,18 @@ func (w *Workload) Resolve(ctx context.Context, c client.Reader, sandbox string)
 	}
 	made, err := resources(ctx, c, o)
 	if err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	if err := customize(ctx, c, o, x.Name, of, made, &in); err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	if err := gather(ctx, c, &in); err != nil {
-		return standin.Result{}, nil, err
+		return containerenv.Result{}, nil, err
 	}
 	notes := outputs(ctx, c, made, &in)
-	result, err := standin.Resolve(in)
+	result, err := containerenv.Resolve(in)
 	if err != nil {
-		return standin.Result{}, nil, exit.No.Errorf("what %s has cannot be had as a whole:\n%w", baseline.Describe(of.Ref), err)
+		return containerenv.Result{}, nil, exit.No.Errorf("what %s has cannot be had as a whole:\n%w", baseline.Describe(of.Ref), err)
 	}
 	result.Notes = append(result.Notes, notes...)
 	return result, x, nil
@@ -170,8 +170,8 @@ func Baseline(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*basel
 }
 
 // gather reads the objects that a container names.
-func gather(ctx context.Context, c client.Reader, in *standin.Input) error {
-	needed, err := standin.Needs(*in)
+func gather(ctx context.Context, c client.Reader, in *containerenv.Input) error {
+	needed, err := containerenv.Needs(*in)
 	if err != nil {
 		return exit.Usage.Errorf("%w", err)
 	}
@@ -202,7 +202,7 @@ func gather(ctx context.Context, c client.Reader, in *standin.Input) error {
 }
 
 // get reads an object; false when it is not there or may not be read.
-func get(ctx context.Context, c client.Reader, in *standin.Input, kind, name string, o client.Object) (bool, error) {
+func get(ctx context.Context, c client.Reader, in *containerenv.Input, kind, name string, o client.Object) (bool, error) {
 	err := c.Get(ctx, client.ObjectKey{Namespace: in.Namespace, Name: name}, o)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -230,7 +230,7 @@ func resources(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox) (
 
 // outputs reads the outputs of the sandbox's resources, from the Secrets that forks use. Notes name
 // the resources with unknown outputs.
-func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *standin.Input) (notes []string) {
+func outputs(ctx context.Context, c client.Reader, all []crdv1.Resource, in *containerenv.Input) (notes []string) {
 	in.Outputs, in.OutputSecrets = map[string]map[string][]byte{}, map[string]string{}
 	for i := range all {
 		r := &all[i]

@@ -10,7 +10,7 @@ import (
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // Commands returns the commands of this package, which belong to the command sandbox.
@@ -24,7 +24,7 @@ func Note(s *command.Session, note string) {
 }
 
 // Warn writes the notes of a result to standard error, and names the variables that were withheld.
-func Warn(s *command.Session, r standin.Result) {
+func Warn(s *command.Session, r containerenv.Result) {
 	for _, note := range r.Notes {
 		Note(s, note)
 	}
@@ -57,11 +57,11 @@ func getEnv(s *command.Session) *cobra.Command {
 			return err
 		}
 		Warn(s, r)
-		text := standin.Shell(r.Env, sources)
+		text := containerenv.Shell(r.Env, sources)
 		if s.Terminal { // A shell gets the values as they are.
 			text = show.Plain(text)
 		}
-		return s.Show.Report(append([]standin.Var{}, r.Env...), text)
+		return s.Show.Report(append([]containerenv.Var{}, r.Env...), text)
 	})
 	return c
 }

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // ownFolder is the mode of folders that are created: files of Secrets may be in them.
@@ -83,7 +83,7 @@ type File struct {
 
 // Write writes files below a folder, and nowhere else, whatever links there are in it. Folders that
 // it creates are for their owner alone.
-func Write(folder string, files []standin.File, keep bool) (out []File, err error) {
+func Write(folder string, files []containerenv.File, keep bool) (out []File, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func Write(folder string, files []standin.File, keep bool) (out []File, err erro
 }
 
 // put writes one file; kept reports whether one that was there stays.
-func put(root *os.Root, at string, f standin.File, keep bool) (kept bool, err error) {
+func put(root *os.Root, at string, f containerenv.File, keep bool) (kept bool, err error) {
 	if _, err := root.Lstat(at); err == nil {
 		if keep {
 			return true, nil
@@ -131,6 +131,6 @@ func put(root *os.Root, at string, f standin.File, keep bool) (kept bool, err er
 	return false, errors.Join(err, w.Chmod(mode), w.Close())
 }
 
-func unwritten(f standin.File, err error) error {
+func unwritten(f containerenv.File, err error) error {
 	return exit.Failed.Errorf("%s (%s) is not written: %w", f.Path, f.Source, err)
 }

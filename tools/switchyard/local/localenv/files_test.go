@@ -8,14 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // secretFiles are the files of a baseline that mounts a Secret and a ConfigMap, with the usual modes.
-func secretFiles(t *testing.T) []standin.File {
+func secretFiles(t *testing.T) []containerenv.File {
 	t.Helper()
 	ref := corev1.LocalObjectReference{Name: "o"}
-	r, err := standin.Resolve(standin.Input{
+	r, err := containerenv.Resolve(containerenv.Input{
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 			Containers: []corev1.Container{{Name: "a", VolumeMounts: []corev1.VolumeMount{{Name: "s", MountPath: "/deep/secret"}, {Name: "m", MountPath: "/there"}, {Name: "p", MountPath: "/all"}}}},
 			Volumes: []corev1.Volume{

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/variables"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tunnels/workstation/standin"
+	"switchyard.dev/tunnels/workstation/containerenv"
 )
 
 // maxOwn is the maximum size of a sandbox's settings for a workload, with variables substituted: no
@@ -22,7 +22,7 @@ import (
 const maxOwn = 3 << 20
 
 // customize adds the sandbox's settings for its workload to the environment and files of a process.
-func customize(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, workload string, of *baseline.Workload, made []crdv1.Resource, in *standin.Input) error {
+func customize(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, workload string, of *baseline.Workload, made []crdv1.Resource, in *containerenv.Input) error {
 	text := o.Annotations[crdv1.AnnotationLocal]
 	if text == "" {
 		return nil
@@ -35,7 +35,7 @@ func customize(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, w
 	if content == nil {
 		return nil
 	}
-	main, err := standin.Main(in.Template, in.Container)
+	main, err := containerenv.Main(in.Template, in.Container)
 	if err != nil {
 		return exit.Usage.Errorf("%w", err)
 	}

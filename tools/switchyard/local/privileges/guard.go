@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tunnels/workstation/hold/guardian"
+	"switchyard.dev/tunnels/workstation/redirector/guardian"
 )
 
 // Guard returns the hidden command that connect --privileged starts to remove its pf rules when it

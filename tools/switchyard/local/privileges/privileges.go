@@ -17,10 +17,11 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"switchyard.dev/protos/problems"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tunnels/workstation"
-	"switchyard.dev/tunnels/workstation/hold"
-	"switchyard.dev/tunnels/workstation/inside"
+	"switchyard.dev/tunnels/workstation/clusteraccess"
+	"switchyard.dev/tunnels/workstation/redirector"
 )
 
 // Privileges are what connect does with them: names and addresses of the cluster are reached as if
@@ -43,7 +44,7 @@ func (v *Privileges) Flags(f *pflag.FlagSet) {
 
 // Begin starts routing into the cluster with privileges, over a connection through host; nil
 // without --privileged.
-func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*inside.Inside, error) {
+func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Workstation) (*clusteraccess.Access, error) {
 	if !v.Use {
 		if len(v.ranges) > 0 {
 			return nil, exit.Usage.Errorf("--range is for --privileged: set both")
@@ -57,7 +58,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 	if err != nil {
 		return nil, err
 	}
-	cfg := inside.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
+	cfg := clusteraccess.Config{Open: w.Open, Tell: w.Reaches, UID: uid}
 	for _, text := range v.ranges {
 		one, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -68,7 +69,7 @@ func (v *Privileges) Begin(ctx context.Context, host string, w *workstation.Work
 	if cfg.Except, err = addresses(ctx, host); err != nil {
 		return nil, exit.Unavailable.Errorf("the address of the connection into the cluster is not known: %w", err)
 	}
-	got, err := inside.Begin(cfg)
+	got, err := clusteraccess.Begin(cfg)
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("no privileges: %w\nconnect works without --privileged too", err)
 	}
@@ -110,23 +111,23 @@ func addresses(ctx context.Context, host string) (out []netip.Prefix, err error)
 	return out, err
 }
 
-// MayLead returns the reason why the kernel cannot redirect connections, or names are not resolved
-// through them, and the remedy; empty if both work.
-func MayLead() (wrong, do string) {
-	t, err := hold.Open("switchyard_doctor")
+// MayLead returns a *problems.Problem if the kernel cannot redirect connections, or names are not resolved
+// through them.
+func MayLead() error {
+	t, err := redirector.Open("switchyard_doctor")
 	if err != nil {
 		switch runtime.GOOS {
 		case "linux":
-			return err.Error(), "connect by sudo, or copy the program to a file that root and one group can run (mode 0750), and sudo setcap cap_net_admin+ep FILE"
+			return &problems.Problem{Message: err.Error(), Fix: "connect by sudo, or copy the program to a file that root and one group can run (mode 0750), and sudo setcap cap_net_admin+ep FILE"}
 		case "darwin":
-			return err.Error(), "use the proxies of connect; connect --privileged --experimental-pf, as root, has not run on a Mac"
+			return &problems.Problem{Message: err.Error(), Fix: "use the proxies of connect; connect --privileged --experimental-pf, as root, has not run on a Mac"}
 		}
-		return err.Error(), "connect without --privileged, and use its proxies"
+		return &problems.Problem{Message: err.Error(), Fix: "connect without --privileged, and use its proxies"}
 	}
 	_ = t.Close()
 	file, err := os.Open("/etc/nsswitch.conf")
 	if err != nil {
-		return "", "" // As on machines without that C library.
+		return nil // As on machines without that C library.
 	}
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -136,10 +137,10 @@ func MayLead() (wrong, do string) {
 		}
 		own, usual := slices.Index(words, "resolve"), slices.Index(words, "dns")
 		if own >= 0 && (usual < 0 || own < usual) {
-			return "programs ask systemd-resolved for names, without a query that can be redirected", "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"
+			return &problems.Problem{Message: "programs ask systemd-resolved for names, without a query that can be redirected", Fix: "put dns in front of resolve in the line hosts of /etc/nsswitch.conf"}
 		}
 	}
-	return "", ""
+	return nil
 }
 
 // Lines describes how the machine reaches the cluster as if it were inside it.
