@@ -22,7 +22,7 @@ type Config struct {
 	// belongs to another product.
 	Address   string
 	Published bool
-	// Verify decides which server is trusted. Required.
+	// Verify decides which server is trusted. Default: none is.
 	Verify Verify
 	// Proxy is the proxy to connect through. Default: none.
 	Proxy dialer.Proxy
@@ -54,8 +54,8 @@ type Agent struct {
 
 // New returns an Agent without a session, to be started with Run.
 func New(cfg Config) (*Agent, error) {
-	if cfg.Verify == nil || cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
-		return nil, errors.New("link: Verify, Token, Hello and Handle are required")
+	if cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
+		return nil, errors.New("link: Token, Hello and Handle are required")
 	}
 	if _, _, err := net.SplitHostPort(cfg.Address); err != nil {
 		return nil, errors.New("link: the control plane's address must be host:port")

@@ -121,6 +121,33 @@ func TestNothingIsSentToOtherServers(t *testing.T) {
 	}
 }
 
+// TestNothingIsSentWithoutAnAuthority has a server that would be trusted with one, and none at all. At the
+// published address the agent is ready, as the published install command waits for it.
+func TestNothingIsSentWithoutAnAuthority(t *testing.T) {
+	s := newSite(t)
+	nothing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nothing.Close()
+	for what, address := range map[string]string{"certificate is not trusted": s.serve("one", 10, nil).address, "is not reached": nothing.Addr().String()} {
+		for published, kind := range map[bool]link.Kind{true: link.Foreign, false: link.Down} {
+			cfg := s.config(address, "a")
+			cfg.Published, cfg.Verify = published, nil
+			a, stop := s.start(cfg)
+			state := s.becomes(a, kind.String(), func(st link.State) bool { return st.Kind == kind && st.Err != nil })
+			ready, message := state.Ready(time.Now())
+			if ready != published || !strings.Contains(message, what) || strings.Count(message, "set controlPlane.tunnelAddr and controlPlane.ca") != 1 {
+				t.Errorf("published %t: ready %t, %s", published, ready, message)
+			}
+			stop()
+		}
+	}
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 0 {
+		t.Errorf("the server admitted an agent: %+v", e)
+	}
+}
+
 func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
