@@ -252,6 +252,14 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	if _, err := agent.ParseSettings([]string{"--ca-file", "x", "--system-ca"}, io.Discard); err == nil {
 		t.Error("two kinds of authorities are accepted")
 	}
+	s, err := agent.ParseSettings([]string{"--control-plane", "link.example.com:443", "--tls=false"}, io.Discard)
+	if err == nil {
+		s.JournalDir = t.TempDir()
+		_, err = s.Open(world.Shared(t).Config, io.Discard, slog.New(slog.DiscardHandler))
+	}
+	if err == nil || !strings.Contains(err.Error(), "in the clear") {
+		t.Errorf("without TLS: %v", err)
+	}
 }
 
 func TestServicesThroughTheLink(t *testing.T) {

@@ -37,9 +37,9 @@ const Published = "tunnel.signadot.com:443"
 // Settings are the values that the program takes from flags.
 type Settings struct {
 	// Address is the control plane's, host:port. CA is a file with its authorities; SystemCA: those
-	// of the system are trusted.
-	Address, CA string
-	SystemCA    bool
+	// of the system are trusted. TLS: the connection is encrypted; it can be false on loopback only.
+	Address, CA   string
+	SystemCA, TLS bool
 	// TokenFile has the cluster token; it can be missing.
 	TokenFile string
 	// HealthAddress and MetricsAddress are those of the listeners.
@@ -83,6 +83,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.Address, "control-plane", Published, "address of the control plane, host:port")
 	flags.StringVar(&s.CA, "ca-file", "", "file with the authorities of the control plane, as PEM; none: no server is trusted")
 	flags.BoolVar(&s.SystemCA, "system-ca", false, "trust the authorities of the system instead; any of them can then impersonate the control plane")
+	flags.BoolVar(&s.TLS, "tls", true, "whether to connect over TLS; false only for an address on loopback, where another program adds TLS")
 	flags.StringVar(&s.TokenFile, "token-file", "/var/run/secrets/cluster-token/token", "file with the cluster token; without it the agent is idle")
 	flags.StringVar(&s.HealthAddress, "health-address", ":8088", "address of /healthz and /nullz")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
@@ -185,7 +186,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}
 	instance := rand.Text()
 	m.link, err = link.New(link.Config{
-		Address: s.Address, Published: s.Address == Published, Verify: verify, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
+		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
 		Hello: func(ctx context.Context) (*linkv1.Hello, error) { return m.hello(ctx, instance) },
 	})
 	return m, err

@@ -24,6 +24,9 @@ type Config struct {
 	Published bool
 	// Verify decides which server is trusted. Default: none is.
 	Verify Verify
+	// Plain connects without TLS, which needs an address on loopback: that of a program of the same
+	// pod that adds TLS. Neither Verify nor Proxy is used then.
+	Plain bool
 	// Proxy is the proxy to connect through. Default: none.
 	Proxy dialer.Proxy
 	// Token returns the cluster token; empty: there is none. It is called for each attempt. Required.
@@ -57,13 +60,17 @@ func New(cfg Config) (*Agent, error) {
 	if cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
 		return nil, errors.New("link: Token, Hello and Handle are required")
 	}
-	if _, _, err := net.SplitHostPort(cfg.Address); err != nil {
+	host, _, err := net.SplitHostPort(cfg.Address)
+	if err != nil {
 		return nil, errors.New("link: the control plane's address must be host:port")
+	}
+	if cfg.Plain && !loopback(host) {
+		return nil, errors.New("link: without TLS the token would be sent in the clear: enable TLS, or use an address on loopback")
 	}
 	if cfg.Policy == (attempts.Policy{}) {
 		cfg.Policy = Policy()
 	}
-	if cfg.Proxy == nil {
+	if cfg.Proxy == nil || cfg.Plain {
 		cfg.Proxy = dialer.None
 	}
 	if cfg.Logger == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -146,6 +147,45 @@ func TestNothingIsSentWithoutAnAuthority(t *testing.T) {
 	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 0 {
 		t.Errorf("the server admitted an agent: %+v", e)
 	}
+}
+
+// TestOnlyLoopbackIsReachedWithoutTLS has a program on this machine that adds TLS.
+func TestOnlyLoopbackIsReachedWithoutTLS(t *testing.T) {
+	s := newSite(t)
+	for _, address := range []string{"10.0.0.1:443", "0.0.0.0:443", "[::ffff:10.0.0.1]:443", "localhost.example.com:443", "127.0.0.1.example.com:443"} {
+		cfg := s.config(address, "a")
+		cfg.Plain = true
+		if _, err := link.New(cfg); err == nil || !strings.Contains(err.Error(), "in the clear") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	r := s.serve("one", 10, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			secure, err := tls.Dial("tcp", r.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{link.Protocol}})
+			if err != nil {
+				_ = conn.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(secure, conn); _ = secure.Close() }()
+			go func() { _, _ = io.Copy(conn, secure); _ = conn.Close() }()
+		}
+	}()
+	cfg := s.config(l.Addr().String(), "a")
+	cfg.Plain, cfg.Verify = true, nil
+	cfg.Proxy = func(string) (*url.URL, error) { return nil, errors.New("a proxy is used") }
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	_ = s.eventually(r).Close()
 }
 
 func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
