@@ -1,7 +1,9 @@
 package chart
 
 import (
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,13 +19,18 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		address, ca, namespaces string
 		system, services, logs  bool
 		meshes                  string
+		ports                   []uint32
+		plain                   bool
 	}{
 		withAgent: {address: agent.Published, services: true},
 		withAgent + "controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
 			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot", logs: true},
-		withAgent + "controlPlane: {ca: system, proxy: enabled}":          {address: agent.Published, system: true, services: true},
-		withAgent + "istio: {enabled: true, gatewayAPI: {enabled: true}}": {address: agent.Published, services: true, meshes: "istio,gateway-api"},
-		withAgent + "linkerd: {enabled: true}":                            {address: agent.Published, services: true, meshes: "linkerd"},
+		withAgent + "controlPlane: {ca: system, proxy: enabled}":                  {address: agent.Published, system: true, services: true},
+		withAgent + "istio: {enabled: true, gatewayAPI: {enabled: true}}":         {address: agent.Published, services: true, meshes: "istio,gateway-api"},
+		withAgent + "linkerd: {enabled: true}":                                    {address: agent.Published, services: true, meshes: "linkerd"},
+		"agent: {enabled: true, ports: [80, 65535]}":                              {address: agent.Published, services: true, ports: []uint32{80, 65535}},
+		withAgent + "controlPlane: {tunnelAddr: '127.0.0.1:7', tunnelTLS: false}": {address: "127.0.0.1:7", services: true, plain: true},
+		withAgent + "controlPlane: {tunnelAddr: '[::1]:7', tunnelTLS: false}":     {address: "[::1]:7", services: true, plain: true},
 	} {
 		all := mustRender(t, values)
 		spec := all.podOf(t, "agent")
@@ -33,6 +40,7 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		}
 		c := settings.Configuration
 		if settings.Address != want.address || settings.CA != want.ca || settings.SystemCA != want.system || c.GetServices() != want.services ||
+			settings.TLS == want.plain || !slices.Equal(settings.Ports, want.ports) ||
 			c.GetPodLogs() != want.logs || strings.Join(c.GetMeshes(), ",") != want.meshes || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
 			t.Errorf("with %s it takes %+v", values, settings)
 		}
@@ -82,7 +90,41 @@ func TestTheAgentIsInstalledOnRequest(t *testing.T) {
 			t.Errorf("it reads logs: %t", reads)
 		}
 	}
-	if _, err := render(t, withAgent+"controlPlane: {tunnelTLS: false}"); err == nil || !strings.Contains(err.Error(), "tunnelTLS is false") {
-		t.Errorf("without TLS: %v", err)
+}
+
+// TestPodsThatReachWorkloadsAreInTheMesh renders the labels and annotations by which a mesh injects its proxy: into
+// the agent and the tunnel proxies, which connect to workloads, and into no other pod.
+func TestPodsThatReachWorkloadsAreInTheMesh(t *testing.T) {
+	const custom = "{istio.io/dataplane-mode: ambient, app: mine, control-plane: controller-manager}"
+	for values, want := range map[string]struct{ labels, annotations map[string]string }{
+		"":                                       {},
+		"istio: {enabled: true}":                 {labels: map[string]string{"sidecar.istio.io/inject": "true"}},
+		"istio: {operator: {podLabels: {a: b}}}": {},
+		"istio: {enabled: true, operator: {podLabels: " + custom + "}}":                            {labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
+		"linkerd: {enabled: true}":                                                                 {annotations: map[string]string{"linkerd.io/inject": "enabled"}},
+		"linkerd: {enabled: true, operator: {podAnnotations: {linkerd.io/inject: ingress, a: b}}}": {annotations: map[string]string{"linkerd.io/inject": "ingress", "a": "b"}},
+	} {
+		plain := mustRender(t, withAgent)
+		for _, w := range mustRender(t, withAgent+values).workloads(t) {
+			labels, annotations := maps.Clone(w.template.Labels), maps.Clone(w.template.Annotations)
+			for _, p := range plain.workloads(t) {
+				if p.object.GetName() == w.object.GetName() {
+					maps.DeleteFunc(labels, func(key, value string) bool { return p.template.Labels[key] == value })
+					maps.DeleteFunc(annotations, func(key, value string) bool {
+						return p.template.Annotations[key] == value || strings.HasSuffix(key, "checksum")
+					})
+				}
+			}
+			reaches := w.object.GetName() == "agent" || w.object.GetName() == "tunnel-proxy"
+			if reaches && (!maps.Equal(labels, want.labels) || !maps.Equal(annotations, want.annotations)) || !reaches && len(labels)+len(annotations) > 0 {
+				t.Errorf("with %s %s has labels %v and annotations %v", values, title(w.object), labels, annotations)
+			}
+		}
+	}
+	for _, w := range mustRender(t, withAgent+"istio: {enabled: true}\npodLabels: {sidecar.istio.io/inject: 'false'}").workloads(t) {
+		reaches := w.object.GetName() == "agent" || w.object.GetName() == "tunnel-proxy"
+		if got := w.template.Labels["sidecar.istio.io/inject"]; got != strconv.FormatBool(reaches) {
+			t.Errorf("where all other pods are excluded, the label of %s is %q", title(w.object), got)
+		}
 	}
 }
