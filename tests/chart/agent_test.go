@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,8 +13,6 @@ import (
 	"switchyard.dev/controlplane-link/agent"
 )
 
-const withAgent = "agent: {enabled: true}\n"
-
 func TestTheAgentTakesItsArguments(t *testing.T) {
 	for values, want := range map[string]struct {
 		address, ca, namespaces string
@@ -22,15 +21,15 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		ports                   []uint32
 		plain                   bool
 	}{
-		withAgent: {address: agent.Published, services: true},
-		withAgent + "controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
+		"": {address: agent.Published, services: true},
+		"controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
 			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot", logs: true},
-		withAgent + "controlPlane: {ca: system, proxy: enabled}":                  {address: agent.Published, system: true, services: true},
-		withAgent + "istio: {enabled: true, gatewayAPI: {enabled: true}}":         {address: agent.Published, services: true, meshes: "istio,gateway-api"},
-		withAgent + "linkerd: {enabled: true}":                                    {address: agent.Published, services: true, meshes: "linkerd"},
-		"agent: {enabled: true, ports: [80, 65535]}":                              {address: agent.Published, services: true, ports: []uint32{80, 65535}},
-		withAgent + "controlPlane: {tunnelAddr: '127.0.0.1:7', tunnelTLS: false}": {address: "127.0.0.1:7", services: true, plain: true},
-		withAgent + "controlPlane: {tunnelAddr: '[::1]:7', tunnelTLS: false}":     {address: "[::1]:7", services: true, plain: true},
+		"controlPlane: {ca: system, proxy: enabled}":                  {address: agent.Published, system: true, services: true},
+		"istio: {enabled: true, gatewayAPI: {enabled: true}}":         {address: agent.Published, services: true, meshes: "istio,gateway-api"},
+		"linkerd: {enabled: true}":                                    {address: agent.Published, services: true, meshes: "linkerd"},
+		"agent: {ports: [80, 65535]}":                                 {address: agent.Published, services: true, ports: []uint32{80, 65535}},
+		"controlPlane: {tunnelAddr: '127.0.0.1:7', tunnelTLS: false}": {address: "127.0.0.1:7", services: true, plain: true},
+		"controlPlane: {tunnelAddr: '[::1]:7', tunnelTLS: false}":     {address: "[::1]:7", services: true, plain: true},
 	} {
 		all := mustRender(t, values)
 		spec := all.podOf(t, "agent")
@@ -55,21 +54,26 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsInstalledOnRequest also shows that its rights on objects of namespaces are confined.
-func TestTheAgentIsInstalledOnRequest(t *testing.T) {
-	for _, values := range []string{"", "agent: {clusterToken: s3cret}", withAgent + "disableAgent: true"} {
+// TestTheAgentIsInstalledByDefault also shows that its rights on objects of namespaces are confined.
+func TestTheAgentIsInstalledByDefault(t *testing.T) {
+	for _, values := range []string{"", "agent: null", "agent: {enabled: null}", "agent: {clusterToken: s3cret}", "agent: {enabled: true}"} {
+		if spec := mustRender(t, values).podOf(t, "agent"); strings.Contains(fmt.Sprint(spec), "s3cret") {
+			t.Errorf("with %q the token is in the pod", values)
+		}
+	}
+	for _, values := range []string{"disableAgent: true", "agent: {enabled: false}", "disableAgent: true\nagent: {enabled: true}\ncontrolPlane: {ca: pem, tunnelTLS: false}"} {
 		for _, o := range mustRender(t, values) {
-			if strings.Contains(o.GetName(), "agent") {
+			if text, _ := o.MarshalJSON(); o.GetKind() != "CustomResourceDefinition" && (strings.Contains(o.GetName(), "agent") || strings.Contains(string(text), "system:serviceaccount:signadot:signadot-agent")) {
 				t.Errorf("with %q there is %s", values, title(o))
 			}
 		}
 	}
-	twice := mustRender(t, withAgent+"sandboxes: {authors: {delegates: [{account: 'system:serviceaccount:signadot:signadot-agent', prefix: 'other:'}, {account: 'system:serviceaccount:ci:bot', prefix: 'bot:'}]}}")
+	twice := mustRender(t, "sandboxes: {authors: {delegates: [{account: 'system:serviceaccount:signadot:signadot-agent', prefix: 'other:'}, {account: 'system:serviceaccount:ci:bot', prefix: 'bot:'}]}}")
 	config := as[corev1.ConfigMap](t, twice.find("ConfigMap", namespace, "cluster-config")).Data["cluster_config.yaml"]
 	if strings.Count(config, "signadot:signadot-agent") != 1 || strings.Contains(config, "other:") || !strings.Contains(config, "bot:") {
 		t.Errorf("the delegates are\n%s", config)
 	}
-	all := mustRender(t, withAgent+"allowedNamespaces: [shop]")
+	all := mustRender(t, "allowedNamespaces: [shop]")
 	for _, where := range []string{"shop", namespace} {
 		if all.find("RoleBinding", where, "signadot-agent-namespaced") == nil {
 			t.Errorf("no binding in namespace %s", where)
@@ -79,7 +83,7 @@ func TestTheAgentIsInstalledOnRequest(t *testing.T) {
 		t.Error("the rights are bound in the whole cluster")
 	}
 	for _, logs := range []bool{false, true} {
-		values := withAgent
+		values := ""
 		if logs {
 			values += "controlPlane: {podLogAccess: {enabled: true}}"
 		}
@@ -104,8 +108,8 @@ func TestPodsThatReachWorkloadsAreInTheMesh(t *testing.T) {
 		"linkerd: {enabled: true}":                                                                 {annotations: map[string]string{"linkerd.io/inject": "enabled"}},
 		"linkerd: {enabled: true, operator: {podAnnotations: {linkerd.io/inject: ingress, a: b}}}": {annotations: map[string]string{"linkerd.io/inject": "ingress", "a": "b"}},
 	} {
-		plain := mustRender(t, withAgent)
-		for _, w := range mustRender(t, withAgent+values).workloads(t) {
+		plain := mustRender(t, "")
+		for _, w := range mustRender(t, values).workloads(t) {
 			labels, annotations := maps.Clone(w.template.Labels), maps.Clone(w.template.Annotations)
 			for _, p := range plain.workloads(t) {
 				if p.object.GetName() == w.object.GetName() {
@@ -121,10 +125,45 @@ func TestPodsThatReachWorkloadsAreInTheMesh(t *testing.T) {
 			}
 		}
 	}
-	for _, w := range mustRender(t, withAgent+"istio: {enabled: true}\npodLabels: {sidecar.istio.io/inject: 'false'}").workloads(t) {
+	for _, w := range mustRender(t, "istio: {enabled: true}\npodLabels: {sidecar.istio.io/inject: 'false'}").workloads(t) {
 		reaches := w.object.GetName() == "agent" || w.object.GetName() == "tunnel-proxy"
 		if got := w.template.Labels["sidecar.istio.io/inject"]; got != strconv.FormatBool(reaches) {
 			t.Errorf("where all other pods are excluded, the label of %s is %q", title(w.object), got)
 		}
+	}
+}
+
+// TestTheNotesDescribeTheAgent renders the notes without and with a token, at the published address and
+// at another one.
+func TestTheNotesDescribeTheAgent(t *testing.T) {
+	const token, own = "controlPlane.clusterToken=s3cret", "controlPlane.tunnelAddr=link.example.com:443"
+	s := startAPIServer(t)
+	for name, c := range map[string]struct {
+		set []string
+		has []string
+		not string
+	}{
+		"no token":                {nil, []string{"The agent is idle, and ready", "before Secret cluster-token has a token", "deployment/agent"}, "connects to the control plane at"},
+		"the published address":   {[]string{token}, []string{"The server at tunnel.signadot.com:443", "sends it nothing", "every ten minutes"}, "kubectl -n signadot logs deployment/agent"},
+		"an address of one's own": {[]string{token, own, "controlPlane.ca=pem"}, []string{"connects to the control plane at link.example.com:443", "kubectl -n signadot logs deployment/agent"}, "controlPlane.ca is empty"},
+		"no authority":            {[]string{token, own}, []string{"controlPlane.ca is empty", "does not become ready"}, "every ten minutes"},
+		"disabled":                {[]string{token, "disableAgent=true"}, []string{"The cluster token is in Secret cluster-token", "the agent is disabled"}, "deployment/agent"},
+		"disabled, no token":      {[]string{"disableAgent=true"}, nil, "agent"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, notes, err := s.install(t, set(c.set...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range c.has {
+				if !strings.Contains(strings.ToLower(strings.Join(strings.Fields(notes), " ")), strings.ToLower(part)) {
+					t.Errorf("the notes lack %q:\n%s", part, notes)
+				}
+			}
+			if strings.Contains(notes, c.not) || strings.Contains(notes, "s3cret") {
+				t.Errorf("the notes have %q, or the token:\n%s", c.not, notes)
+			}
+		})
 	}
 }

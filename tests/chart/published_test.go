@@ -293,7 +293,6 @@ func effects() [][]effect {
 		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
 		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
 	}, {
-		{"agent.enabled=true", "Deployment agent", `"command":["/agent"]`},
 		{"agent.image=a:b", "Deployment agent", `"image":"a:b"`},
 		{"agent.imagePullPolicy=Always", "Deployment agent", `"imagePullPolicy":"Always"`},
 		{"agent.logLevel=debug", "Deployment agent", `"--log-level=debug"`},
@@ -308,7 +307,6 @@ func effects() [][]effect {
 		{"linkerd.enabled=true", "Deployment agent", `"--meshes=linkerd"`},
 		{"linkerd.operator.podAnnotations.oa=b-c", "Deployment tunnel-proxy", `"oa":"b-c"`},
 	}, {
-		{"agent.enabled=true", "Deployment agent", "agent"},
 		{"agent.imageTag=v10", "Deployment agent", `/agent:v10"`},
 		{"registry=ghcr.io", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
 		{"repository=acme/mirror", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
@@ -324,7 +322,7 @@ func effects() [][]effect {
 		{"ioSidecar.imageTag=v2", "Deployment signadot-controller-manager", `/io-sidecar:v2"`},
 		{"devMesh.enabled=false,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}, {
-		{"agent.enabled=true,disableAgent=true", "Deployment agent", ""},
+		{"disableAgent=true", "Deployment agent", ""},
 	}, {
 		// By itself, since the same object has the webhook for VirtualServices.
 		{"disableSidecarInjector=true,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
