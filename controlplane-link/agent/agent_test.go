@@ -454,6 +454,35 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 	_, _ = s.call(t, jo, "POST", sandboxes, sandbox("s3cret-canary", "s3cret-canary")[1:])
 }
 
+// TestUnknownObjectsAreReportedAndKept has a sandbox of the control plane and one of another origin.
+func TestUnknownObjectsAreReportedAndKept(t *testing.T) {
+	w := world.New(t) // its own, since all sandboxes are listed
+	known := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "of-the-control-plane", Annotations: map[string]string{crdv1.AnnotationGeneration: "1"}}}
+	other := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
+	w.Create(known, other)
+	metrics := fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+	s := siteIn(t, w, func(s *agent.Settings) { s.MetricsAddress = metrics })
+	s.Eventually("the report", func() error {
+		answer, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		for _, line := range []string{`switchyard_agent_unknown_objects{resource="signadotsandboxes"} 1`, `switchyard_agent_unknown_objects{resource="signadotroutegroups"} 0`, `switchyard_agent_unknown_objects{resource="jobs"} 0`, `switchyard_agent_unknown_objects{resource="jobrunnergroups"} 0`} {
+			if err == nil && !strings.Contains(string(text), line) {
+				err = fmt.Errorf("the metrics lack %s", line)
+			}
+		}
+		return err
+	})
+	if text := s.log.String(); !strings.Contains(text, "resource=signadotsandboxes count=1 names=[by-hand]") || strings.Contains(text, known.Name) {
+		t.Error("the log does not have the object, or it has another one")
+	}
+	s.Get(other)
+	s.Get(known)
+}
+
 func TestHealth(t *testing.T) {
 	var file string
 	s := newSite(t, func(s *agent.Settings) { file, s.TokenFile = s.TokenFile, s.TokenFile+".none" })

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/controlplane-link/kubeapi"
@@ -56,6 +57,8 @@ type Settings struct {
 	// reach.Refused, and the system's.
 	Refused  []cluster.Refused
 	Resolver outbound.Resolver
+	// ReportUnknown: objects that the control plane does not know are reported.
+	ReportUnknown bool
 	// JournalDir is the folder of the journal of connections.
 	JournalDir string
 	// Version is the operator's.
@@ -94,6 +97,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", list(&c.Meshes))
 	flags.BoolVar(&c.Services, "services", true, "whether Services can be reached through the link")
 	flags.BoolVar(&c.PodLogs, "pod-logs", false, "whether logs of pods can be read through the link")
+	flags.BoolVar(&s.ReportUnknown, "report-unknown", true, "whether to report objects that the control plane does not know; they are kept")
 	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/agent", "directory of the journal of connections")
 	flags.StringVar(&s.Version, "operator-version", program.Built().Version, "version of the operator, for the control plane")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -177,6 +181,13 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 		Access: access, Record: logger, Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
 	}); err != nil {
 		return nil, err
+	}
+	if s.ReportUnknown {
+		client, err := metadata.NewForConfig(access)
+		if err != nil {
+			return nil, err
+		}
+		m.unknown = &unknown{client: client, logger: logger, gauge: m.metrics.unknown, last: map[string][]string{}}
 	}
 	m.token = &token{file: s.TokenFile}
 	m.uid = &uid{access: access}

@@ -39,7 +39,7 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		}
 		c := settings.Configuration
 		if settings.Address != want.address || settings.CA != want.ca || settings.SystemCA != want.system || c.GetServices() != want.services ||
-			settings.TLS == want.plain || !slices.Equal(settings.Ports, want.ports) ||
+			settings.TLS == want.plain || !settings.ReportUnknown || !slices.Equal(settings.Ports, want.ports) ||
 			c.GetPodLogs() != want.logs || strings.Join(c.GetMeshes(), ",") != want.meshes || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
 			t.Errorf("with %s it takes %+v", values, settings)
 		}

@@ -302,6 +302,7 @@ func effects() [][]effect {
 		{"controlPlane.proxy=disabled", "Deployment agent", `"--services=false"`},
 		{"controlPlane.podLogAccess.enabled=true", "ClusterRole signadot-agent-namespaced", `"pods/log"`},
 		{"controlPlane.tunnelAddr=link:7", "Deployment agent", `"--control-plane=link:7"`},
+		{"allowOrphanedResources=true", "Deployment agent", `"--report-unknown=false"`},
 		{"controlPlane.tunnelTLS=true", "Deployment agent", "agent"},
 		{"controlPlane.tokenSecret=mine", "Deployment agent", `"name":"mine"`},
 		{"linkerd.enabled=true", "Deployment agent", `"--meshes=linkerd"`},

@@ -7,8 +7,9 @@ The names of all values that are set and have no effect, one on each line. The d
 values.yaml do not count as set; "defaults" repeats them, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "allowOrphanedResources" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
+{{- $all := pick .Values "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
 {{- $agent := include "operator.agent" . }}
+{{- if not $agent }}{{ $_ := set $all "allowOrphanedResources" .Values.allowOrphanedResources }}{{ end }}
 {{- $inMesh := or $agent (include "operator.tunnels" .) }}
 {{- range $mesh := list "istio" "linkerd" }}
 {{- $of := get $.Values $mesh }}
