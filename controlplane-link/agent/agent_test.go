@@ -432,7 +432,10 @@ func TestTheKubernetesAPIThroughTheLink(t *testing.T) {
 	if code, _ := s.call(t, jo, "DELETE", sandboxes+"/"+name, ""); code != http.StatusOK {
 		t.Errorf("a deletion: %d", code)
 	}
-	for _, record := range []string{"verb=create object=signadot.com/signadotsandboxes status=201", "verb=delete object=signadot.com/signadotsandboxes/" + name + " status=200", "user=switchyard:controlplane:acme:bob verb=patch"} {
+	for _, record := range []string{
+		`"verb":"create","object":"signadot.com/signadotsandboxes","status":201`, `"verb":"delete","object":"signadot.com/signadotsandboxes/` + name + `","status":200`,
+		`"user":"switchyard:controlplane:acme:bob","verb":"patch"`,
+	} {
 		if !strings.Contains(s.log.String(), record) {
 			t.Errorf("%q is not recorded", record)
 		}

@@ -145,8 +145,8 @@ func (s Settings) verify() (verify link.Verify, err error) {
 	return roots.Verify, nil
 }
 
-// Open reads the files of the settings and connects to the cluster. Records of connections go to
-// out.
+// Open reads the files of the settings and connects to the cluster. Records of connections and of writes go to
+// out, whatever the logger's level is.
 func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) (*Main, error) {
 	m := &Main{settings: s, logger: logger, registry: program.Registry()}
 	var err error
@@ -178,7 +178,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 		options = append(options, table.PodLogs)
 	}
 	if m.kubernetes, err = kubeapi.New(kubeapi.Config{
-		Access: access, Record: logger, Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
+		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
 	}); err != nil {
 		return nil, err
 	}
