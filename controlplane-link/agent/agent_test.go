@@ -288,6 +288,11 @@ func TestServicesThroughTheLink(t *testing.T) {
 	if text := s.log.String(); !strings.Contains(text, `"user":"switchyard:controlplane:acme:jo"`) || !strings.Contains(text, cart+".svc") {
 		t.Error("the connection is not recorded")
 	}
+	for _, host := range []string{"www.example.com", "169.254.169.254"} { // by its name, and by its address
+		if asked := fmt.Sprintf(`"asked":"%s:%d"`, host, s.port); !strings.Contains(s.log.String(), asked) {
+			t.Errorf("the refusal of %s is not recorded", host)
+		}
+	}
 }
 
 func TestPodsOfAWorkloadThroughTheLink(t *testing.T) {
