@@ -36,6 +36,7 @@ type Main struct {
 	token      *token
 	uid        *uid
 	link       *link.Agent
+	unknown    *unknown // nil: it is not reported
 }
 
 // maxConnections bounds the connections to each listener.
@@ -60,6 +61,12 @@ func (m *Main) Run(ctx context.Context) error {
 		m.token.watch(ctx, m.link.Renew)
 		return nil
 	})
+	if m.unknown != nil {
+		all.Go(func() error {
+			m.unknown.run(ctx, m.link)
+			return nil
+		})
+	}
 	all.Go(func() error {
 		m.follow(ctx)
 		return nil

@@ -252,6 +252,14 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 	if _, err := agent.ParseSettings([]string{"--ca-file", "x", "--system-ca"}, io.Discard); err == nil {
 		t.Error("two kinds of authorities are accepted")
 	}
+	s, err := agent.ParseSettings([]string{"--control-plane", "link.example.com:443", "--tls=false"}, io.Discard)
+	if err == nil {
+		s.JournalDir = t.TempDir()
+		_, err = s.Open(world.Shared(t).Config, io.Discard, slog.New(slog.DiscardHandler))
+	}
+	if err == nil || !strings.Contains(err.Error(), "in the clear") {
+		t.Errorf("without TLS: %v", err)
+	}
 }
 
 func TestServicesThroughTheLink(t *testing.T) {
@@ -279,6 +287,11 @@ func TestServicesThroughTheLink(t *testing.T) {
 	s.refused(t, "a caller with two names in one", &linkv1.Caller{Name: "jo:admin"}, cart+".svc", s.port)
 	if text := s.log.String(); !strings.Contains(text, `"user":"switchyard:controlplane:acme:jo"`) || !strings.Contains(text, cart+".svc") {
 		t.Error("the connection is not recorded")
+	}
+	for _, host := range []string{"www.example.com", "169.254.169.254"} { // by its name, and by its address
+		if asked := fmt.Sprintf(`"asked":"%s:%d"`, host, s.port); !strings.Contains(s.log.String(), asked) {
+			t.Errorf("the refusal of %s is not recorded", host)
+		}
 	}
 }
 
@@ -424,7 +437,10 @@ func TestTheKubernetesAPIThroughTheLink(t *testing.T) {
 	if code, _ := s.call(t, jo, "DELETE", sandboxes+"/"+name, ""); code != http.StatusOK {
 		t.Errorf("a deletion: %d", code)
 	}
-	for _, record := range []string{"verb=create object=signadot.com/signadotsandboxes status=201", "verb=delete object=signadot.com/signadotsandboxes/" + name + " status=200", "user=switchyard:controlplane:acme:bob verb=patch"} {
+	for _, record := range []string{
+		`"verb":"create","object":"signadot.com/signadotsandboxes","status":201`, `"verb":"delete","object":"signadot.com/signadotsandboxes/` + name + `","status":200`,
+		`"user":"switchyard:controlplane:acme:bob","verb":"patch"`,
+	} {
 		if !strings.Contains(s.log.String(), record) {
 			t.Errorf("%q is not recorded", record)
 		}
@@ -444,6 +460,35 @@ func TestHeadersAreNotForwarded(t *testing.T) {
 		t.Errorf("an upgrade: %d", code)
 	}
 	_, _ = s.call(t, jo, "POST", sandboxes, sandbox("s3cret-canary", "s3cret-canary")[1:])
+}
+
+// TestUnknownObjectsAreReportedAndKept has a sandbox of the control plane and one of another origin.
+func TestUnknownObjectsAreReportedAndKept(t *testing.T) {
+	w := world.New(t) // its own, since all sandboxes are listed
+	known := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "of-the-control-plane", Annotations: map[string]string{crdv1.AnnotationGeneration: "1"}}}
+	other := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
+	w.Create(known, other)
+	metrics := fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+	s := siteIn(t, w, func(s *agent.Settings) { s.MetricsAddress = metrics })
+	s.Eventually("the report", func() error {
+		answer, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		for _, line := range []string{`switchyard_agent_unknown_objects{resource="signadotsandboxes"} 1`, `switchyard_agent_unknown_objects{resource="signadotroutegroups"} 0`, `switchyard_agent_unknown_objects{resource="jobs"} 0`, `switchyard_agent_unknown_objects{resource="jobrunnergroups"} 0`} {
+			if err == nil && !strings.Contains(string(text), line) {
+				err = fmt.Errorf("the metrics lack %s", line)
+			}
+		}
+		return err
+	})
+	if text := s.log.String(); !strings.Contains(text, "resource=signadotsandboxes count=1 names=[by-hand]") || strings.Contains(text, known.Name) {
+		t.Error("the log does not have the object, or it has another one")
+	}
+	s.Get(other)
+	s.Get(known)
 }
 
 func TestHealth(t *testing.T) {

@@ -15,6 +15,7 @@ type metrics struct {
 	states   *prometheus.GaugeVec
 	active   prometheus.Gauge
 	opened   prometheus.Counter
+	unknown  *prometheus.GaugeVec
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -23,9 +24,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		states:   prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "signadot_operator_agent_link_state", Help: "1 for the present state of the link to the control plane."}, []string{"state"}),
 		active:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "signadot_operator_agent_active_connections", Help: "Connections to Services that pass the agent now."}),
 		opened:   prometheus.NewCounter(prometheus.CounterOpts{Name: "signadot_operator_agent_connections_total", Help: "Connections to Services that have passed the agent."}),
+		unknown:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "switchyard_agent_unknown_objects", Help: "Objects that the control plane does not know."}, []string{"resource"}),
 	}
 	m.state(link.Down)
-	return m, errors.Join(registry.Register(m.attempts), registry.Register(m.states), registry.Register(m.active), registry.Register(m.opened))
+	return m, errors.Join(registry.Register(m.attempts), registry.Register(m.states), registry.Register(m.active), registry.Register(m.opened), registry.Register(m.unknown))
 }
 
 // state records the present state.

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,8 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/controlplane-link/kubeapi"
@@ -39,9 +38,9 @@ const Published = "tunnel.signadot.com:443"
 // Settings are the values that the program takes from flags.
 type Settings struct {
 	// Address is the control plane's, host:port. CA is a file with its authorities; SystemCA: those
-	// of the system are trusted.
-	Address, CA string
-	SystemCA    bool
+	// of the system are trusted. TLS: the connection is encrypted; it can be false on loopback only.
+	Address, CA   string
+	SystemCA, TLS bool
 	// TokenFile has the cluster token; it can be missing.
 	TokenFile string
 	// HealthAddress and MetricsAddress are those of the listeners.
@@ -58,6 +57,8 @@ type Settings struct {
 	// reach.Refused, and the system's.
 	Refused  []cluster.Refused
 	Resolver outbound.Resolver
+	// ReportUnknown: objects that the control plane does not know are reported.
+	ReportUnknown bool
 	// JournalDir is the folder of the journal of connections.
 	JournalDir string
 	// Version is the operator's.
@@ -85,6 +86,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.Address, "control-plane", Published, "address of the control plane, host:port")
 	flags.StringVar(&s.CA, "ca-file", "", "file with the authorities of the control plane, as PEM; none: no server is trusted")
 	flags.BoolVar(&s.SystemCA, "system-ca", false, "trust the authorities of the system instead; any of them can then impersonate the control plane")
+	flags.BoolVar(&s.TLS, "tls", true, "whether to connect over TLS; false only for an address on loopback, where another program adds TLS")
 	flags.StringVar(&s.TokenFile, "token-file", "/var/run/secrets/cluster-token/token", "file with the cluster token; without it the agent is idle")
 	flags.StringVar(&s.HealthAddress, "health-address", ":8088", "address of /healthz and /nullz")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
@@ -95,6 +97,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", list(&c.Meshes))
 	flags.BoolVar(&c.Services, "services", true, "whether Services can be reached through the link")
 	flags.BoolVar(&c.PodLogs, "pod-logs", false, "whether logs of pods can be read through the link")
+	flags.BoolVar(&s.ReportUnknown, "report-unknown", true, "whether to report objects that the control plane does not know; they are kept")
 	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/agent", "directory of the journal of connections")
 	flags.StringVar(&s.Version, "operator-version", program.Built().Version, "version of the operator, for the control plane")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -123,15 +126,13 @@ func (s *Settings) addPorts(text string) error {
 	return nil
 }
 
-// verify returns which servers are trusted.
-func (s Settings) verify() (link.Verify, error) {
+// verify returns which servers are trusted; nil: none.
+func (s Settings) verify() (verify link.Verify, err error) {
 	switch {
 	case s.SystemCA:
 		return link.SystemRoots, nil
 	case s.CA == "":
-		return func([]*x509.Certificate, string, time.Time) error {
-			return errors.New("no authority is configured: set controlPlane.ca")
-		}, nil
+		return verify, nil
 	}
 	bundle, err := os.ReadFile(s.CA)
 	if err != nil {
@@ -144,8 +145,8 @@ func (s Settings) verify() (link.Verify, error) {
 	return roots.Verify, nil
 }
 
-// Open reads the files of the settings and connects to the cluster. Records of connections go to
-// out.
+// Open reads the files of the settings and connects to the cluster. Records of connections and of writes go to
+// out, whatever the logger's level is.
 func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) (*Main, error) {
 	m := &Main{settings: s, logger: logger, registry: program.Registry()}
 	var err error
@@ -177,9 +178,16 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 		options = append(options, table.PodLogs)
 	}
 	if m.kubernetes, err = kubeapi.New(kubeapi.Config{
-		Access: access, Record: logger, Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
+		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
 	}); err != nil {
 		return nil, err
+	}
+	if s.ReportUnknown {
+		client, err := metadata.NewForConfig(access)
+		if err != nil {
+			return nil, err
+		}
+		m.unknown = &unknown{client: client, logger: logger, gauge: m.metrics.unknown, last: map[string][]string{}}
 	}
 	m.token = &token{file: s.TokenFile}
 	m.uid = &uid{access: access}
@@ -189,7 +197,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}
 	instance := rand.Text()
 	m.link, err = link.New(link.Config{
-		Address: s.Address, Published: s.Address == Published, Verify: verify, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
+		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
 		Hello: func(ctx context.Context) (*linkv1.Hello, error) { return m.hello(ctx, instance) },
 	})
 	return m, err

@@ -23,8 +23,11 @@ type Config struct {
 	// belongs to another product.
 	Address   string
 	Published bool
-	// Verify decides which server is trusted. Required.
+	// Verify decides which server is trusted. Default: none is.
 	Verify Verify
+	// Plain connects without TLS, which needs an address on loopback: that of a program of the same
+	// pod that adds TLS. Neither Verify nor Proxy is used then.
+	Plain bool
 	// Proxy is the proxy to connect through. Default: none.
 	Proxy dialer.Proxy
 	// Token returns the cluster token; empty: there is none. It is called for each attempt. Required.
@@ -55,16 +58,20 @@ type Agent struct {
 
 // New returns an Agent without a session, to be started with Run.
 func New(cfg Config) (*Agent, error) {
-	if cfg.Verify == nil || cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
-		return nil, errors.New("link: Verify, Token, Hello and Handle are required")
+	if cfg.Token == nil || cfg.Handle == nil || cfg.Hello == nil {
+		return nil, errors.New("link: Token, Hello and Handle are required")
 	}
-	if _, _, err := net.SplitHostPort(cfg.Address); err != nil {
+	host, _, err := net.SplitHostPort(cfg.Address)
+	if err != nil {
 		return nil, errors.New("link: the control plane's address must be host:port")
+	}
+	if cfg.Plain && !loopback(host) {
+		return nil, errors.New("link: without TLS the token would be sent in the clear: enable TLS, or use an address on loopback")
 	}
 	if cfg.Policy == (attempts.Policy{}) {
 		cfg.Policy = Policy()
 	}
-	if cfg.Proxy == nil {
+	if cfg.Proxy == nil || cfg.Plain {
 		cfg.Proxy = dialer.None
 	}
 	if cfg.Logger == nil {

@@ -57,6 +57,8 @@ func (e *RefusedError) Error() string {
 var (
 	// ErrNoToken is the error of an attempt without a cluster token.
 	ErrNoToken = errors.New("there is no cluster token: set controlPlane.clusterToken to connect this cluster to a control plane")
+	// ErrNoAuthority is part of the error of an attempt for which no server is trusted.
+	ErrNoAuthority = errors.New("no authority is configured, so no server is trusted: set controlPlane.tunnelAddr and controlPlane.ca to those of the control plane")
 	// ErrProtocol is the error of a server that does not negotiate Protocol.
 	ErrProtocol = errors.New("the server does not speak the protocol of this operator (" + Protocol + "), so nothing was sent to it")
 )

@@ -23,7 +23,8 @@ const (
 	Idle
 	// Superseded: a newer agent of this cluster has the session.
 	Superseded
-	// Foreign: the server at the published address is of another product.
+	// Foreign: the address is the published one, and the server there is of another product, or no
+	// server is trusted.
 	Foreign
 )
 
@@ -54,7 +55,7 @@ const (
 	downReady = 30 * time.Second
 	// attemptWithin bounds an attempt.
 	attemptWithin = 15 * time.Second
-	// foreignAfter is the pause between attempts at a server of another product.
+	// foreignAfter is the pause between attempts at the published address.
 	foreignAfter = 10 * time.Minute
 	// tokenAfter is the pause between two reads of a token that is missing.
 	tokenAfter = 5 * time.Second
@@ -96,7 +97,7 @@ func after(s State, now time.Time, err error, published bool) (State, time.Durat
 			kind = Superseded
 		}
 		wait = min(max(refused.Refused.GetRetryAfter().AsDuration(), 0), foreignAfter)
-	case published && errors.Is(err, ErrProtocol):
+	case published && (errors.Is(err, ErrProtocol) || errors.Is(err, ErrNoAuthority)):
 		kind, wait = Foreign, foreignAfter
 	}
 	if kind != s.Kind {

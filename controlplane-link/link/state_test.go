@@ -2,6 +2,7 @@ package link
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,8 @@ func TestReadiness(t *testing.T) {
 		"another product, an address of one's own": {ErrProtocol, false, Down, 0, false},
 		"the network":                              {broken, false, Down, 0, false},
 		"the network, published address":           {broken, true, Down, 0, false},
+		"no authority, published address":          {fmt.Errorf("%w; and %w", broken, ErrNoAuthority), true, Foreign, 10 * time.Minute, true},
+		"no authority, an address of one's own":    {fmt.Errorf("%w; and %w", broken, ErrNoAuthority), false, Down, 0, false},
 		"a newer agent":                            {refused(admission.Refuse(linkv1.Reason_REASON_SUPERSEDED, 30*time.Second, "x")), false, Superseded, 30 * time.Second, true},
 		"an unknown token":                         {refused(admission.Unknown()), false, Down, 30 * time.Second, false},
 		"a refusal without a time":                 {refused(&linkv1.Refused{}), false, Down, 0, false},

@@ -115,7 +115,9 @@ func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Op
 	}
 	to := open.GetService()
 	_, exception, refused := r.cfg.Allow.Judge(allow.ClassOf(open.GetCaller()), to.GetHost(), to.GetPort())
+	who := outbound.Who{Via: "link", User: user.Name, From: "link"}
 	if refused != nil {
+		r.gate.RecordRefused(who, to.GetHost(), to.GetPort(), refused)
 		in.Refuse(refused)
 		return
 	}
@@ -123,7 +125,7 @@ func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Op
 	if exception != nil {
 		gate = r.exceptions[exception.Service]
 	}
-	out, refused := gate.Open(ctx, outbound.Who{Via: "link", User: user.Name, From: "link"}, to.GetHost(), to.GetPort())
+	out, refused := gate.Open(ctx, who, to.GetHost(), to.GetPort())
 	if refused != nil {
 		in.Refuse(refused)
 		return

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,6 +120,72 @@ func TestNothingIsSentToOtherServers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNothingIsSentWithoutAnAuthority has a server that would be trusted with one, and none at all. At the
+// published address the agent is ready, as the published install command waits for it.
+func TestNothingIsSentWithoutAnAuthority(t *testing.T) {
+	s := newSite(t)
+	nothing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = nothing.Close()
+	for what, address := range map[string]string{"certificate is not trusted": s.serve("one", 10, nil).address, "is not reached": nothing.Addr().String()} {
+		for published, kind := range map[bool]link.Kind{true: link.Foreign, false: link.Down} {
+			cfg := s.config(address, "a")
+			cfg.Published, cfg.Verify = published, nil
+			a, stop := s.start(cfg)
+			state := s.becomes(a, kind.String(), func(st link.State) bool { return st.Kind == kind && st.Err != nil })
+			ready, message := state.Ready(time.Now())
+			if ready != published || !strings.Contains(message, what) || strings.Count(message, "set controlPlane.tunnelAddr and controlPlane.ca") != 1 {
+				t.Errorf("published %t: ready %t, %s", published, ready, message)
+			}
+			stop()
+		}
+	}
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 0 {
+		t.Errorf("the server admitted an agent: %+v", e)
+	}
+}
+
+// TestOnlyLoopbackIsReachedWithoutTLS has a program on this machine that adds TLS.
+func TestOnlyLoopbackIsReachedWithoutTLS(t *testing.T) {
+	s := newSite(t)
+	for _, address := range []string{"10.0.0.1:443", "0.0.0.0:443", "[::ffff:10.0.0.1]:443", "localhost.example.com:443", "127.0.0.1.example.com:443"} {
+		cfg := s.config(address, "a")
+		cfg.Plain = true
+		if _, err := link.New(cfg); err == nil || !strings.Contains(err.Error(), "in the clear") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	r := s.serve("one", 10, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			secure, err := tls.Dial("tcp", r.address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{link.Protocol}})
+			if err != nil {
+				_ = conn.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(secure, conn); _ = secure.Close() }()
+			go func() { _, _ = io.Copy(conn, secure); _ = conn.Close() }()
+		}
+	}()
+	cfg := s.config(l.Addr().String(), "a")
+	cfg.Plain, cfg.Verify = true, nil
+	cfg.Proxy = func(string) (*url.URL, error) { return nil, errors.New("a proxy is used") }
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	_ = s.eventually(r).Close()
 }
 
 func TestATokenIsBoundToItsFirstCluster(t *testing.T) {

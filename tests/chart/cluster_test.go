@@ -65,9 +65,9 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 	s.expect(t, installed.withoutHooks(), true)
 	s.expectManagerWorks(t, installed.podOf(t, "signadot-controller-manager"), []string{"shop", namespace})
 
-	notes = s.helm(t, "commonLabels: {team: platform}\nagent: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
-	if !strings.Contains(notes, noEffect) || !strings.Contains(notes, "\n  agent.image\n") {
-		t.Errorf("the notes do not say that agent.image has no effect:\n%s", notes)
+	notes = s.helm(t, "commonLabels: {team: platform}\njobExecutorInit: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
+	if !strings.Contains(notes, noEffect) || !strings.Contains(notes, "\n  jobExecutorInit.image\n") {
+		t.Errorf("the notes do not list jobExecutorInit.image:\n%s", notes)
 	}
 	if err := s.kept(t.Context()); err != nil {
 		t.Errorf("an upgrade undoes what the manager has written: %v", err)
@@ -148,6 +148,7 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		server   = "io-context-server"
 		api      = "tunnel-api"
 		proxy    = "tunnel-proxy"
+		link     = "signadot-agent"
 	)
 	for _, right := range []right{
 		{manager, "create", "apps/deployments", "shop", true},
@@ -223,6 +224,17 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{proxy, "get", "serviceaccounts", "shop", true},
 		{proxy, "list", "serviceaccounts", "shop", false},
 		{proxy, "create", "serviceaccounts/token", "shop", false},
+		{link, "create", "signadot.com/signadotsandboxes", "", true},
+		{link, "update", "signadot.com/signadotsandboxes/status", "", false},
+		{link, "list", "pods", "shop", true},
+		{link, "list", "pods", "pay", false},
+		{link, "get", "pods/log", "shop", false}, // since controlPlane.podLogAccess is off
+		{link, "create", "pods/exec", "shop", false},
+		{link, "get", "secrets", "shop", false},
+		{link, "get", "secrets:cluster-token", namespace, false},
+		{link, "list", "nodes", "", true}, {link, "get", "nodes", "", false},
+		{link, "impersonate", "users", "", false},
+		{link, "create", "serviceaccounts/token", namespace, false},
 		{eventbus, "create", "authentication.k8s.io/tokenreviews", "", true},
 		{eventbus, "list", "pods", namespace, false},
 		{eventbus, "get", "secrets:webhook-server-cert", namespace, false},

@@ -12,7 +12,7 @@ import (
 )
 
 // opened says of each policy which ports it opens, and to how many kinds of peers; 0 is to
-// everybody.
+// all.
 func opened(t *testing.T, values string) map[string]map[int32]int {
 	t.Helper()
 	out := map[string]map[int32]int{}
@@ -35,33 +35,37 @@ func opened(t *testing.T, values string) map[string]map[int32]int {
 }
 
 func TestNetworkPoliciesPerPort(t *testing.T) {
-	const everybody, ours, any = 0, 2, 1
-	manager := map[int32]int{9443: everybody, 8080: any}
-	routes := map[int32]int{7777: everybody, 7778: everybody, 7779: everybody, 9090: any}
-	units := map[int32]int{8443: everybody, 9090: any}
-	api := map[int32]int{9070: everybody, 9090: any}
-	proxy := map[int32]int{1080: everybody, 2222: everybody, 7777: everybody, 32768: everybody, 7780: any, 9090: any}
+	const all, clients, any = 0, 2, 1
+	manager := map[int32]int{9443: all, 8080: any}
+	routes := map[int32]int{7777: all, 7778: all, 7779: all, 9090: any}
+	units := map[int32]int{8443: all, 9090: any}
+	api := map[int32]int{9070: all, 9090: any}
+	proxy := map[int32]int{1080: all, 2222: all, 7777: all, 32768: all, 7780: any, 9090: any}
+	link := map[int32]int{9090: any}
 	for values, want := range map[string]map[string]map[int32]int{
 		"{}": {
-			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any}, "tunnel-api": api, "tunnel-proxy": proxy,
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: clients, 9090: any}, "tunnel-api": api, "tunnel-proxy": proxy, "agent": link,
 		},
 		"networkPolicy: {bus: false, metrics: false}": {},
-		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy},
-		"networkPolicy: {metrics: false}":             {"eventbus": {4222: ours, 9090: everybody}},
+		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy, "agent": link},
+		"networkPolicy: {metrics: false}":             {"eventbus": {4222: clients, 9090: all}},
 		"networkPolicy: {enabled: true, bus: false, metrics: false}": {
 			"signadot-default-deny": {}, "signadot-controller-manager": manager,
-			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "io-context-server": {8443: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
-			"tunnel-api": {9070: any, 9090: any}, "tunnel-proxy": {1080: any, 2222: everybody, 7777: everybody, 32768: any, 7780: any, 9090: any},
+			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "io-context-server": {8443: any, 9090: any}, "eventbus": {4222: clients, 9090: any},
+			"tunnel-api": {9070: any, 9090: any}, "tunnel-proxy": {1080: any, 2222: all, 7777: all, 32768: any, 7780: any, 9090: any}, "agent": link,
 		},
 		"networkPolicy: {metricsFrom: []}": {
-			"signadot-controller-manager": {9443: everybody}, "routeserver": {7777: everybody, 7778: everybody, 7779: everybody},
-			"io-context-server": {8443: everybody}, "eventbus": {4222: ours},
-			"tunnel-api": {9070: everybody}, "tunnel-proxy": {1080: everybody, 2222: everybody, 7777: everybody, 32768: everybody, 7780: any},
+			"signadot-controller-manager": {9443: all}, "routeserver": {7777: all, 7778: all, 7779: all},
+			"io-context-server": {8443: all}, "eventbus": {4222: clients},
+			"tunnel-api": {9070: all}, "tunnel-proxy": {1080: all, 2222: all, 7777: all, 32768: all, 7780: any}, "agent": {},
 		},
 		"tunnel: {enabled: false}": {
-			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: ours, 9090: any},
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: clients, 9090: any}, "agent": link,
 		},
-		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy},
+		"disableAgent: true": {
+			"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "eventbus": {4222: clients, 9090: any}, "tunnel-api": api, "tunnel-proxy": proxy,
+		},
+		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy, "agent": link},
 	} {
 		if diff := cmp.Diff(want, opened(t, values)); diff != "" {
 			t.Errorf("%s: %s", values, diff)
@@ -69,7 +73,7 @@ func TestNetworkPoliciesPerPort(t *testing.T) {
 	}
 }
 
-// Whoever gives a pod of ours a Service has to let its callers in.
+// Where a Service selects a pod, a policy admits the callers of the Service.
 func TestPoliciesLetCallersOfEveryServiceIn(t *testing.T) {
 	for _, values := range []string{"", "networkPolicy: {enabled: true}", "networkPolicy: {metrics: false}"} {
 		all := mustRender(t, values)

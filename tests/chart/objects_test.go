@@ -74,6 +74,7 @@ var services = map[string]struct {
 	"tunnel-proxy": {[]port{
 		{"tcp-socks5", 1080, 1080}, {"tcp-revtun-ssh", 2222, 2222}, {"tcp-revtun-xap", 7777, 7777}}, app("tunnel-proxy"), true, true},
 	"tunnel-proxy-metrics": {[]port{{"metrics", 9090, 9090}}, app("tunnel-proxy"), true, false},
+	"agent-metrics":        {[]port{{"metrics", 9090, 9090}}, app("signadot-agent"), true, false},
 	"eventbus":             {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
 	"eventbus-metrics":     {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
 }
@@ -116,6 +117,7 @@ func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
 		"Deployment io-context-server":           app("io-context-server"),
 		"Deployment tunnel-api":                  app("tunnel-api"),
 		"Deployment tunnel-proxy":                app("tunnel-proxy"),
+		"Deployment agent":                       app("signadot-agent"),
 	}
 	got := map[string]map[string]string{}
 	for _, w := range mustRender(t, "").workloads(t) {
@@ -235,7 +237,7 @@ controllerManager: {podDisruptionBudget: {enabled: true}}
 routeServer: {podDisruptionBudget: {enabled: true}}`)
 	for _, o := range all {
 		exception := o.GetName() == "cluster-config" || o.GetName() == "cluster-token" ||
-			o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced"
+			o.GetKind() == "RoleBinding" && (o.GetName() == "signadot-manager-namespaced" || o.GetName() == "signadot-agent-namespaced")
 		has := o.GetLabels()["team"] == "platform" && o.GetAnnotations()["contact"] == "us"
 		if has == exception {
 			t.Errorf("%s carries the common label and annotation: %v, want %v", title(o), has, !exception)
@@ -351,7 +353,7 @@ func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
 }
 
 // withoutBus are the workloads that do not use the bus.
-var withoutBus = []string{"io-context-server", "tunnel-api", "tunnel-proxy"}
+var withoutBus = []string{"agent", "io-context-server", "tunnel-api", "tunnel-proxy"}
 
 func TestAnExternalBusReplacesTheEmbeddedOne(t *testing.T) {
 	const url = "nats://nats.messaging.svc:4222"

@@ -109,14 +109,13 @@ func (s apiServer) takesThePublishedInstallCommand(t *testing.T) {
 	}
 }
 
-// withoutEffect are values of the published charts that have no effect in this version, as
-// --set takes them: those of 1.2, and below them those that 1.4 has added.
+// withoutEffect are values of the published charts that have no effect in this version with
+// disableAgent and without a mesh, as --set takes them: those of 1.2, and below them those that 1.4 has added.
 const withoutEffect = `
 allowOrphanedResources=true
-disableAgent=true
 agent.image=a
 agent.imagePullPolicy=Always
-agent.resources.limits.memory=2Gi
+agent.resources.limits.memory=1Gi
 routeInit.legacy.image=a
 routeSidecar.legacy.image=a
 jobExecutorInit.image=a
@@ -148,7 +147,6 @@ trafficCapture.enabled=false
 trafficCapture.requestHeadersElide={authorization}
 trafficCapture.responseHeadersElide={set-cookie}
 istio.operator.podLabels.istio\.io/dataplane-mode=ambient
-linkerd.enabled=true
 linkerd.operator.podAnnotations.linkerd\.io/inject=ingress
 controlPlane.proxy=disabled
 controlPlane.controlAPI=http://a:8080
@@ -193,7 +191,7 @@ func (s apiServer) namesValuesWithoutEffect(t *testing.T) {
 	istio := slices.DeleteFunc(slices.Clone(both), func(v string) bool { return strings.HasPrefix(v, "linkerd.") })
 	linkerd := slices.DeleteFunc(both, func(v string) bool { return strings.HasPrefix(v, "istio.") })
 	for _, values := range [][]string{nil, istio, linkerd} {
-		_, notes, err := s.install(t, set(values...)...)
+		_, notes, err := s.install(t, set(append(values, "disableAgent=true")...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,10 +289,10 @@ func effects() [][]effect {
 		{"istio.gatewayAPI.enabled=true", "ClusterRole signadot-manager-namespaced", `"httproutes"`},
 		{"istio.gatewayAPI.preservedLabels={pl*}", "ConfigMap cluster-config", "pl*"},
 		{"istio.gatewayAPI.preservedAnnotations={pa*}", "ConfigMap cluster-config", "pa*"},
+		{"istio.operator.podLabels.ol=b-c", "Deployment tunnel-proxy", `"ol":"b-c"`},
 		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
 		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
 	}, {
-		{"agent.enabled=true", "Deployment agent", `"command":["/agent"]`},
 		{"agent.image=a:b", "Deployment agent", `"image":"a:b"`},
 		{"agent.imagePullPolicy=Always", "Deployment agent", `"imagePullPolicy":"Always"`},
 		{"agent.logLevel=debug", "Deployment agent", `"--log-level=debug"`},
@@ -304,9 +302,13 @@ func effects() [][]effect {
 		{"controlPlane.proxy=disabled", "Deployment agent", `"--services=false"`},
 		{"controlPlane.podLogAccess.enabled=true", "ClusterRole signadot-agent-namespaced", `"pods/log"`},
 		{"controlPlane.tunnelAddr=link:7", "Deployment agent", `"--control-plane=link:7"`},
+		{"allowOrphanedResources=true", "Deployment agent", `"--report-unknown=false"`},
 		{"controlPlane.tunnelTLS=true", "Deployment agent", "agent"},
 		{"controlPlane.tokenSecret=mine", "Deployment agent", `"name":"mine"`},
+		{"linkerd.enabled=true", "Deployment agent", `"--meshes=linkerd"`},
+		{"linkerd.operator.podAnnotations.oa=b-c", "Deployment tunnel-proxy", `"oa":"b-c"`},
 	}, {
+		{"agent.imageTag=v10", "Deployment agent", `/agent:v10"`},
 		{"registry=ghcr.io", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
 		{"repository=acme/mirror", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
 		{"imageTag=v9", "StatefulSet eventbus", `/eventbus:v9"`},
@@ -320,6 +322,8 @@ func effects() [][]effect {
 		{"ioInit.imageTag=v3", "Deployment signadot-controller-manager", `/io-init:v3"`},
 		{"ioSidecar.imageTag=v2", "Deployment signadot-controller-manager", `/io-sidecar:v2"`},
 		{"devMesh.enabled=false,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
+	}, {
+		{"disableAgent=true", "Deployment agent", ""},
 	}, {
 		// By itself, since the same object has the webhook for VirtualServices.
 		{"disableSidecarInjector=true,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},

@@ -20,6 +20,7 @@ const allRights = `
 istio: {enabled: true, gatewayAPI: {enabled: true}}
 sandboxes: {externalWorkloads: {writeEndpoints: true}}
 routeServer: {anonymous: namespace}
+controlPlane: {podLogAccess: {enabled: true}}
 `
 
 // limitable is the mark of the ClusterRoles that allowedNamespaces limits to its namespaces.
@@ -163,10 +164,10 @@ const rightsIntroduction = `# Rights of the service accounts, with reasons
 Generated from the rendered chart and ` + "`tests/chart/testdata/reasons.yaml`" + ` by
 ` + "`go test ./tests/chart -run EveryRightHasAReason -update`" + `. Do not edit.
 
-These are all rights that the chart can grant: with Istio, the Gateway API, ` + "`writeEndpoints`" + ` and
-` + "`routeServer.anonymous: namespace`" + `. ` + "`where`" + ` is the cluster, one namespace, or the namespaces of the value
+These are all rights that the chart can grant: with Istio, the Gateway API, ` + "`writeEndpoints`" + `,
+` + "`controlPlane.podLogAccess`" + ` and ` + "`routeServer.anonymous: namespace`" + `. ` + "`where`" + ` is the cluster, one namespace, or the namespaces of the value
 ` + "`allowedNamespaces`" + ` (all by default). Names in brackets limit a right to these objects. The account
 ` + "`signadot-drain`" + ` exists only while ` + "`helm uninstall`" + ` runs its Job.
-[Permissions](permissions.md) describes what admission policies deny beyond that. The rights of the agent, which is off by
-default, are on [its page](../../controlplane-link/README.md#kubernetes-api).
+[Permissions](permissions.md) describes what admission policies deny beyond that. Which requests of a control plane the
+agent forwards is on [its page](../../controlplane-link/README.md#kubernetes-api).
 `

@@ -264,7 +264,7 @@ func bindingsLeadSomewhere(t *testing.T, all objects) {
 
 func TestAllowedNamespacesConfineTheManager(t *testing.T) {
 	all := mustRender(t, "allowedNamespaces: [shop, pay]")
-	for _, rights := range []string{"signadot-manager-namespaced", "signadot-drain-namespaced"} {
+	for _, rights := range []string{"signadot-manager-namespaced", "signadot-drain-namespaced", "signadot-agent-namespaced"} {
 		if all.find("ClusterRoleBinding", "", rights) != nil {
 			t.Errorf("the rights %s on other people's objects are still bound in the whole cluster", rights)
 		}
@@ -275,7 +275,7 @@ func TestAllowedNamespacesConfineTheManager(t *testing.T) {
 		}
 	}
 	again := mustRender(t, "allowedNamespaces: [shop, signadot]")
-	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-2 {
+	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-3 {
 		t.Errorf("%d RoleBindings when our namespace is in the list already: each should be there once", got)
 	}
 	for _, g := range all.grants(t) {

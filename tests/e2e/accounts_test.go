@@ -11,7 +11,7 @@ import (
 // An attacker that runs code in a program of the operator has its service account: with it no token of
 // another account is obtained, and nothing is written in kube-system.
 func TestNoProgramOfTheOperatorGetsAnotherAccount(t *testing.T) {
-	for _, account := range []string{"io-context-server", "tunnel-api", "signadot-controller-manager"} {
+	for _, account := range []string{"io-context-server", "signadot-agent", "tunnel-api", "signadot-controller-manager"} {
 		for _, namespace := range []string{"signadot", "signadot-values", "kube-system", "hotrod"} {
 			manifest := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata":
 				{"namespace": %q, "name": "stolen", "annotations": {"kubernetes.io/service-account.name": "default"}}}`, namespace)

@@ -29,11 +29,13 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		then func()
 	}{
 		{"upgrade", func() { w.keepsDefaults(w.installs()) }, func() {
+			w.hasAgent("1")
 			a.kept("opened-before", earlierValues, values)
 			a.open("opened-after-upgrade", values, earlierValues)
 			w.moves()
 		}},
 		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }, func() {
+			w.hasAgent("")
 			a.kept("opened-before", earlierValues, values)
 			a.close("opened-after-upgrade")
 			a.open("opened-after-rollback", earlierValues)
@@ -119,6 +121,17 @@ func (w *world) hasNewDefaults(notes string) {
 	}
 }
 
+// token is a cluster token that no control plane has issued.
+const token = "sd-cluster-0f1e2d"
+
+// hasAgent fails the test unless so many pods of the agent are ready; empty: it is not installed.
+func (w *world) hasAgent(ready string) {
+	w.t.Helper()
+	if got := w.kubectl("", "get", "deployment", "agent", "-n", "signadot", "--ignore-not-found", "-o", "jsonpath={.status.readyReplicas}"); got != ready {
+		w.t.Errorf("%q pods of the agent are ready, want %q", got, ready)
+	}
+}
+
 // sidecars names the pods of the baseline, and the images of their sidecars.
 func (w *world) sidecars() string {
 	w.t.Helper()
@@ -150,7 +163,12 @@ func (w *world) uninstallsAndComesBack(a *accounts) {
 			w.t.Errorf("a key that was withdrawn is served by %q: %v", side, err)
 		}
 		w.kubectl("", "delete", "signadotsandbox", "made-after-rollback", "--timeout=20s")
-		w.hasNewDefaults(w.installs("--set=uninstall.waitSeconds=2")) // For the next one.
+		// As the published command does, with a token; waitSeconds is for the next one.
+		w.hasNewDefaults(w.installs("--set=uninstall.waitSeconds=2", "--set=agent.clusterToken="+token))
+		w.hasAgent("1")
+		if log := w.kubectl("", "logs", "deployment/agent", "-n", "signadot"); !strings.Contains(log, `"state":"foreign"`) || strings.Contains(log, token) {
+			w.t.Errorf("the agent does not report that it connects to no control plane, or logs the token:\n%s", log)
+		}
 		w.isReady("signadotsandbox/lives")
 		w.isReady("signadotsandbox/stays")
 		w.isReady("signadotroutegroup/group")

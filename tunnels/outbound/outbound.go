@@ -179,7 +179,7 @@ func (g *Gate) open(ctx context.Context, who Who, host string, port uint32) (*Co
 	conn, asked, refused := g.reach(ctx, who, host, uint16(port))
 	if refused != nil {
 		leave()
-		g.recordRefused(who, host, port, refused)
+		g.RecordRefused(who, host, port, refused)
 		return nil, refused
 	}
 	opened, refused := g.record(ctx, who, conn, asked)
@@ -201,9 +201,9 @@ func (g *Gate) User(own string) string {
 	return name
 }
 
-// recordRefused records an attempt that opened no connection: the name may have been resolved,
-// and addresses dialled.
-func (g *Gate) recordRefused(who Who, host string, port uint32, why *tunnelv1.Refused) {
+// RecordRefused records an attempt that opened no connection, for a caller that refused it before Open. In
+// Open the name may have been resolved before, and addresses dialled.
+func (g *Gate) RecordRefused(who Who, host string, port uint32, why *tunnelv1.Refused) {
 	asked := net.JoinHostPort(strings.ToValidUTF8(host[:min(len(host), maxHost)], ""), fmt.Sprint(port))
 	err := g.cfg.Audit.Refuse(audit.Connection{Direction: audit.Outbound, Via: who.Via, User: who.User, Session: who.Session, From: who.From, Asked: asked}, why.Message)
 	if err != nil {

@@ -2,9 +2,40 @@
 The agent: the link to a control plane.
 */}}
 
-{{/* "true" when it is installed. */}}
+{{/* "true" when it is installed, which is the default for values of an older release. */}}
 {{- define "operator.agent" -}}
-{{- if and (dig "enabled" false (.Values.agent | default dict)) (not .Values.disableAgent) }}true{{ end }}
+{{- if and (ne (toString (dig "enabled" true (.Values.agent | default dict))) "false") (not .Values.disableAgent) }}true{{ end }}
+{{- end }}
+
+{{/* The address of the control plane. The default is the published one. */}}
+{{- define "operator.controlPlaneAddress" -}}
+{{- .Values.controlPlane.tunnelAddr | default "tunnel.signadot.com:443" }}
+{{- end }}
+
+{{/* The agent and its connection after an installation, for the notes. */}}
+{{- define "operator.agentNotes" -}}
+{{- $secret := include "operator.tokenSecret" . }}
+{{- $address := include "operator.controlPlaneAddress" . }}
+{{- if not (include "operator.agent" .) }}
+{{- if include "operator.clusterToken" . }}
+The cluster token is in Secret {{ $secret }}. The cluster does not connect to a control plane: the agent is disabled
+(disableAgent).
+{{- end }}
+{{- else if not (or (include "operator.clusterToken" .) (lookup "v1" "Secret" "signadot" $secret)) }}
+The agent is idle, and ready: the cluster does not connect to a control plane before Secret {{ $secret }} has a token
+(controlPlane.clusterToken).
+{{- else if and (eq $address "tunnel.signadot.com:443") (not .Values.controlPlane.ca) }}
+The cluster token is in Secret {{ $secret }}. The cluster does not connect to a control plane: the server at {{ $address }},
+the published address, is of another product. The agent sends it nothing, tries again every ten minutes, and is ready. To
+connect the cluster, set controlPlane.tunnelAddr and controlPlane.ca; to remove the agent, disableAgent=true.
+{{- else }}
+The agent connects to the control plane at {{ $address }} with the token in Secret {{ $secret }}. To check it:
+  kubectl -n signadot logs deployment/agent
+{{- if not .Values.controlPlane.ca }}
+controlPlane.ca is empty, so the agent trusts no control plane, sends the token to none, and does not become ready. Set it
+to the authority of the control plane.
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Its values, as JSON. */}}

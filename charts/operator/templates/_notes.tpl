@@ -7,17 +7,21 @@ The names of all values that are set and have no effect, one on each line. The d
 values.yaml do not count as set; "defaults" repeats them, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
-{{- $_ := set $all "istio" (ternary (pick .Values.istio "operator" "gatewayAPI") .Values.istio .Values.istio.enabled) }}
-{{- $_ := set $all "linkerd" (deepCopy .Values.linkerd) }}
-{{- range $mesh := list "istio" "linkerd" }}
-{{- $gatewayAPI := (get $.Values $mesh).gatewayAPI | default dict }}
-{{- if $gatewayAPI.enabled }}
-{{- $_ := set $all $mesh (omit (get $all $mesh) "gatewayAPI") }}
-{{- end }}
-{{- end }}
+{{- $all := pick .Values "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
 {{- $agent := include "operator.agent" . }}
-{{- $_ := set $all "agent" (ternary dict (omit (.Values.agent | default dict) "clusterToken") (not (empty $agent))) }}
+{{- if not $agent }}{{ $_ := set $all "allowOrphanedResources" .Values.allowOrphanedResources }}{{ end }}
+{{- $inMesh := or $agent (include "operator.tunnels" .) }}
+{{- range $mesh := list "istio" "linkerd" }}
+{{- $of := get $.Values $mesh }}
+{{- $idle := omit $of "enabled" }}
+{{- if $of.enabled }}
+{{- $idle = pick $of "operator" "gatewayAPI" }}
+{{- if $inMesh }}{{ $idle = omit $idle "operator" }}{{ end }}
+{{- end }}
+{{- if ($of.gatewayAPI | default dict).enabled }}{{ $idle = omit $idle "gatewayAPI" }}{{ end }}
+{{- $_ := set $all $mesh $idle }}
+{{- end }}
+{{- $_ := set $all "agent" (ternary dict (omit (.Values.agent | default dict) "clusterToken" "enabled") (not (empty $agent))) }}
 {{- $tunnel := .Values.tunnel | default dict }}
 {{- $_ := set $all "tunnel" (dict "auditor" (dig "auditor" dict $tunnel) "config" (pick (dig "config" dict $tunnel) "externalDNS")) }}
 {{- $controlPlane := omit .Values.controlPlane "clusterToken" "tokenSecret" }}
@@ -28,12 +32,9 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}
 {{- $defaults := dict
       "allowOrphanedResources" "false"
-      "agent.enabled" "false"
-      "disableAgent" "false"
-      "istio.enabled" "false"
-      "istio.operator.podLabels" `{"sidecar.istio.io/inject":"true"}`
-      "linkerd.enabled" "false"
-      "linkerd.operator.podAnnotations" `{"linkerd.io/inject":"enabled"}`
+      "agent.imagePullPolicy" `"IfNotPresent"`
+      "agent.logLevel" `"info"`
+      "agent.resources" `{"limits":{"memory":"2Gi"},"requests":{"memory":"128Mi"}}`
       "trafficCapture.enabled" "true"
       "trafficManager.enabled" "true"
 }}

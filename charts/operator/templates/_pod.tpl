@@ -19,6 +19,33 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{/* Labels of pods in the mesh of Istio, as YAML. A value replaces the default as a whole, as in the published chart. */}}
+{{- define "operator.istioPodLabels" -}}
+{{- include "operator.stringMap" (.Values.istio.operator.podLabels | default (dict "sidecar.istio.io/inject" "true")) }}
+{{- end }}
+
+{{/* The same for annotations and Linkerd. */}}
+{{- define "operator.linkerdPodAnnotations" -}}
+{{- include "operator.stringMap" (.Values.linkerd.operator.podAnnotations | default (dict "linkerd.io/inject" "enabled")) }}
+{{- end }}
+
+{{/*
+Labels and annotations of pods that connect to workloads, as JSON: those by which the enabled mesh takes
+them in, and their own, which the others do not replace.
+  root, labels, annotations
+*/}}
+{{- define "operator.inMesh" -}}
+{{- $labels := dict }}
+{{- $annotations := dict }}
+{{- if .root.Values.istio.enabled }}
+{{- $labels = omit (include "operator.istioPodLabels" .root | fromYaml) "app" "control-plane" }}
+{{- end }}
+{{- if .root.Values.linkerd.enabled }}
+{{- $annotations = include "operator.linkerdPodAnnotations" .root | fromYaml }}
+{{- end }}
+{{- dict "labels" (merge (deepCopy .labels) $labels) "annotations" (merge (deepCopy (.annotations | default dict)) $annotations) | toJson }}
+{{- end }}
+
 {{/*
 Where a component's pods may run.
   of       the component's values

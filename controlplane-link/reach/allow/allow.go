@@ -136,7 +136,7 @@ func (c Config) Judge(class Class, host string, port uint32) (Target, *Exception
 		return refuse("namespace %s is the operator's.", c.Namespace)
 	}
 	if len(c.Ports) > 0 && !slices.Contains(c.Ports, port) {
-		return refuse("the port is none of those that may be reached (--ports of the agent).")
+		return refuse("the port is none of those that can be reached. Add it to agent.ports in the values of the operator's chart.")
 	}
 	if target.Form != Number && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, target.Namespace) {
 		return refuse("namespace %s is none of those that may be reached. Add it to allowedNamespaces.", target.Namespace)

@@ -14,6 +14,11 @@ import (
 // the author of the sandbox, for which the operator may have written the member since.
 const AnnotationAuthor = "switchyard.dev/author"
 
+// AnnotationGeneration, on an object that a control plane manages, is the number of the control plane's
+// version of it, in decimal digits. An admission policy of the chart refuses an older write of the agent. An object
+// without it was not created by a control plane.
+const AnnotationGeneration = "switchyard.dev/generation"
+
 // Author is a user as the API server authenticated it.
 type Author struct {
 	// User is the user's name.

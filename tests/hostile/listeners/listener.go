@@ -22,6 +22,7 @@ var (
 	ioContext   = Program{"io-context-server", "signadot", "app=io-context-server", "io-context-server"}
 	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
 	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
+	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
 	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
@@ -62,6 +63,8 @@ func All() []*Listener {
 		{tunnelProxy, 7777, "tunnels", shakeHands(carrier.Protocol), []attack{silent, halfTLS, slowAs(carrier.Protocol), junk}},
 		{tunnelProxy, 7780, "control", shakeHands("h2"), []attack{silent, halfTLS, slowAs("h2"), junk}},
 		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{agent, 8088, "health", fetch("/healthz"), with(web, unread("/healthz"))},
+		{agent, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
 	}
