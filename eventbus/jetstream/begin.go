@@ -94,7 +94,7 @@ func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) 
 
 // createEmpty creates the stream of an epoch, and again until it is empty. The server removes
 // the files of a deleted stream in the background. If another stream of that name is deleted
-// meanwhile, its files stay (nats-server 2.15, fileStore.Delete), and a new one cannot be
+// before that is done, its files stay (nats-server 2.15, fileStore.Delete), and a new one cannot be
 // created or begins with the events in them.
 func (l *Log) createEmpty(ctx context.Context, epoch string) error {
 	bounded, done := l.attempt(ctx)

@@ -138,7 +138,7 @@ func Worded(counted map[Text]Wording, limits map[Text]int) []string {
 	for _, of := range slices.SortedFunc(maps.Keys(counted), func(a, b Text) int { return strings.Compare(a.String(), b.String()) }) {
 		switch n, limit := counted[of].Flagged, limits[of]; {
 		case n > limit:
-			broken = append(broken, fmt.Sprintf("%s have %d flagged words; at most %d: go test ./tests/arch -run Wording -list %s prints them", of, n, limit, of.Folder))
+			broken = append(broken, fmt.Sprintf("%s have %d flagged words; at most %d: go test ./tests/arch -run Wording -flagged %s prints them", of, n, limit, of.Folder))
 		case n < limit-max(5, limit/10):
 			broken = append(broken, fmt.Sprintf("%s have %d flagged words, %d fewer than allowed: run go test ./tests/arch -run Wording -update", of, n, limit-n))
 		}

@@ -14,7 +14,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "lower the limits of "+limitsFile)
-	list   = flag.String("list", "", "print the flagged lines of files that begin with `prefix`")
+	list   = flag.String("flagged", "", "print the flagged lines of files that begin with `prefix`")
 )
 
 // limitsFile has one line for each text: folder, kind, flagged words. Limits only fall.

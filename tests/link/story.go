@@ -78,7 +78,7 @@ func (s *story) outside(ctx context.Context) error {
 	return nil
 }
 
-// install upgrades the release with the agent and waits for its session.
+// install upgrades the release with a cluster token and waits for its session.
 func (s *story) install(ctx context.Context) error {
 	s.step("helm upgrade with a cluster token: the agent connects to %s", s.at.address)
 	folder, err := os.MkdirTemp("", "switchyard-link-")
@@ -92,7 +92,7 @@ func (s *story) install(ctx context.Context) error {
 	}
 	began := time.Now()
 	upgrade := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
-		"--set", "agent.enabled=true", "--set", "controlPlane.tunnelAddr="+s.at.address, "--set", "controlPlane.clusterToken="+s.at.token, "--set-file", "controlPlane.ca="+ca)
+		"--set", "controlPlane.tunnelAddr="+s.at.address, "--set", "controlPlane.clusterToken="+s.at.token, "--set-file", "controlPlane.ca="+ca)
 	if out, err := upgrade.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}
@@ -160,7 +160,7 @@ func ready(object string) string {
 	return "unknown"
 }
 
-// until waits for a condition, and prints what it saw in the end.
+// until waits for a condition, and prints the last answer.
 func (s *story) until(ctx context.Context, what string, is func() (string, bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -223,14 +223,14 @@ func (s *story) unplug(ctx context.Context) error {
 	return nil
 }
 
-// end deletes the sandbox through the link and removes the agent.
+// end deletes the sandbox through the link, and removes the cluster token.
 func (s *story) end(ctx context.Context) error {
-	s.step("the sandbox is deleted through the link, and the agent removed")
+	s.step("the sandbox is deleted through the link, and the cluster token is removed")
 	code, _, err := s.at.kubernetes(ctx, http.MethodDelete, path, "", "")
 	if err != nil || code != http.StatusOK {
 		return errors.Join(err, fmt.Errorf("the deletion is answered %d", code))
 	}
-	if err := s.until(ctx, "the sandbox is gone", func() (string, bool, error) {
+	if err := s.until(ctx, "the sandbox is deleted", func() (string, bool, error) {
 		code, _, err := s.at.kubernetes(ctx, http.MethodGet, path, "", "")
 		return fmt.Sprint(code), code == http.StatusNotFound, err
 	}); err != nil {
@@ -240,7 +240,7 @@ func (s *story) end(ctx context.Context) error {
 		return err
 	}
 	out, err := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
-		"--set", "agent.enabled=false", "--set", "controlPlane=null").CombinedOutput()
+		"--set", "controlPlane=null").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}
