@@ -49,6 +49,10 @@ func Of(organisation string, c *linkv1.Caller) (identity.User, error) {
 	return u, nil
 }
 
+// Valid returns an error for a name that is empty, too long or not of the letters of names. what
+// describes it: organisation, cluster, user or role.
+func Valid(what, name string) error { return valid(what, name) }
+
 // valid returns an error for a part that is empty or could be read as several. Names may be
 // addresses of mail.
 func valid(what, part string) error {

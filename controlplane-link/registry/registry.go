@@ -4,8 +4,10 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"maps"
 	"sync"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -46,34 +48,19 @@ type Tokens interface {
 }
 
 // watchers are functions that are called for each change.
-type watchers[T any] struct {
-	sync.Mutex
-	next int
-	all  map[int]func(T)
-}
+type watchers[T any] struct{ all sync.Map }
 
 func (w *watchers[T]) add(ctx context.Context, do func(T)) {
-	w.Lock()
-	defer w.Unlock()
-	if w.all == nil {
-		w.all = map[int]func(T){}
-	}
-	n := w.next
-	w.next++
-	w.all[n] = do
-	context.AfterFunc(ctx, func() {
-		w.Lock()
-		defer w.Unlock()
-		delete(w.all, n)
-	})
+	key := &do
+	w.all.Store(key, do)
+	context.AfterFunc(ctx, func() { w.all.Delete(key) })
 }
 
 func (w *watchers[T]) notify(t T) {
-	w.Lock()
-	defer w.Unlock()
-	for _, do := range w.all {
-		do(t)
-	}
+	w.all.Range(func(_, do any) bool {
+		do.(func(T))(t)
+		return true
+	})
 }
 
 // Memory is a Registry in memory. The zero value is empty.
@@ -131,19 +118,29 @@ func (m *MemoryTokens) Add(value string, t Token) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.tokens == nil {
-		m.tokens, m.bound = map[[sha256.Size]byte]Token{}, map[string]string{}
+		m.tokens = map[[sha256.Size]byte]Token{}
 	}
 	m.tokens[sha256.Sum256([]byte(value))] = t
+}
+
+// Set replaces all tokens, by the SHA-256 of their values. Those that are not among them, or are of
+// another cluster there, are revoked.
+func (m *MemoryTokens) Set(all map[[sha256.Size]byte]Token) {
+	m.mu.Lock()
+	former := m.tokens
+	m.tokens = maps.Clone(all)
+	m.mu.Unlock()
+	for sum, t := range former {
+		if all[sum] != t {
+			m.watchers.notify(t.ID)
+		}
+	}
 }
 
 // Revoke removes a token.
 func (m *MemoryTokens) Revoke(id string) {
 	m.mu.Lock()
-	for sum, t := range m.tokens {
-		if t.ID == id {
-			delete(m.tokens, sum)
-		}
-	}
+	maps.DeleteFunc(m.tokens, func(_ [sha256.Size]byte, t Token) bool { return t.ID == id })
 	m.mu.Unlock()
 	m.watchers.notify(id)
 }
@@ -172,9 +169,10 @@ func (m *MemoryTokens) Valid(_ context.Context, id string) (bool, error) {
 func (m *MemoryTokens) Bind(_ context.Context, id, uid string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.bound[id] == "" && m.bound != nil {
-		m.bound[id] = uid
+	if m.bound == nil {
+		m.bound = map[string]string{}
 	}
+	m.bound[id] = cmp.Or(m.bound[id], uid)
 	return m.bound[id], nil
 }
 

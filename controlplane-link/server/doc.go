@@ -9,6 +9,8 @@
 //   - A session with a higher epoch ends the former one: at this replica at once, at another one
 //     when the registry notifies that.
 //   - A session ends when its token is revoked.
+//   - Open reaches the agent of a cluster at any replica: the replica that has the session serves the
+//     others (ServeReplicas), in mutual TLS. It waits for an agent that reconnects.
 //   - Drain hands sessions over: each agent is asked to connect to another replica, and its
 //     connections here have Config.Linger to end.
 package server

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -23,6 +24,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
 )
 
 // Config configures a Server. Fields that are zero have their defaults.
@@ -32,8 +34,12 @@ type Config struct {
 	// Registry and Tokens are shared by all replicas. Required.
 	Registry registry.Registry
 	Tokens   registry.Tokens
-	// Replica is the name of this replica. Required.
+	// Replica is the name of this replica. Required. Where there are several it is the address, host:port,
+	// at which the others reach its ServeReplicas.
 	Replica string
+	// Replicas is the TLS of both ends of connections between replicas (trust.Folder.Mutual). Default:
+	// there is one replica.
+	Replicas *tls.Config
 	// Handshakes is how many TLS handshakes begin in a second: 200.
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
@@ -66,6 +72,9 @@ type Server struct {
 	mu      sync.Mutex
 	agents  map[registry.Cluster]*Agent
 	changed wake.Signal
+
+	peers sync.Map           // the *carrier.Session with other replicas, by address
+	dials singleflight.Group // of them
 }
 
 // New returns a Server that accepts agents from Serve on.
@@ -88,10 +97,19 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
-	context.AfterFunc(ctx, func() { _ = l.Close() })
 	s.sessions.Go(func() { s.turns.run(ctx) })
 	s.cfg.Registry.Watch(ctx, s.replaced)
 	s.cfg.Tokens.Watch(ctx, s.revoked)
+	return accept(ctx, l, s.serve)
+}
+
+// accept serves the connections of a listener until ctx ends, which closes that, and until they have ended.
+func accept(ctx context.Context, l net.Listener, serve func(context.Context, net.Listener, net.Conn)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var connections sync.WaitGroup
+	defer connections.Wait()
+	defer cancel()
+	context.AfterFunc(ctx, func() { _ = l.Close() })
 	for {
 		conn, err := l.Accept()
 		switch {
@@ -100,14 +118,14 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		case err != nil:
 			return err
 		}
-		s.sessions.Go(func() { s.serve(ctx, l, conn) })
+		connections.Go(func() { serve(ctx, l, conn) })
 	}
 }
 
 // serve serves one connection.
 func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	defer conn.Close() // closing twice is harmless
-	secure, err := s.secure(ctx, conn)
+	secure, err := secure(ctx, conn, link.Settings(), s.cfg.TLS, s.turns.wait)
 	if err != nil {
 		s.cfg.Logger.Debug("a TLS handshake failed", "from", conn.RemoteAddr().String(), "error", err)
 		return
@@ -137,9 +155,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 		log.Log(ctx, level, "an agent has no session", "error", err)
 		return
 	}
-	if known, is := l.(*callers.Listener); is {
-		known.IdentifyAs(conn.RemoteAddr().String(), a.Cluster.Organisation+"/"+a.Cluster.Name)
-	}
+	identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
 	a.session, a.Since = session, time.Now()
 	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
 	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
@@ -147,23 +163,35 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	log.Info("an agent disconnected", "because", session.Err())
 }
 
-// secure performs the TLS handshake, in its turn.
-func (s *Server) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
-	config := link.Settings().Secure(s.cfg.TLS)
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if !slices.Contains(hello.SupportedProtos, link.Protocol) {
-			return nil, errors.New("the client is not an agent: it does not offer " + link.Protocol)
+// identify reports to a listener of callers.Listen who the client of a connection is.
+func identify(l net.Listener, conn net.Conn, as string) {
+	if known, is := l.(*callers.Listener); is {
+		known.IdentifyAs(conn.RemoteAddr().String(), as)
+	}
+}
+
+// secure performs the TLS handshake with a client that offers the protocol of settings. turn waits for its turn.
+func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base *tls.Config, turn func(context.Context) error) (net.Conn, error) {
+	config := settings.Secure(base)
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (own *tls.Config, err error) {
+		if !slices.Contains(hello.SupportedProtos, settings.Protocol) {
+			return nil, errors.New("the client does not offer the protocol " + settings.Protocol)
 		}
 		callers.Begun(conn)
 		if err := conn.SetDeadline(time.Time{}); err != nil {
 			return nil, err
 		}
-		turn, cancel := context.WithTimeout(ctx, turnWithin)
+		waits, cancel := context.WithTimeout(ctx, turnWithin)
 		defer cancel()
-		if err := s.turns.wait(turn); err != nil {
+		if err := turn(waits); err != nil {
 			return nil, err
 		}
-		return nil, conn.SetDeadline(time.Now().Add(within))
+		if base.GetConfigForClient != nil {
+			if own, err = base.GetConfigForClient(hello); own != nil {
+				own = settings.Secure(own)
+			}
+		}
+		return own, errors.Join(err, conn.SetDeadline(time.Now().Add(within)))
 	}
 	if err := conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return nil, err
@@ -258,6 +286,9 @@ func (s *Server) leave(a *Agent) {
 	}
 	_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
 }
+
+// Draining reports whether Drain was called.
+func (s *Server) Draining() bool { return s.draining.Load() }
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {

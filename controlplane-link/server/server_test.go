@@ -569,3 +569,66 @@ func TestConnectionsOfAgentsAreRefused(t *testing.T) {
 		t.Errorf("it is %v", err)
 	}
 }
+
+// TestTheConfigurationOfEachClientApplies has the certificate in the configuration that GetConfigForClient returns.
+func TestTheConfigurationOfEachClientApplies(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, func(c *server.Config) {
+		own := c.TLS
+		c.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return own, nil }}
+	})
+	a, _ := s.start(s.config(r.address, "a"))
+	s.up(a, 1)
+	s.eventually(r)
+}
+
+// TestSilentConnectionsDoNotEndAHandshake has a client that waits for the server's certificate while more silent
+// connections come than the listener keeps. The server gives up a handshake after some seconds, so there are
+// several attempts.
+func TestSilentConnectionsDoNotEndAHandshake(t *testing.T) {
+	s := newSite(t)
+	const most = 20
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	r := s.serve("one", most, func(c *server.Config) {
+		pair := c.TLS.Certificates[0]
+		c.TLS = &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			begun <- struct{}{}
+			<-proceed
+			return &pair, nil
+		}}
+	})
+	attempt := func() error {
+		ended := make(chan error, 1)
+		go func() {
+			conn, err := tls.Dial("tcp", r.address, link.Settings().Secure(&tls.Config{InsecureSkipVerify: true}))
+			if err == nil {
+				_ = conn.Close()
+			}
+			ended <- err
+		}()
+		<-begun
+		var first net.Conn
+		for range 2 * most {
+			c, err := net.Dial("tcp", r.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			if first == nil {
+				first = c
+			}
+		}
+		if _, err := first.Read(make([]byte, 1)); err == nil {
+			t.Error("the server has sent something")
+		}
+		proceed <- struct{}{}
+		return <-ended
+	}
+	var err error
+	for range 5 {
+		if err = attempt(); err == nil {
+			return
+		}
+	}
+	t.Errorf("none of five handshakes ended: %v", err)
+}

@@ -62,6 +62,29 @@ func Listen(address, name string, most int, writeWithin time.Duration, logger *s
 	}, nil
 }
 
+// Listeners opens listeners by their names, at the addresses that are not empty, which await handshakes
+// except for "metrics". It counts under a metric the connections that were closed to make room.
+func Listeners(addresses map[string]string, most int, metrics prometheus.Registerer, metric string, logger *slog.Logger) (map[string]*Listener, error) {
+	all := map[string]*Listener{}
+	for name, address := range addresses {
+		if address == "" {
+			continue
+		}
+		l, err := Listen(address, name, most, 0, logger)
+		if err == nil {
+			all[name], l.stages = l, name != "metrics"
+			err = l.CountClosed(metrics, metric, prometheus.Labels{"listener": name})
+		}
+		if err != nil {
+			for _, open := range all {
+				_ = open.Close() // they were not used
+			}
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
 // warnEvery is the least time between two warnings about closed connections.
 const warnEvery = time.Minute
 

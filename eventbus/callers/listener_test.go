@@ -1,6 +1,7 @@
 package callers_test
 
 import (
+	"crypto/tls"
 	"io"
 	"log/slog"
 	"net"
@@ -320,5 +321,17 @@ func TestWhoTakesNothingIsCutOff(t *testing.T) {
 	_ = c.Close()
 	if l.Hang(client.LocalAddr().String()) {
 		t.Error("a connection that is closed is still known")
+	}
+}
+
+// A configuration that depends on the client still does.
+func TestBegunTLSKeepsTheConfigurationOfEachClient(t *testing.T) {
+	own := &tls.Config{}
+	config := callers.BegunTLS(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return own, nil }}, "h2")
+	if got, err := config.GetConfigForClient(&tls.ClientHelloInfo{}); got != own || err != nil {
+		t.Errorf("the configuration is %v, %v", got, err)
+	}
+	if got, err := callers.BegunTLS(&tls.Config{}).GetConfigForClient(&tls.ClientHelloInfo{}); got != nil || err != nil {
+		t.Errorf("the configuration is %v, %v", got, err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -35,14 +34,7 @@ const (
 // what maxHello lets a client send, and counts among silent ones (callers.Listener): until the
 // preface of HTTP/2 has come over a plain one, or a ClientHello that offers HTTP/2.
 func ServerCredentials(config *tls.Config, acceptPlain bool) credentials.TransportCredentials {
-	config = config.Clone()
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, "h2") {
-			callers.Begun(hello.Conn)
-		}
-		return nil, nil // the configuration as it is
-	}
-	return &either{credentials.NewTLS(config), acceptPlain}
+	return &either{credentials.NewTLS(callers.BegunTLS(config, "h2")), acceptPlain}
 }
 
 // ClientCredentials make a gRPC client verify its peer's certificate against Roots, for

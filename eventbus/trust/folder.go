@@ -187,3 +187,14 @@ func (f *Folder) Server() *tls.Config {
 		},
 	}
 }
+
+// Mutual returns the configuration of both ends of connections between replicas of a program: each
+// shows the certificate of the folder, and trusts one of the authorities for the folder's name.
+func (f *Folder) Mutual() *tls.Config {
+	config := f.Server()
+	config.ClientAuth = tls.RequireAnyClientCert
+	config.InsecureSkipVerify = true //nolint:gosec // verified below, for every connection
+	config.VerifyConnection = func(s tls.ConnectionState) error { return f.roots.Verify(s.PeerCertificates, f.cfg.Name, time.Now()) }
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return config.GetCertificate(nil) }
+	return config
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -163,17 +162,12 @@ func (m *Main) Run(ctx context.Context) error {
 	all.Go(func() error { return m.follow(ctx) })
 	all.Go(func() error { return m.serve(ctx) })
 	all.Go(func() error {
-		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
-		mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-			if !m.server.ready.Load() {
-				http.Error(w, "the caches of cluster objects have not synced yet", http.StatusServiceUnavailable)
-				return
+		return callers.ServeProbes(ctx, m.onM, scrapes.Mux(m.cfg.Metrics, func() string {
+			if m.server.ready.Load() {
+				return ""
 			}
-			_, _ = w.Write([]byte("ok\n"))
-		})
-		return callers.ServeProbes(ctx, m.onM, mux)
+			return "the caches of cluster objects have not synced yet"
+		}))
 	})
 	return all.Wait()
 }

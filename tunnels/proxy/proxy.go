@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/eventbus/callers"
@@ -97,21 +95,11 @@ func (m *Main) listen() error {
 	if m.cfg.DisableCarrier {
 		delete(addresses, "carrier")
 	}
-	places := m.listeners.all()
-	for name, address := range addresses {
-		l, err := callers.Listen(address, name, m.cfg.MaxConnections, 0, m.cfg.Logger)
-		if err != nil {
-			return err
-		}
-		if name != "metrics" {
-			l.AwaitHandshakes()
-		}
-		*places[name] = l
-		if err := l.CountClosed(m.cfg.Metrics, "switchyard_tunnel_connections_closed_total", prometheus.Labels{"listener": name}); err != nil {
-			return err
-		}
+	all, err := callers.Listeners(addresses, m.cfg.MaxConnections, m.cfg.Metrics, "switchyard_tunnel_connections_closed_total", m.cfg.Logger)
+	for name, place := range m.listeners.all() {
+		*place = all[name]
 	}
-	return nil
+	return err
 }
 
 // Addresses returns the addresses of the listeners, as host:port, by name: socks5, ssh, carrier,
@@ -253,18 +241,13 @@ func (m *Main) drain(ctx context.Context) {
 
 // serveProbes serves metrics and health.
 func (m *Main) serveProbes(ctx context.Context) error {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }) // an error means that the client has closed
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+	return callers.ServeProbes(ctx, m.listeners.metrics, scrapes.Mux(m.cfg.Metrics, func() string {
 		switch {
 		case m.draining.Load():
-			http.Error(w, "the proxy is draining", http.StatusServiceUnavailable)
+			return "the proxy is draining"
 		case !m.ready.Load():
-			http.Error(w, "the caches of cluster objects have not synced yet", http.StatusServiceUnavailable)
-		default:
-			_, _ = w.Write([]byte("ok\n"))
+			return "the caches of cluster objects have not synced yet"
 		}
-	})
-	return callers.ServeProbes(ctx, m.listeners.metrics, mux)
+		return ""
+	}))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -64,7 +63,7 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user 
 	if conn.SetDeadline(time.Now().Add(tlsWithin)) != nil {
 		return
 	}
-	secure := tls.Server(conn, begins(carrier.Secure(m.cfg.TLS.Server())))
+	secure := tls.Server(conn, callers.BegunTLS(carrier.Secure(m.cfg.TLS.Server()), carrier.Protocol))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		m.cfg.Logger.Debug("a TLS handshake failed", "from", from, "error", err)
 		return
@@ -95,18 +94,6 @@ func (m *Main) serveCarrier(ctx context.Context, conn net.Conn, known func(user 
 	}
 	known(w.owner.User)
 	w.run(ctx)
-}
-
-// begins returns a configuration that reports to the listener each client that offers the
-// carrier's protocol.
-func begins(config *tls.Config) *tls.Config {
-	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, carrier.Protocol) {
-			callers.Begun(hello.Conn)
-		}
-		return nil, nil // the configuration unchanged
-	}
-	return config
 }
 
 // greet answers Hello. The caller calls over when the connection ends.

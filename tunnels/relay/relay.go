@@ -9,6 +9,8 @@
 package relay
 
 import (
+	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -68,6 +70,8 @@ func Cut(s io.Closer) {
 	switch c := s.(type) {
 	case interface{ Cut() }:
 		c.Cut()
+	case *tls.Conn: // its Close would announce a regular end
+		Cut(Of(c.NetConn()))
 	case *net.TCPConn:
 		_ = c.SetLinger(0) // else it would end like a closed one
 		_ = c.Close()      // it is aborted
@@ -75,6 +79,23 @@ func Cut(s io.Closer) {
 		_ = c.Close() // it is aborted
 	}
 }
+
+// After returns a connection as a Stream that reads some bytes first: those that a parser of its beginning
+// has read.
+func After(first []byte, conn net.Conn) Stream {
+	return &after{Of(conn), io.MultiReader(bytes.NewReader(bytes.Clone(first)), conn)}
+}
+
+type after struct {
+	Stream
+	from io.Reader
+}
+
+// Read implements Stream.
+func (a *after) Read(b []byte) (int, error) { return a.from.Read(b) }
+
+// Cut ends the connection with an error.
+func (a *after) Cut() { Cut(a.Stream) }
 
 // Result is the result of a connection.
 type Result struct {

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/trust/trusttest"
 	"switchyard.dev/tunnels/relay"
 )
 
@@ -143,5 +145,36 @@ func TestAListenerForgetsWhatWasRelayed(t *testing.T) {
 	_ = relay.Pipe(relay.Of(a), relay.Of(b))
 	if l.Hang(remote) {
 		t.Error("the listener counts a connection that is over")
+	}
+}
+
+// TestACutIsAnErrorWithinTLS cuts and closes the server's end of a TLS connection, which first reads some bytes
+// that were read before.
+func TestACutIsAnErrorWithinTLS(t *testing.T) {
+	pair := trusttest.Server(t, trusttest.New(t, "relay").Leaf(t, "relay"))
+	for name, c := range map[string]struct {
+		end func(relay.Stream)
+		err bool
+	}{
+		"cut":        {func(s relay.Stream) { relay.Cut(s) }, true},
+		"closed":     {func(s relay.Stream) { _ = s.Close() }, false},
+		"half close": {func(s relay.Stream) { _ = s.CloseWrite() }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far, _ := wires(t)
+			client, server := tls.Client(near, &tls.Config{InsecureSkipVerify: true}), tls.Server(far, pair)
+			first := []byte("first ")
+			s := relay.After(first, server)
+			copy(first, "XXXXXX")
+			go func() { _, _ = io.WriteString(client, "second") }()
+			got := make([]byte, len("first second"))
+			if _, err := io.ReadFull(s, got); err != nil || string(got) != "first second" {
+				t.Fatalf("read %q, %v", got, err)
+			}
+			c.end(s)
+			if _, err := io.ReadAll(client); (err != nil) != c.err {
+				t.Errorf("the client reads %v", err)
+			}
+		})
 	}
 }

@@ -44,6 +44,25 @@ func New(from prometheus.Gatherer) *Handler {
 	}
 }
 
+// Mux returns a handler of /metrics, of /healthz, which is always ok, and of /readyz. unready returns why
+// the program is not ready; empty: it is.
+func Mux(from prometheus.Gatherer, unready func() string) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", New(from))
+	answer := func(unready func() string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			if why := unready(); why != "" {
+				http.Error(w, why, http.StatusServiceUnavailable)
+				return
+			}
+			_, _ = w.Write([]byte("ok\n")) // an error means that the client has closed
+		}
+	}
+	mux.HandleFunc("GET /healthz", answer(func() string { return "" }))
+	mux.HandleFunc("GET /readyz", answer(unready))
+	return mux
+}
+
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := h.answer(expfmt.NegotiateIncludingOpenMetrics(r.Header))

@@ -82,3 +82,26 @@ func TestEveryFormIsAsPrometheusWritesIt(t *testing.T) {
 		}
 	}
 }
+
+func TestMuxHasMetricsAndProbes(t *testing.T) {
+	why := ""
+	mux := Mux(registry(), func() string { return why })
+	get := func(path string) (status int, text string) {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Code, w.Body.String()
+	}
+	for _, want := range []struct {
+		why, path string
+		status    int
+		text      string
+	}{
+		{"", "/metrics", 200, "answers 42"}, {"", "/healthz", 200, "ok"}, {"", "/readyz", 200, "ok"},
+		{"it ends", "/metrics", 200, "answers 42"}, {"it ends", "/healthz", 200, "ok"}, {"it ends", "/readyz", 503, "it ends"},
+	} {
+		why = want.why
+		if status, text := get(want.path); status != want.status || !strings.Contains(text, want.text) {
+			t.Errorf("%+v: %d %s", want, status, text)
+		}
+	}
+}

@@ -108,12 +108,7 @@ func (m *Main) Run(ctx context.Context) error {
 	all.Go(func() error { return m.cfg.TLS.Run(ctx) })
 	all.Go(func() error { return m.serve(ctx) })
 	all.Go(func() error {
-		mux := http.NewServeMux()
-		mux.Handle("GET /metrics", scrapes.New(m.cfg.Metrics))
-		well := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) } // an error means that the client has closed
-		mux.HandleFunc("GET /healthz", well)
-		mux.HandleFunc("GET /readyz", well)
-		return callers.ServeProbes(ctx, m.onM, mux)
+		return callers.ServeProbes(ctx, m.onM, scrapes.Mux(m.cfg.Metrics, func() string { return "" }))
 	})
 	return all.Wait()
 }
@@ -127,21 +122,8 @@ func (m *Main) serve(ctx context.Context) error {
 		// Errors of client connections are not errors of the server.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
-	stopped := make(chan struct{})
-	context.AfterFunc(ctx, func() {
-		defer close(stopped)
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopWithin)
-		defer cancel()
-		if server.Shutdown(within) != nil {
-			_ = server.Close() // their time is over
-		}
-	})
 	// Only HTTP/1.1: a pod sends one request at a time.
-	if err := server.Serve(tls.NewListener(m.onAPI, m.cfg.TLS.Server())); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve on %s: %w", m.Address(), err)
-	}
-	<-stopped
-	return nil
+	return callers.Serve(ctx, server, tls.NewListener(m.onAPI, m.cfg.TLS.Server()), stopWithin)
 }
 
 // Close closes the listeners of a Main that is not run.

@@ -588,6 +588,70 @@ func (*Open_Service) isOpen_To() {}
 
 func (*Open_KubernetesApi) isOpen_To() {}
 
+// Forward requests one connection from the replica of the control plane where the session of a cluster
+// ends. It is the message that opens a stream of a session between two replicas, inside mutual TLS
+// with protocol "switchyard-replica/1". The first message of such a session is an empty Hello, its answer
+// an empty Answer.
+type Forward struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Organisation  string                 `protobuf:"bytes,1,opt,name=organisation,proto3" json:"organisation,omitempty"`
+	Cluster       string                 `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
+	Open          *Open                  `protobuf:"bytes,3,opt,name=open,proto3" json:"open,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Forward) Reset() {
+	*x = Forward{}
+	mi := &file_link_v1_link_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Forward) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Forward) ProtoMessage() {}
+
+func (x *Forward) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Forward.ProtoReflect.Descriptor instead.
+func (*Forward) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Forward) GetOrganisation() string {
+	if x != nil {
+		return x.Organisation
+	}
+	return ""
+}
+
+func (x *Forward) GetCluster() string {
+	if x != nil {
+		return x.Cluster
+	}
+	return ""
+}
+
+func (x *Forward) GetOpen() *Open {
+	if x != nil {
+		return x.Open
+	}
+	return nil
+}
+
 // Caller is the client of a connection, which the control plane has authenticated.
 type Caller struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -603,7 +667,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_link_v1_link_proto_msgTypes[6]
+	mi := &file_link_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +679,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[6]
+	mi := &file_link_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +692,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Caller) GetName() string {
@@ -661,7 +725,7 @@ type KubernetesAPI struct {
 
 func (x *KubernetesAPI) Reset() {
 	*x = KubernetesAPI{}
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +737,7 @@ func (x *KubernetesAPI) String() string {
 func (*KubernetesAPI) ProtoMessage() {}
 
 func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +750,7 @@ func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesAPI.ProtoReflect.Descriptor instead.
 func (*KubernetesAPI) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 var File_link_v1_link_proto protoreflect.FileDescriptor
@@ -726,7 +790,11 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.switchyard.link.v1.CallerR\x06caller\x129\n" +
 	"\aservice\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.AddressH\x00R\aservice\x12J\n" +
 	"\x0ekubernetes_api\x18\x03 \x01(\v2!.switchyard.link.v1.KubernetesAPIH\x00R\rkubernetesApiB\x04\n" +
-	"\x02to\"K\n" +
+	"\x02to\"u\n" +
+	"\aForward\x12\"\n" +
+	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x18\n" +
+	"\acluster\x18\x02 \x01(\tR\acluster\x12,\n" +
+	"\x04open\x18\x03 \x01(\v2\x18.switchyard.link.v1.OpenR\x04open\"K\n" +
 	"\x06Caller\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05roles\x18\x02 \x03(\tR\x05roles\x12\x17\n" +
@@ -754,7 +822,7 @@ func file_link_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_link_v1_link_proto_goTypes = []any{
 	(Reason)(0),                 // 0: switchyard.link.v1.Reason
 	(*Hello)(nil),               // 1: switchyard.link.v1.Hello
@@ -763,25 +831,27 @@ var file_link_v1_link_proto_goTypes = []any{
 	(*Welcome)(nil),             // 4: switchyard.link.v1.Welcome
 	(*Refused)(nil),             // 5: switchyard.link.v1.Refused
 	(*Open)(nil),                // 6: switchyard.link.v1.Open
-	(*Caller)(nil),              // 7: switchyard.link.v1.Caller
-	(*KubernetesAPI)(nil),       // 8: switchyard.link.v1.KubernetesAPI
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
-	(*v1.Address)(nil),          // 10: switchyard.tunnel.v1.Address
+	(*Forward)(nil),             // 7: switchyard.link.v1.Forward
+	(*Caller)(nil),              // 8: switchyard.link.v1.Caller
+	(*KubernetesAPI)(nil),       // 9: switchyard.link.v1.KubernetesAPI
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*v1.Address)(nil),          // 11: switchyard.tunnel.v1.Address
 }
 var file_link_v1_link_proto_depIdxs = []int32{
 	2,  // 0: switchyard.link.v1.Hello.configuration:type_name -> switchyard.link.v1.Configuration
 	4,  // 1: switchyard.link.v1.Answer.welcome:type_name -> switchyard.link.v1.Welcome
 	5,  // 2: switchyard.link.v1.Answer.refused:type_name -> switchyard.link.v1.Refused
 	0,  // 3: switchyard.link.v1.Refused.reason:type_name -> switchyard.link.v1.Reason
-	9,  // 4: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	7,  // 5: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
-	10, // 6: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
-	8,  // 7: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
-	8,  // [8:8] is the sub-list for method output_type
-	8,  // [8:8] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	10, // 4: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	8,  // 5: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
+	11, // 6: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
+	9,  // 7: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
+	6,  // 8: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_link_v1_link_proto_init() }
@@ -803,7 +873,7 @@ func file_link_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_v1_link_proto_rawDesc), len(file_link_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   8,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,395 @@
+package linkserver_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/rpc"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/controlplane-link/admission"
+	"switchyard.dev/controlplane-link/linkserver"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/trusttest"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tests/port"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tools/wait"
+	"switchyard.dev/tunnels/carrier"
+)
+
+var prod = registry.Cluster{Organisation: "acme", Name: "prod"}
+
+// replicated changes a configuration to that of one of several replicas. The certificates of replicas are in
+// folder replicas.
+func replicated(c *linkserver.Config, dir string, r registry.Registry, tokens registry.Tokens) error {
+	mutual, err := trust.Open(trust.Config{Dir: filepath.Join(dir, "replicas"), Name: "replica"})
+	if err != nil {
+		return err
+	}
+	c.Server.Replicas, c.Server.Registry, c.Server.Tokens = mutual.Mutual(), r, tokens
+	c.Server.Replica = c.ReplicasAddress
+	return nil
+}
+
+// certify writes the certificates of replicas.
+func (s *site) certify() *trusttest.Authority {
+	s.Helper()
+	a := trusttest.New(s, "replicas")
+	dir := filepath.Join(s.dir, "replicas")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		s.Fatal(err)
+	}
+	a.Write(s, dir, a.Leaf(s, "replica"))
+	return a
+}
+
+// Start are the arguments of a process that is a replica.
+type Start struct{ Dir, Registry, Address string }
+
+// replicaRole is the process of a replica.
+type replicaRole struct{}
+
+// Start starts the replica, and returns the addresses of its listeners.
+func (replicaRole) Start(a Start, at *map[string]string) error {
+	c, err := config(a.Dir, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	client, err := rpc.Dial("tcp", a.Registry)
+	if err != nil {
+		return err
+	}
+	c.ReplicasAddress = a.Address
+	if err := replicated(&c, a.Dir, remoteRegistry{remote{client}}, remoteTokens{remote{client}}); err != nil {
+		return err
+	}
+	main, err := linkserver.New(c)
+	if err != nil {
+		return err
+	}
+	*at = addresses(main)
+	go func() {
+		if err := main.Run(context.Background()); err != nil {
+			panic(err)
+		}
+	}()
+	return nil
+}
+
+// replicas are processes of link servers with a registry.
+type replicas struct {
+	*site
+	registry remoteRegistry
+	all      []*process.Process
+	at       []map[string]string
+	clients  []*http.Client
+}
+
+func newReplicas(t *testing.T, n int) *replicas {
+	t.Helper()
+	r := &replicas{site: newSite(t)}
+	r.certify()
+	store, err := process.Start("registry")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	var address string
+	if err := store.Call("Listen", map[string]registry.Token{prodToken: {ID: "1", Cluster: prod}}, &address); err != nil {
+		t.Fatal(err)
+	}
+	client, err := rpc.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	r.registry = remoteRegistry{remote{client}}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.authority.Bundle())
+	for range n {
+		p, err := process.Start("replica")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.Close() }) // it may have been killed
+		at := map[string]string{}
+		if err := p.Call("Start", Start{r.dir, address, fmt.Sprintf("127.0.0.1:%d", port.Of(t))}, &at); err != nil {
+			t.Fatal(err)
+		}
+		through := &http.Transport{
+			Proxy:           http.ProxyURL(&url.URL{Scheme: "https", Host: at["users"], User: url.UserPassword("prod", joKey)}),
+			TLSClientConfig: &tls.Config{RootCAs: roots}, MaxIdleConnsPerHost: 8,
+		}
+		r.all, r.at, r.clients = append(r.all, p), append(r.at, at), append(r.clients, &http.Client{Transport: through, Timeout: patience})
+	}
+	return r
+}
+
+// front forwards connections of agents to one of some addresses that accepts them, at random.
+func (s *site) front(addresses func() []string) (address string) {
+	s.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			near, err := l.Accept()
+			if err != nil {
+				return
+			}
+			var far net.Conn
+			all := addresses()
+			for _, i := range rand.Perm(len(all)) {
+				if far, err = net.Dial("tcp", all[i]); err == nil {
+					break
+				}
+			}
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			carry := func(a, b net.Conn) {
+				_, _ = io.Copy(a, b)
+				_, _ = a.Close(), b.Close()
+			}
+			go carry(near, far)
+			go carry(far, near)
+		}
+	}()
+	return l.Addr().String()
+}
+
+// get sends a request through a replica.
+func (r *replicas) get(i int) error {
+	answer, err := r.clients[i].Get("http://web.shop.svc/")
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && (answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "web.shop.svc")) {
+		err = fmt.Errorf("%s: %s", answer.Status, text)
+	}
+	return err
+}
+
+// failures sends requests through replicas at random, ten at a time, and returns how many failed.
+func (r *replicas) failures(requests int, through ...int) int {
+	var failed atomic.Int32
+	var parts sync.WaitGroup
+	for range 10 {
+		parts.Go(func() {
+			for range requests / 10 {
+				if err := r.get(through[rand.IntN(len(through))]); err != nil {
+					failed.Add(1)
+					r.Log(err)
+				}
+			}
+		})
+	}
+	parts.Wait()
+	return int(failed.Load())
+}
+
+// TestEachReplicaReachesTheAgent has three replicas, and kills the one that has the session.
+func TestEachReplicaReachesTheAgent(t *testing.T) {
+	r := newReplicas(t, 3)
+	a := r.agent(r.front(func() (all []string) {
+		for _, at := range r.at {
+			all = append(all, at["agents"])
+		}
+		return all
+	}))
+	if n := r.failures(1000, 0, 1, 2); n != 0 {
+		t.Errorf("%d of 1,000 requests failed", n)
+	}
+	e, err := r.registry.Get(t.Context(), prod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []int
+	for i, at := range r.at {
+		if at["replicas"] == e.Replica {
+			r.all[i].Kill()
+			continue
+		}
+		left = append(left, i)
+	}
+	if len(left) != 2 {
+		t.Fatalf("the session is at %q, which is none of %v", e.Replica, r.at)
+	}
+	if now := r.up(a, e.Epoch+1); now == e.Replica {
+		t.Errorf("the agent is still at %s", now)
+	}
+	for _, i := range left {
+		wait.Eventually(t, patience, "a request", func() error { return r.get(i) })
+	}
+	if n := r.failures(300, left...); n != 0 {
+		t.Errorf("%d of 300 requests failed after the agent came back", n)
+	}
+	if err := r.services("jo"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDrainHandsOver drains the replica that has the session, while both serve requests and an open connection.
+func TestDrainHandsOver(t *testing.T) {
+	s := newSite(t)
+	s.certify()
+	shared, tokens := &registry.Memory{}, &registry.MemoryTokens{}
+	tokens.Add(prodToken, registry.Token{ID: "1", Cluster: prod})
+	begin := func() *running {
+		return s.start(func(c *linkserver.Config) {
+			c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+			if err := replicated(c, s.dir, shared, tokens); err != nil {
+				t.Fatal(err)
+			}
+			c.Server.Linger = patience
+		})
+	}
+	one, two := begin(), begin()
+	var to atomic.Value
+	to.Store(one.at["agents"])
+	a := s.agent(s.front(func() []string { return []string{to.Load().(string)} }))
+	c, from := s.connect(two.at["users"], joKey, "echo.shop.svc:7") // through both
+	to.Store(two.at["agents"])
+	one.stop()
+	s.up(a, 2)
+	probe, err := http.Get("http://" + one.at["metrics"] + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = probe.Body.Close()
+	if probe.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz of a replica that drains: %s", probe.Status)
+	}
+	for _, at := range []map[string]string{one.at, two.at} {
+		for range 20 {
+			if answer, _, _ := s.send(at["users"], "GET / HTTP/1.1\nHost: web.shop.svc\n"+with(joKey)+"\n"); answer.StatusCode != http.StatusOK || answer.Close != (at["users"] == one.at["users"]) {
+				t.Errorf("answered %s, close: %t", answer.Status, answer.Close)
+			}
+		}
+	}
+	if _, err := io.WriteString(c, "still here\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := from.ReadString('\n'); line != "still here\n" {
+		t.Errorf("the open connection: %q, %v", line, err)
+	}
+	if e, _ := shared.Get(t.Context(), prod); e.Replica != two.at["replicas"] || e.Until.IsZero() {
+		t.Errorf("the session is %+v", e)
+	}
+}
+
+// TestReplicasTrustEachOtherOnly connects to the listener of replicas with wrong certificates.
+func TestReplicasTrustEachOtherOnly(t *testing.T) {
+	s := newSite(t)
+	replicas := s.certify()
+	var address string
+	r := s.start(func(c *linkserver.Config) {
+		address = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+		c.ReplicasAddress = address
+		if err := replicated(c, s.dir, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.agent(r.at["agents"])
+	settings := carrier.Settings{Protocol: "switchyard-replica/1", Open: func() proto.Message { return &linkv1.Forward{} }}
+	open := func(pairs ...trusttest.Pair) error {
+		config := &tls.Config{InsecureSkipVerify: true}
+		for _, p := range pairs {
+			pair, err := tls.X509KeyPair(p.Cert, p.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config.Certificates = append(config.Certificates, pair)
+		}
+		conn, err := tls.Dial("tcp", address, settings.Secure(config))
+		if err != nil {
+			return err
+		}
+		session, err := settings.Connect(t.Context(), conn, &linkv1.Hello{}, &linkv1.Answer{}, func() error { return nil })
+		if err != nil {
+			return err
+		}
+		defer session.Close(nil)
+		_, err = session.Open(t.Context(), &linkv1.Forward{Organisation: "acme", Cluster: "prod", Open: &linkv1.Open{}})
+		return err
+	}
+	var refused *carrier.RefusedError
+	if err := open(replicas.Leaf(t, "replica")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Error(), "Unknown:") {
+		t.Errorf("a replica: %v", err)
+	}
+	for name, pairs := range map[string][]trusttest.Pair{
+		"no certificate":    nil,
+		"another name":      {replicas.Leaf(t, "127.0.0.1")},
+		"another authority": {trusttest.New(t, "replicas").Leaf(t, "replica")},
+		"the users' server": {s.authority.Leaf(t, "replica")},
+		"expired":           {replicas.Expired(t, "replica")},
+	} {
+		if err := open(pairs...); err == nil || errors.As(err, &refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestReplicasSendNothingToOtherServers has a registry that names a server with a certificate of another authority.
+func TestReplicasSendNothingToOtherServers(t *testing.T) {
+	s := newSite(t)
+	s.certify()
+	protocol := carrier.Settings{Protocol: "switchyard-replica/1"}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", protocol.Secure(trusttest.Server(t, s.authority.Leaf(t, "replica"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var connections, read atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			n, _ := io.Copy(io.Discard, c)
+			read.Add(n)
+			_ = c.Close()
+		}
+	}()
+	shared := &registry.Memory{}
+	if _, err := shared.Swap(t.Context(), prod, admission.Entry{}, admission.Entry{Epoch: 1, Replica: l.Addr().String(), Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	r := s.start(func(c *linkserver.Config) {
+		c.ReplicasAddress = "127.0.0.1:0"
+		if err := replicated(c, s.dir, shared, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if answer, _, _ := s.send(r.at["users"], "GET / HTTP/1.1\nHost: web.shop.svc\n"+with(joKey)+"\n"); answer.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("answered %s", answer.Status)
+	}
+	if connections.Load() == 0 || read.Load() != 0 {
+		t.Errorf("the server has read %d bytes of %d connections", read.Load(), connections.Load())
+	}
+}

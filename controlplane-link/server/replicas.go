@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/controlplane-link/registry"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
+)
+
+const (
+	// reconnectWithin is how long Open waits for an agent that has lost its session, or for a registry.
+	reconnectWithin = 5 * time.Second
+	retryAfter      = 50 * time.Millisecond
+	// peerWithin bounds the attempt to reach another replica, forwardWithin what one does for another.
+	peerWithin, forwardWithin = 2 * time.Second, 30 * time.Second
+)
+
+// replicas are the parameters of sessions between replicas.
+var replicas = carrier.Settings{
+	Protocol: "switchyard-replica/1", Timing: carrier.Timing{Handshake: within},
+	Limits: carrier.Limits{Streams: 1 << 16, Pending: 1 << 12, Unread: 128 << 20},
+	Open:   func() proto.Message { return &linkv1.Forward{} },
+}
+
+// Open opens a connection through the session of a cluster, which can be at any replica. It waits for a
+// session that was interrupted. The error is ErrNoAgent, the agent's *carrier.RefusedError, or that of ctx.
+func (s *Server) Open(ctx context.Context, c registry.Cluster, open *linkv1.Open) (net.Conn, error) {
+	for began := time.Now(); ; {
+		conn, err := s.open(ctx, c, open)
+		var refused *carrier.RefusedError
+		switch {
+		case err == nil || errors.As(err, &refused) && refused.Refused.GetReason() != tunnelv1.Reason_REASON_TAKEN:
+			return conn, err
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case time.Since(began) > reconnectWithin:
+			s.cfg.Logger.Warn("a cluster is not reached", "organisation", c.Organisation, "cluster", c.Name, "error", err)
+			return nil, ErrNoAgent
+		}
+		select {
+		case <-time.After(retryAfter + time.Since(began)/4):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// open makes one attempt. A session that leaves this replica is used only while there is no other one.
+func (s *Server) open(ctx context.Context, c registry.Cluster, open *linkv1.Open) (net.Conn, error) {
+	if !s.draining.Load() {
+		if conn, err := s.openHere(ctx, c, open); !errors.Is(err, ErrNoAgent) {
+			return conn, err
+		}
+	}
+	e, unknown := s.cfg.Registry.Get(ctx, c)
+	if unknown != nil || !e.Live(time.Now()) || e.Replica == s.cfg.Replica || s.cfg.Replicas == nil {
+		conn, err := s.openHere(ctx, c, open)
+		if err != nil && unknown != nil {
+			err = fmt.Errorf("%w, and the registry is not reached: %w", err, unknown)
+		}
+		return conn, err
+	}
+	peer, err := s.peer(ctx, e.Replica)
+	if err != nil {
+		return nil, fmt.Errorf("replica %s is not reached: %w", e.Replica, err)
+	}
+	return peer.Open(ctx, &linkv1.Forward{Organisation: c.Organisation, Cluster: c.Name, Open: open})
+}
+
+// openHere opens a connection through a session of this replica.
+func (s *Server) openHere(ctx context.Context, c registry.Cluster, open *linkv1.Open) (net.Conn, error) {
+	s.mu.Lock()
+	a := s.agents[c]
+	s.mu.Unlock()
+	if a == nil {
+		return nil, ErrNoAgent
+	}
+	return a.session.Open(ctx, open)
+}
+
+// peer returns the session with another replica.
+func (s *Server) peer(ctx context.Context, address string) (*carrier.Session, error) {
+	session, err, _ := s.dials.Do(address, func() (any, error) {
+		if known, is := s.peers.Load(address); is {
+			return known, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), peerWithin) // others wait for it as well
+		defer cancel()
+		conn, err := (&tls.Dialer{Config: replicas.Secure(s.cfg.Replicas)}).DialContext(ctx, "tcp", address)
+		if err != nil {
+			return nil, err
+		}
+		session, err := replicas.Connect(ctx, conn, &linkv1.Hello{}, &linkv1.Answer{}, func() error { return nil })
+		if err != nil {
+			return nil, err
+		}
+		s.peers.Store(address, session)
+		go func() {
+			<-session.Done()
+			s.peers.CompareAndDelete(address, session)
+		}()
+		return session, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return session.(*carrier.Session), nil
+}
+
+// ServeReplicas serves connections that other replicas forward, until ctx ends. It ends the sessions with
+// other replicas then. A listener of callers.Listen should await handshakes.
+func (s *Server) ServeReplicas(ctx context.Context, l net.Listener) error {
+	context.AfterFunc(ctx, func() {
+		s.peers.Range(func(_, session any) bool {
+			go session.(*carrier.Session).Close(nil)
+			return true
+		})
+	})
+	return accept(ctx, l, s.serveReplica)
+}
+
+// serveReplica serves a session with another replica, which the certificate identifies.
+func (s *Server) serveReplica(ctx context.Context, l net.Listener, conn net.Conn) {
+	defer conn.Close() // closing twice is harmless
+	secure, err := secure(ctx, conn, replicas, s.cfg.Replicas, func(context.Context) error { return nil })
+	if err != nil {
+		s.cfg.Logger.Debug("a replica is not trusted", "from", conn.RemoteAddr().String(), "error", err)
+		return
+	}
+	session, err := replicas.Serve(ctx, secure, &linkv1.Hello{}, func(context.Context) (proto.Message, error) { return &linkv1.Answer{}, nil })
+	if err != nil {
+		return
+	}
+	defer session.Close(nil)
+	identify(l, conn, "")
+	for in, err := session.Accept(ctx); err == nil; in, err = session.Accept(ctx) {
+		go s.forwarded(ctx, in)
+	}
+}
+
+// forwarded answers one connection that another replica requests, from a session here only.
+func (s *Server) forwarded(ctx context.Context, in *carrier.Incoming) {
+	f, _ := in.Request.(*linkv1.Forward)
+	opening, cancel := context.WithTimeout(ctx, forwardWithin)
+	defer cancel()
+	far, err := s.openHere(opening, registry.Cluster{Organisation: f.GetOrganisation(), Name: f.GetCluster()}, f.GetOpen())
+	refused := &carrier.RefusedError{}
+	switch {
+	case errors.As(err, &refused):
+		in.Refuse(refused.Refused)
+	case err != nil: // the other replica reads the registry again
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: "The session of the cluster is not at this replica."})
+	default:
+		near, err := in.Accept()
+		if err != nil {
+			relay.Cut(far)
+			return
+		}
+		relay.Pipe(relay.Of(near), relay.Of(far))
+	}
+}

@@ -1,0 +1,204 @@
+// Package users gives users of a control plane access to Services of clusters, over HTTP/1.1: by
+// CONNECT, and as a reverse proxy for requests with a Service as their host.
+//
+//   - A request shows an API key and names its cluster. The headers that have the key are not
+//     forwarded, and no log has anything that a client sent.
+//   - A key reaches Services only: no request becomes one to the Kubernetes API.
+//   - Until it is authenticated, a request has deadlines for both directions.
+//   - Requests and connections end when their key is removed, or loses the cluster.
+package users
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/reread"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
+)
+
+const (
+	openWithin = 30 * time.Second
+	stopWithin = 5 * time.Second
+	maxHead    = 64 << 10
+	// each is how many requests and connections one user may have at a time.
+	each = 1024
+)
+
+// Keys are the credentials in their file.
+type Keys = reread.File[credentials.File]
+
+// Handler serves users. Make one with New.
+type Handler struct {
+	keys     *Keys
+	server   *server.Server
+	on       *callers.Listener
+	logger   *slog.Logger
+	pool     *callers.Pool
+	forward  *httputil.ReverseProxy
+	requests *prometheus.CounterVec
+}
+
+// New returns a Handler for a listener of users.
+func New(keys *Keys, to *server.Server, on *callers.Listener, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
+	h := &Handler{
+		keys: keys, server: to, on: on, logger: logger, pool: callers.NewPool("requests", callers.Bounds{Each: each, Pods: callers.AnyNumber}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
+	}
+	h.forward = &httputil.ReverseProxy{
+		Transport: &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20},
+		Rewrite:   rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.answer(w, r, because(r.Context(), err)) },
+	}
+	return h, metrics.Register(h.requests)
+}
+
+// Serve serves users until ctx ends. Requests have some seconds to end then; the connections of
+// CONNECT are cut.
+func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
+	requests, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
+	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.BaseContext = func(net.Listener) context.Context { return requests }
+	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)
+}
+
+// targetKey is the key of the target in the context of a request.
+type targetKey struct{}
+
+func targetOf(ctx context.Context) target {
+	t, _ := ctx.Value(targetKey{}).(target)
+	return t
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t, no := authenticate(r, h.keys.Current())
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), targetKey{}, t))
+	defer cancel()
+	r = r.WithContext(ctx)
+	if no != nil {
+		h.answer(w, r, no)
+		return
+	}
+	if h.server.Draining() {
+		w.Header().Set("Connection", "close") // to connect to another replica
+	}
+	user := t.key.Organisation + "/" + t.key.User
+	h.on.IdentifyAs(r.RemoteAddr, user)
+	leave, err := h.pool.Enter(callers.Caller{Kind: callers.Pod, Name: user})
+	if err != nil {
+		h.answer(w, r, refuse(http.StatusTooManyRequests, "User %s has %d requests and connections. Close some.", t.key.User, each))
+		return
+	}
+	defer leave()
+	h.requests.WithLabelValues("accepted").Inc()
+	go h.keys.Until(ctx, func(now *credentials.File) bool {
+		revoked := !now.Has(t.key, t.cluster)
+		if revoked {
+			cancel()
+		}
+		return revoked
+	})
+	control := http.NewResponseController(w)
+	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
+		return // the client has closed the connection
+	}
+	if r.Method == http.MethodConnect {
+		h.connect(w, r)
+		return
+	}
+	h.forward.ServeHTTP(w, r)
+}
+
+// connect serves CONNECT.
+func (h *Handler) connect(w http.ResponseWriter, r *http.Request) {
+	far, err := h.dial(r.Context(), "", "")
+	if err != nil {
+		h.answer(w, r, because(r.Context(), err))
+		return
+	}
+	conn, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		relay.Cut(far)
+		return
+	}
+	first, _ := buffered.Peek(buffered.Reader.Buffered()) // there are as many
+	near := relay.After(first, conn)
+	stop := context.AfterFunc(r.Context(), func() {
+		relay.Cut(near)
+		relay.Cut(far)
+	})
+	defer stop()
+	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n") // a failure ends Pipe as well
+	relay.Pipe(near, relay.Of(far))
+}
+
+// rewrite keeps the request as it is. URL.Host only names its connections: those of other keys,
+// clusters and Services are not used for it.
+func rewrite(p *httputil.ProxyRequest) {
+	t := targetOf(p.In.Context())
+	to := t.open.GetService()
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster, to.GetHost(), to.GetPort()))
+	p.Out.URL.RawQuery = p.In.URL.RawQuery
+}
+
+// dial opens the connection that the request of ctx asks for.
+func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, openWithin)
+	defer cancel()
+	t := targetOf(ctx)
+	return h.server.Open(ctx, registry.Cluster{Organisation: t.key.Organisation, Name: t.cluster}, t.open)
+}
+
+// because returns the answer to a request for which there is no connection, or that its Service did
+// not answer.
+func because(ctx context.Context, err error) *refusal {
+	var refused *carrier.RefusedError
+	cluster := targetOf(ctx).cluster
+	switch errors.As(err, &refused); {
+	case ctx.Err() != nil: // of the request: the client does not read this, else the key was revoked
+		return refuse(http.StatusUnauthorized, "The API key was revoked. Create a new one.")
+	case refused != nil && refused.Refused.GetReason() == tunnelv1.Reason_REASON_DESTINATION:
+		return refuse(http.StatusForbidden, "%s", refused)
+	case errors.Is(err, server.ErrNoAgent):
+		return refuse(http.StatusServiceUnavailable, "The agent of cluster %q is not connected to the control plane. Check Deployment agent of the cluster.", cluster)
+	case errors.Is(err, context.DeadlineExceeded):
+		return refuse(http.StatusGatewayTimeout, "The agent of cluster %q did not open the connection within %s. Try again.", cluster, openWithin)
+	case refused != nil:
+		return refuse(http.StatusBadGateway, "%s", refused)
+	}
+	return refuse(http.StatusBadGateway, "The Service ended the connection or does not answer as HTTP/1.1. Check the port; for other protocols use CONNECT.")
+}
+
+// answer refuses a request. The log has nothing that the client sent, except for a cluster that the
+// key reaches.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
+	h.requests.WithLabelValues(strconv.Itoa(no.status)).Inc()
+	t := targetOf(r.Context())
+	if t.key != nil { // clients without a key could fill the log
+		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster, "from", r.RemoteAddr)
+	} else {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)
+	}
+	http.Error(w, no.message, no.status)
+}
