@@ -106,7 +106,7 @@ func (a *Agent) Renew(ctx context.Context) {
 func (a *Agent) Run(ctx context.Context) {
 	l := loop{Agent: a, Driver: driver.New(ctx)}
 	defer l.Running.Wait()
-	defer l.Driver.Close()
+	defer l.Close()
 	l.do(a.machine.Begin)
 	for {
 		select {
