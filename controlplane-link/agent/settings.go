@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/controlplane-link/kubeapi"
@@ -181,6 +182,11 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}); err != nil {
 		return nil, err
 	}
+	kube, err := client.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	m.configMaps = kube.ConfigMaps(s.Namespace)
 	m.token = &token{file: s.TokenFile}
 	m.uid = &uid{access: access}
 	verify, err := s.verify()
