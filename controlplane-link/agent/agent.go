@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/kubeapi"
@@ -33,6 +34,7 @@ type Main struct {
 	audit      *audit.Log
 	reach      *reach.Reach
 	kubernetes *kubeapi.API
+	configMaps client.ConfigMapInterface // of the operator's namespace
 	token      *token
 	uid        *uid
 	link       *link.Agent
@@ -97,11 +99,13 @@ func (m *Main) hello(ctx context.Context, instance string) (*linkv1.Hello, error
 // handle answers one connection that the control plane requests.
 func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
 	open, _ := in.Request.(*linkv1.Open)
-	switch open.GetTo().(type) {
+	switch to := open.GetTo().(type) {
 	case *linkv1.Open_Service:
 		m.reach.Serve(ctx, in, open, welcome.GetOrganisation())
 	case *linkv1.Open_KubernetesApi:
 		m.kubernetes.Serve(ctx, in, open, welcome.GetOrganisation())
+	case *linkv1.Open_Keys:
+		m.setKeys(ctx, in, to.Keys, welcome)
 	default:
 		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "This agent does not know the kind of destination. Install an operator of the control plane's release."})
 	}

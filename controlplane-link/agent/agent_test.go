@@ -20,10 +20,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/controlplane-link/agent"
+	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/kubeapi/table"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -35,6 +35,7 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/controlkeys"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -89,6 +90,7 @@ func (n *names) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, er
 type site struct {
 	*world.World
 	server    *server.Server
+	issuer    *issuer.Issuer
 	names     *names
 	log       *lines
 	health    string
@@ -108,6 +110,7 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 	s := &site{World: w, names: &names{known: map[string]string{}}, log: &lines{}}
 	s.operator, s.namespace = s.NewNamespace("operator"), s.NewNamespace("shop")
 	s.listen(t)
+	s.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: controlkeys.ConfigMap}})
 	authority, dir := trusttest.New(t, "acme"), t.TempDir()
 	address := s.serve(t, authority)
 	trusttest.File(t, dir, "ca.crt", authority.Bundle())
@@ -125,7 +128,8 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 		c(&settings)
 	}
 	user := "agent-" + s.operator
-	s.Grant(user, "", slices.Concat(table.Rules(table.Cluster, nil), table.Rules(table.Namespaces, nil), []rbacv1.PolicyRule{})...)
+	s.Grant(user, "", slices.Concat(table.Rules(table.Cluster, nil), table.Rules(table.Namespaces, nil))...)
+	s.Grant(user, s.operator, table.Rules(table.Operator, nil)...)
 	access := s.As(user)
 	access.QPS = -1
 	main, err := settings.Open(access, s.log, slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -161,7 +165,9 @@ func (s *site) serve(t *testing.T, authority *trusttest.Authority) (address stri
 	s.Must(err)
 	tokens := &registry.MemoryTokens{}
 	tokens.Add("s3cret-token", registry.Token{ID: "1", Cluster: prod})
-	s.server, err = server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Registry: &registry.Memory{}, Tokens: tokens, Replica: "one"})
+	s.issuer, err = issuer.New(keyOf(1))
+	s.Must(err)
+	s.server, err = server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Registry: &registry.Memory{}, Tokens: tokens, Keys: s.issuer, Replica: "one"})
 	s.Must(err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.Must(err)

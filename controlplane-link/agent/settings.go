@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -182,6 +183,11 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}); err != nil {
 		return nil, err
 	}
+	kube, err := client.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	m.configMaps = kube.ConfigMaps(s.Namespace)
 	if s.ReportUnknown {
 		client, err := metadata.NewForConfig(access)
 		if err != nil {

@@ -11,12 +11,13 @@ import (
 	"fmt"
 	"strings"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tunnels/identity"
 )
 
 // Prefix is that of all users and groups of the control plane.
-const Prefix = "switchyard:controlplane:"
+const Prefix = crdv1.ControlPlanePrefix
 
 const (
 	maxName  = 128

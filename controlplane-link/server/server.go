@@ -34,6 +34,9 @@ type Config struct {
 	// Registry and Tokens are shared by all replicas. Required.
 	Registry registry.Registry
 	Tokens   registry.Tokens
+	// Keys are sent to clusters, which check credentials of users with them. Default: clusters keep
+	// the former ones.
+	Keys Keys
 	// Replica is the name of this replica. Required. Where there are several it is the address, host:port,
 	// at which the others reach its ServeReplicas.
 	Replica string
@@ -219,6 +222,9 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	defer stop()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
 	s.sessions.Go(func() { a.refuse(ctx) })
+	if s.cfg.Keys != nil {
+		s.sessions.Go(func() { s.publish(ctx, a) })
+	}
 	if s.draining.Load() { // Drain began after the admission, and need not have seen it
 		s.sessions.Go(func() { s.leave(a) })
 	}

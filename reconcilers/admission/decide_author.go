@@ -57,9 +57,13 @@ func (d Delegates) Validate() error {
 // AuthorOf returns the user that a request is attributed to, and the same as a user to ask
 // about. That is the user who sent the request. A delegate can name another one in
 // crdv1.AnnotationAuthor of the object: annotations are those of the object after the
-// change, before those before it. An error names the refused user or group.
+// change, before those before it. An error names the refused user or group; a sender with the
+// name of a control plane's user is refused, since only a delegate may name one.
 func (d Delegates) AuthorOf(sender authenticationv1.UserInfo, annotations, before map[string]string) (crdv1.Author, authenticationv1.UserInfo, error) {
 	own := crdv1.Author{User: sender.Username, Groups: sender.Groups}
+	if name := crdv1.ControlPlaneName(sender.Username, sender.Groups); name != "" {
+		return own, sender, fmt.Errorf("the API server authenticates you as %.253q, and names that begin with %q are reserved for users of a control plane: configure another prefix in the API server's authenticator", name, crdv1.ControlPlanePrefix)
+	}
 	if len(own.String()) > mostRecorded {
 		own.Groups = nil
 	}

@@ -90,15 +90,15 @@ func TestWhoMayWriteWhat(t *testing.T) {
 			in.Kept = keptBefore(r)
 			d := admission.Decide(in)
 			got := ""
-			for _, u := range users() {
+			for _, u := range columns() {
 				if d.TooMuch == "" && len(u.lacks(d)) == 0 {
 					got += "y"
 				} else {
 					got += "n"
 				}
 			}
-			if got != r.may {
-				t.Errorf("%s, want %s; it takes %v %s", got, r.may, d.Wants, d.TooMuch)
+			if got != r.answers() {
+				t.Errorf("%s, want %s; it takes %v %s", got, r.answers(), d.Wants, d.TooMuch)
 			}
 		})
 	}
@@ -114,17 +114,17 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		"from a real API server with these rights, with and without `--dry-run=server`.\n\n" +
 		"Namespace `shop` has the Deployment `customer`, which uses Secret, ConfigMap and claim `own`; namespace `pay` has the\n" +
 		"Deployment `ledger`. Each of these users may write all kinds of `signadot.com`, and besides:\n\n")
-	for _, u := range users() {
+	for _, u := range columns() {
 		fmt.Fprintf(&b, "- **%s** %s\n", u.name, u.says)
 	}
 	b.WriteString("\n| |")
-	for _, u := range users() {
+	for _, u := range columns() {
 		b.WriteString(" " + u.name + " |")
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(users())) + "\n")
+	b.WriteString("\n| --- |" + strings.Repeat(" --- |", len(columns())) + "\n")
 	for _, r := range rows() {
 		b.WriteString("| " + r.says + " |")
-		for _, c := range r.may {
+		for _, c := range r.answers() {
 			b.WriteString(map[rune]string{'y': " yes |", 'n': " no |"}[c])
 		}
 		b.WriteString("\n")

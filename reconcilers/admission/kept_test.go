@@ -52,10 +52,13 @@ func (c *cluster) answersForKeptValues(t *testing.T, r row, name string) {
 	values := store.Store{Client: c.as("admin"), Namespace: "signadot"}
 	of := o.(*crdv1.SignadotObjectLifecycleMethods)
 	c.Must(values.Put(t.Context(), of, "make.url", []byte("x"), store.Giver{Pod: "p", Rights: gave[r.says]}, func(context.Context) error { return nil }))
-	for j, u := range users() {
+	for j, u := range columns() {
 		body := `{"spec": {"postStop": [{"name": "mended", "type": "ExecUnit"}]}}`
+		if u.name == linked().name {
+			body = fmt.Sprintf(`{"metadata": {"annotations": {%q: %q}}, %s`, crdv1.AnnotationAuthor, linkedAs, body[1:])
+		}
 		err := c.as(u.name).Patch(t.Context(), of.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(body)), client.DryRunAll)
-		if (err == nil) != (r.may[j] == 'y') || err != nil && !apierrors.IsForbidden(err) {
+		if (err == nil) != (r.answers()[j] == 'y') || err != nil && !apierrors.IsForbidden(err) {
 			t.Errorf("%s by %s: %v", r.says, u.name, err)
 		}
 		if u.name == "builder" && (err == nil || !strings.Contains(err.Error(), "keep the value make.url")) {

@@ -27,7 +27,7 @@ import (
 const agent = "system:serviceaccount:agents:agent"
 
 var (
-	delegates = admission.Delegates{{Account: agent, Prefix: "agent:"}}
+	delegates = admission.Delegates{{Account: agent, Prefix: "agent:"}, {Account: linkAgent, Prefix: crdv1.ControlPlanePrefix}}
 	schemeOf  = manager.Scheme
 )
 

@@ -48,6 +48,20 @@ func users() []user {
 	}
 }
 
+// linked is a user of a control plane, with the developer's rights. Its objects are written by the
+// agent, a delegate, and its group has the rights.
+func linked() user {
+	return user{"linked", "is user `" + linkedAs.User + "` of a control plane, with group `" + linkedAs.Groups[1] + "`, which has the developer's rights; the agent writes the objects", users()[1].rights}
+}
+
+// linkedAs is the author that the agent names, and linkAgent the agent's account.
+var linkedAs = crdv1.Author{User: crdv1.ControlPlanePrefix + "acme:jo", Groups: []string{crdv1.ControlPlanePrefix + "acme", crdv1.ControlPlanePrefix + "acme:dev"}}
+
+const linkAgent = "system:serviceaccount:signadot:signadot-agent"
+
+// columns are the users of the table of specifications.
+func columns() []user { return append(users(), linked()) }
+
 // has reports whether one of the rights is that access, as RBAC decides it.
 func (u user) has(a admission.Access) bool {
 	in := func(list []string, one string) bool { return slices.Contains(list, "*") || slices.Contains(list, one) }
@@ -62,6 +76,9 @@ func (u user) has(a admission.Access) bool {
 type row struct {
 	says, may, kind, text string
 }
+
+// answers are y or n for each of columns.
+func (r row) answers() string { return r.may + r.may[1:2] }
 
 // sandboxOf is a sandbox with this spec; forkOf one that forks customer with these patches'
 // forms.

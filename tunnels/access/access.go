@@ -3,7 +3,9 @@
 //
 // Authentication uses TokenReview. A token counts when it was issued for the audience of the
 // tunnel proxies (Audience) or for the API server itself; tokens for any other audience are
-// refused.
+// refused. Users and groups with the prefix of a control plane's users are refused too: only a
+// credential that the control plane has signed, which is checked without the API server, may name
+// them.
 //
 // A token that claims the API server's issuer and that none of its published keys has signed is
 // refused without a review. A signed token, and one that was accepted in the last hour, is
@@ -43,6 +45,8 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/controlkeys"
+	"switchyard.dev/tunnels/credential/signed"
 	"switchyard.dev/tunnels/identity"
 )
 
@@ -79,6 +83,8 @@ type Config struct {
 	// Forwards reports which addresses, beside those of loopback, are of proxies, and so of no
 	// caller. Default: none.
 	Forwards callers.Forwards
+	// Credentials checks credentials of a control plane. Default: all are refused.
+	Credentials *controlkeys.Reader
 	// Accounts reads service accounts, for Exists. Default: every account counts as existing.
 	Accounts core.ServiceAccountsGetter
 	// Clock returns the current time. Default: time.Now.
@@ -143,6 +149,9 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 	claims, jwt := tokens.Claims(token)
 	if len(token) > maxToken {
 		return identity.User{}, unauthenticated("the token is longer than %d bytes", maxToken)
+	}
+	if jwt && claims.Issuer == signed.Issuer {
+		return a.credential(ctx, token, from)
 	}
 	now := a.cfg.Clock()
 	if jwt && claims.Expiry != 0 && now.After(time.Unix(claims.Expiry, 0)) {
@@ -235,6 +244,9 @@ func (a *Access) review(ctx context.Context, token string, own bool) (identity.U
 		return identity.User{}, unauthenticated("the token is not for the audience %s", Audience)
 	case status.User.Username == "":
 		return identity.User{}, unauthenticated("the API server knows no name for the token's user")
+	}
+	if name := crdv1.ControlPlaneName(status.User.Username, status.User.Groups); name != "" {
+		return identity.User{}, unauthenticated("the API server authenticates the token as %.253q, and names that begin with %q are reserved for users of a control plane: configure another prefix in the API server's authenticator", name, crdv1.ControlPlanePrefix)
 	}
 	user := identity.User{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups}
 	for k, v := range status.User.Extra {

@@ -28,6 +28,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/identity"
 )
 
@@ -94,7 +95,7 @@ func (s *site) open(as *rest.Config) {
 	s.asked = &counting{TokenReviewInterface: kube.AuthenticationV1().TokenReviews(), SubjectAccessReviewInterface: kube.AuthorizationV1().SubjectAccessReviews()}
 	var err error
 	s.Access, err = access.New(access.Config{Tokens: tokenReviews{s.asked}, Rights: rightReviews{s.asked}, Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil),
-		Clock: func() time.Time { return time.Now().Add(s.past) }, Logger: slog.New(slog.NewTextHandler(s.logs, nil))})
+		Credentials: controlkeys.New(s.Kube.CoreV1().ConfigMaps(s.namespace), nil), Clock: func() time.Time { return time.Now().Add(s.past) }, Logger: slog.New(slog.NewTextHandler(s.logs, nil))})
 	s.Must(err)
 }
 

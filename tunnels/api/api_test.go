@@ -35,6 +35,7 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/api"
+	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/credential"
 	"switchyard.dev/tunnels/keys"
 	"switchyard.dev/tunnels/sshcert"
@@ -79,7 +80,8 @@ func newSite(t *testing.T, prefix string) *site {
 		rules = append(rules, rule(crdv1.Group, kind, "list", "watch"))
 	}
 	s.Grant(user, "", append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/.well-known/openid-configuration", "/openid/v1/jwks"}, Verbs: []string{"get"}})...)
-	s.Grant(user, s.ns, rule("discovery.k8s.io", "endpointslices", "list", "watch"))
+	s.Grant(user, s.ns, rule("discovery.k8s.io", "endpointslices", "list", "watch"),
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{controlkeys.ConfigMap}, Verbs: []string{"get"}})
 	s.serve(t, s.As(user))
 	return s
 }
@@ -89,7 +91,7 @@ func (s *site) serve(t *testing.T, as *rest.Config) {
 	kube := kubernetes.NewForConfigOrDie(as)
 	logger := slog.New(slog.NewTextHandler(s.logs, nil))
 	asks, err := access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(),
-		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Logger: logger})
+		Credentials: controlkeys.New(kube.CoreV1().ConfigMaps(s.ns), nil), Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Logger: logger})
 	s.Must(err)
 	data, err := keys.New()
 	s.Must(err)

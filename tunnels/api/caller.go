@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/callers"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
 )
@@ -92,6 +93,14 @@ func shown(ctx context.Context) (token, from string, err error) {
 		return "", from, status.Error(codes.Unauthenticated, "the token came over a connection that is not encrypted, and does not count: connect with TLS, and revoke the token if others could read it")
 	}
 	return token, from, nil
+}
+
+// ofCluster returns an error for a user of a control plane, with what to do instead.
+func (s *server) ofCluster(c caller, instead string) error {
+	if crdv1.ControlPlaneName(c.user.Name, nil) == "" {
+		return nil
+	}
+	return status.Errorf(codes.PermissionDenied, "this is for users that the API server knows, and you are %.253q, a user of the control plane: %s", c.user.Name, instead)
 }
 
 // local reports whether an address is one of this host.

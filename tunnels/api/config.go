@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/access"
+	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/keys"
 	"switchyard.dev/tunnels/policy"
 )
@@ -158,7 +159,8 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, logger *slog.Log
 	}
 	c.Proxies = &Proxies{}
 	c.Access, err = access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(),
-		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Forwards: c.Proxies.Has, Logger: logger})
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Forwards: c.Proxies.Has,
+		Credentials: controlkeys.New(kube.CoreV1().ConfigMaps(c.Namespace), nil), Logger: logger})
 	if err != nil {
 		return c, err
 	}

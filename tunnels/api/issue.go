@@ -65,14 +65,21 @@ func (s *server) IssueSOCKSCredential(ctx context.Context, _ *tunnelv1.IssueSOCK
 	return &tunnelv1.IssueSOCKSCredentialResponse{User: c.user.Name, Password: password, Expires: timestamppb.New(expires)}, nil
 }
 
-// admitted is admit for callers that may use the tunnel proxies.
+// admitted is admit for callers that may use the tunnel proxies. Users of a control plane are
+// refused: a certificate or password would outlive their credential.
 func (s *server) admitted(ctx context.Context) (c caller, leave func(), err error) {
 	if c, leave, err = s.admit(ctx, s.requests); err != nil {
 		return c, nil, err
 	}
-	if refused := s.cfg.Access.MayUse(ctx, c.user); refused != nil {
+	err = s.ofCluster(c, "use `switchyard connect`, which opens ports of this machine for other programs")
+	if err == nil {
+		if refused := s.cfg.Access.MayUse(ctx, c.user); refused != nil {
+			err = refusal(refused)
+		}
+	}
+	if err != nil {
 		leave()
-		return c, nil, refusal(refused)
+		return c, nil, err
 	}
 	return c, leave, nil
 }

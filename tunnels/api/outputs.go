@@ -26,6 +26,9 @@ func (s *server) GetResourceOutputs(ctx context.Context, request *tunnelv1.GetRe
 		return nil, err
 	}
 	defer leave()
+	if err := s.ofCluster(c, "use a kubeconfig, with the right to get the Secrets of the outputs"); err != nil {
+		return nil, err
+	}
 	sandbox, err := s.sandboxWith(ctx, c, request.GetRoutingKey())
 	if err != nil {
 		return nil, err

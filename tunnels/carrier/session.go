@@ -32,6 +32,7 @@ type Session struct {
 	accepted atomic.Int32 // open streams that the peer has opened
 	streams  atomic.Int32 // all open streams, including the control stream
 	leaving  chan *tunnelv1.Leave
+	renewals chan *tunnelv1.Renew // the newest, until it is received
 	fresh    freshness
 
 	ending  sync.Mutex
@@ -53,6 +54,7 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 		received: make(chan *tunnelv1.Control, 1),
 		incoming: make(chan *Incoming, settings.Limits.Pending),
 		leaving:  make(chan *tunnelv1.Leave, 1),
+		renewals: make(chan *tunnelv1.Renew, 1),
 		done:     make(chan struct{}),
 	}
 	var err error
@@ -150,19 +152,30 @@ func (s *Session) takeControl() {
 			default:
 			}
 			continue
+		case *tunnelv1.Control_Renew:
+			if s.proxy {
+				newest(s.renewals, is.Renew)
+				continue
+			}
 		case *tunnelv1.Control_Declare, *tunnelv1.Control_Declared:
 			if _, asks := is.(*tunnelv1.Control_Declare); asks == s.proxy {
-				select { // this goroutine alone sends, so there is room then
-				case <-s.received:
-				default:
-				}
-				s.received <- m
+				newest(s.received, m)
 				continue
 			}
 		}
 		s.end(fmt.Errorf("control stream: %w: %T is not for this end", errMessage, m.Is))
 		return
 	}
+}
+
+// newest replaces the message that waits in a channel of one, if there is one. One goroutine alone
+// sends to it.
+func newest[T any](waiting chan T, m T) {
+	select {
+	case <-waiting:
+	default:
+	}
+	waiting <- m
 }
 
 // RTT returns the last measured round-trip time to the other end, 0 before the first.
@@ -176,6 +189,9 @@ func (s *Session) Heard() time.Time {
 // Leaving returns the channel for the Leave of a proxy, which is sent once; after it the session
 // continues at most for its Linger.
 func (s *Session) Leaving() <-chan *tunnelv1.Leave { return s.leaving }
+
+// Renewals returns the channel for the newer tokens of a workstation, of which it has the newest.
+func (s *Session) Renewals() <-chan *tunnelv1.Renew { return s.renewals }
 
 // Connections returns the number of open connections in the session, opened by either end.
 func (s *Session) Connections() int { return max(int(s.streams.Load())-1, 0) }

@@ -49,8 +49,8 @@ type Config struct {
 	Ports string
 	// Moment is how long open connections may continue when the proxy drains. Default: 20 s.
 	Moment time.Duration
-	// Recheck is the interval at which a session over SSH checks that its user exists and has the
-	// rights that it uses. Default: 30 s.
+	// Recheck is the interval at which a session checks its token, or over SSH that its user exists,
+	// and the rights that it uses. Default: 30 s.
 	Recheck time.Duration
 	// Clock returns the time, for the end of sessions over SSH. Default: time.Now.
 	Clock func() time.Time
@@ -84,6 +84,7 @@ func (c Config) withDefaults() Config {
 	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
 	c.Grace = cmp.Or(c.Grace, 10*time.Minute)
 	c.Moment = cmp.Or(c.Moment, 20*time.Second)
+	c.Recheck = cmp.Or(c.Recheck, 30*time.Second)
 	c.MaxConnections = cmp.Or(c.MaxConnections, 4096)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/keys"
 	"switchyard.dev/tunnels/policy"
 	"switchyard.dev/tunnels/records"
@@ -128,7 +129,8 @@ func (s Settings) Open(ctx context.Context, reach *rest.Config, out io.Writer, l
 	}
 	reviews := kube.AuthenticationV1().TokenReviews()
 	if c.Access, err = access.New(access.Config{Tokens: reviews, Rights: kube.AuthorizationV1().SubjectAccessReviews(),
-		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Accounts: kube.CoreV1(), Logger: logger}); err != nil {
+		Issuer: tokens.NewIssuer(kube.Discovery().RESTClient(), nil), Accounts: kube.CoreV1(),
+		Credentials: controlkeys.New(kube.CoreV1().ConfigMaps(s.Namespace), nil), Logger: logger}); err != nil {
 		return c, err
 	}
 	if c.Managers, err = tokens.New(tokens.Config{Reviews: reviews, Audience: access.Audience}); err != nil {

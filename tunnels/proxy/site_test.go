@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/keys"
 	"switchyard.dev/tunnels/proxy"
 )
@@ -148,6 +149,7 @@ func (s *site) rights() string {
 		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}})
 	s.Grant(user, s.operator,
 		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{keys.SecretName}, Verbs: []string{"get"}},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{controlkeys.ConfigMap}, Verbs: []string{"get"}},
 		rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}})
 	s.Grant(user, "default", rbacv1.PolicyRule{APIGroups: []string{"discovery.k8s.io"}, Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}})
 	return user
@@ -294,7 +296,7 @@ func (s *site) hello(token, session string, epoch uint64) (*workstation, error) 
 	if err != nil {
 		return nil, err
 	}
-	if welcome.Proxy != "proxy-0" || welcome.OperatorVersion != "v9" || !strings.HasPrefix(welcome.User, "system:serviceaccount:") {
+	if welcome.Proxy != "proxy-0" || welcome.OperatorVersion != "v9" || !welcome.Renews || !strings.HasPrefix(welcome.User, "system:serviceaccount:") && !strings.HasPrefix(welcome.User, crdv1.ControlPlanePrefix) {
 		s.Errorf("the workstation is welcomed with %v", welcome)
 	}
 	w := &workstation{site: s, Session: c}

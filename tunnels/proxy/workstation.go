@@ -25,8 +25,6 @@ import (
 const (
 	// tlsWithin bounds the TLS handshake.
 	tlsWithin = 10 * time.Second
-	// recheck is the interval at which the rights of a user are checked again.
-	recheck = 30 * time.Second
 	// unsaid is how often a question without an answer is asked again.
 	unsaid = 2 * time.Second
 )
@@ -35,7 +33,6 @@ const (
 type workstation struct {
 	main    *Main
 	session *carrier.Session
-	token   string
 	from    string
 	owner   inbound.Owner
 	holder  *inbound.Holder
@@ -43,7 +40,8 @@ type workstation struct {
 	poke chan struct{}
 
 	mu sync.Mutex
-	// user is the user of the token at its last review.
+	// token is the newest that the workstation has shown, and user its user at its last review.
+	token    string
 	user     identity.User
 	declared *tunnelv1.Declare
 	taken    map[inbound.Key]string
@@ -116,7 +114,7 @@ func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence fu
 		return nil, nil, refused
 	}
 	w.owner = inbound.Owner{User: w.user.Name, Session: hello.Session, Epoch: hello.Epoch, Via: "carrier", Labels: hello.Labels}
-	return &tunnelv1.Welcome{User: w.user.Name, Proxy: m.cfg.Pod, OperatorVersion: m.cfg.Version}, func() { end(); leave() }, nil
+	return &tunnelv1.Welcome{User: w.user.Name, Proxy: m.cfg.Pod, OperatorVersion: m.cfg.Version, Renews: true}, func() { end(); leave() }, nil
 }
 
 // run serves the session until it ends or ctx does, which a newer connection causes.
@@ -128,6 +126,7 @@ func (w *workstation) run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { w.keep(ctx) })
 	all.Go(func() { w.receive(ctx) })
+	all.Go(func() { w.renewals(ctx) })
 	all.Go(func() { w.accept(ctx) })
 	all.Go(func() { w.depart(ctx) })
 	select {
@@ -235,7 +234,7 @@ func (w *workstation) trigger() {
 
 // keep sends the workstation the outcome of its declaration, whenever that changes.
 func (w *workstation) keep(ctx context.Context) {
-	ticker := time.NewTicker(recheck)
+	ticker := time.NewTicker(w.main.cfg.Recheck)
 	defer ticker.Stop()
 	again := time.NewTicker(unsaid)
 	defer again.Stop()
@@ -268,7 +267,10 @@ func (w *workstation) keep(ctx context.Context) {
 // expired ends the session when its token does not count any more, or is another user's. While
 // the API server is unavailable the session continues. The user's groups are updated.
 func (w *workstation) expired(ctx context.Context) bool {
-	user, refused := w.main.cfg.Access.Reidentify(ctx, w.token, w.from, w.who())
+	w.mu.Lock()
+	token := w.token
+	w.mu.Unlock()
+	user, refused := w.main.cfg.Access.Reidentify(ctx, token, w.from, w.who())
 	switch {
 	case refused == nil && user.Name == w.owner.User:
 		w.mu.Lock()
@@ -282,6 +284,31 @@ func (w *workstation) expired(ctx context.Context) bool {
 	}
 	w.session.Close(&tunnelv1.Leave{Why: refused, ComeBack: true})
 	return true
+}
+
+// renewals handles the newer tokens of the workstation.
+func (w *workstation) renewals(ctx context.Context) {
+	for {
+		select {
+		case newer := <-w.session.Renewals():
+			w.renew(ctx, newer.GetToken())
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// renew replaces the token by a newer one of the same user. Another one is ignored: the session ends
+// with the former token.
+func (w *workstation) renew(ctx context.Context, token string) {
+	user, refused := w.main.cfg.Access.Reidentify(ctx, token, w.from, w.who())
+	if refused != nil || user.Name != w.owner.User {
+		w.main.cfg.Logger.Info("a newer token of a workstation does not count", "user", w.owner.User, "session", w.owner.Session, "tokenUser", user.Name, "message", refused.GetMessage())
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.token, w.user = token, user
 }
 
 // who returns the user.

@@ -52,6 +52,9 @@ func (w *Workstation) try(ctx context.Context, epoch uint64, again bool) (*carri
 	if err != nil {
 		return nil, nil, &Trouble{PartToken, isFinal(err), err}
 	}
+	w.mu.Lock()
+	w.shown = token
+	w.mu.Unlock()
 	conn, err := w.cfg.Road.Dial(ctx)
 	if err != nil {
 		return nil, nil, &Trouble{PartRoad, isFinal(err), err}

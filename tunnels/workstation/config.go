@@ -37,6 +37,9 @@ type Config struct {
 	Refresh func(context.Context) error
 	// Token is the user's. Required.
 	Token Token
+	// RenewEvery is how often a session reads the token again, to send the proxy a newer one.
+	// Default: half a minute.
+	RenewEvery time.Duration
 	// Labels describe the workstation to people, as in tunnelv1.Hello.
 	Labels map[string]string
 	// Policy are the pauses between attempts; reconnect.DefaultPolicy when it is zero.
@@ -68,7 +71,7 @@ func (c *Config) setDefaults() error {
 	if c.Opened == nil {
 		c.Opened = func(Opening) {}
 	}
-	c.Session = cmp.Or(c.Session, rand.Text())
+	c.Session, c.RenewEvery = cmp.Or(c.Session, rand.Text()), cmp.Or(c.RenewEvery, renewEvery)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

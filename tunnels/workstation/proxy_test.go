@@ -34,6 +34,7 @@ type proxy struct {
 	token    string // that is believed
 	shown    []string
 	refuse   *tunnelv1.Refused // every Hello
+	renews   bool              // what its welcome states
 	sessions []*session
 }
 
@@ -88,7 +89,7 @@ func (p *proxy) greet(_ context.Context, h *tunnelv1.Hello) (*tunnelv1.Welcome, 
 	if h.GetToken() != p.token {
 		return nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAUTHENTICATED, Message: "the token is not known"}
 	}
-	return &tunnelv1.Welcome{User: "alice", Proxy: "tunnel-proxy-0", OperatorVersion: "test"}, nil
+	return &tunnelv1.Welcome{User: "alice", Proxy: "tunnel-proxy-0", OperatorVersion: "test", Renews: p.renews}, nil
 }
 
 func (p *proxy) serve(c net.Conn) {

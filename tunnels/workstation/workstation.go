@@ -26,6 +26,7 @@ type Workstation struct {
 	changed  wake.Signal
 	machine  *reconnect.Machine
 	current  *carrier.Session // nil while there is none
+	shown    string           // the token of the last attempt
 	aside    aside
 	welcome  *tunnelv1.Welcome
 	since    time.Time // when it came up, or was lost
@@ -183,6 +184,9 @@ func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *t
 	parts.Go(func() { l.receive(s, epoch) })
 	parts.Go(func() { l.accept(s) })
 	parts.Go(func() { l.leave(s, epoch) })
+	if welcome.GetRenews() {
+		parts.Go(func() { l.renew(s) })
+	}
 	select {
 	case <-s.Done():
 	case <-ctx.Done():

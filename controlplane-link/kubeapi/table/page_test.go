@@ -34,7 +34,7 @@ func TestTheChartHasTheRules(t *testing.T) {
 	namespaces := table.Rules(table.Namespaces, nil)
 	logs := table.Rules(table.Namespaces, table.Options{table.PodLogs})
 	rules, err := yaml.Marshal(map[string][]rbacv1.PolicyRule{
-		"cluster": table.Rules(table.Cluster, nil), "namespaces": namespaces, "podLogs": without(logs, namespaces),
+		"cluster": table.Rules(table.Cluster, nil), "namespaces": namespaces, "podLogs": without(logs, namespaces), "operator": table.Rules(table.Operator, nil),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,6 +68,8 @@ var Rows = []Row{
 	{Scope: Namespaces, Group: "events.k8s.io", Resources: []string{"events"}, Verbs: read, Why: "the same"},
 	{Scope: Namespaces, Group: "apps", Resources: []string{"deployments", "replicasets"}, Verbs: read, Why: "baselines and forks"},
 	{Scope: Namespaces, Group: "argoproj.io", Resources: []string{"rollouts"}, Verbs: read, Why: "baselines and forks"},
+	{Scope: Operator, Resources: []string{"configmaps"}, Names: []string{"signadot-authority"}, Verbs: []string{"get"}, Why: "the certificates that users without a kubeconfig verify tunnel proxies with"},
+	{Scope: Operator, Resources: []string{"configmaps"}, Names: []string{"controlplane-keys"}, Verbs: []string{"get", "update"}, AgentOnly: true, Why: "the public keys of credentials of the control plane's users"},
 	{Scope: Cluster, Resources: []string{"services", "nodes"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of Services, and which of nodes"},
 	{Scope: Cluster, Group: "discovery.k8s.io", Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of pods behind Services"},
 }
@@ -138,10 +140,14 @@ func Page() string {
 		if r.AgentOnly {
 			link = "no"
 		}
+		what := strings.Join(r.Resources, ", ")
+		if len(r.Names) > 0 {
+			what += " `" + strings.Join(r.Names, "`, `") + "`"
+		}
 		if r.Option != "" {
 			with = "`" + string(r.Option) + "`"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", strings.Join(r.Resources, ", "), group, strings.Join(r.Verbs, ", "), r.Scope, link, with, r.Why)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", what, group, strings.Join(r.Verbs, ", "), r.Scope, link, with, r.Why)
 	}
 	return b.String()
 }

@@ -120,14 +120,18 @@ func TestRBACGivesWhatTheAllowListDoes(t *testing.T) {
 			set = table.Options{table.PodLogs}
 		}
 		resource, sub, _ := strings.Cut(rapid.SampledFrom(resources).Draw(t, "resource"), "/")
-		r := table.Request{Verb: rapid.SampledFrom(verbs).Draw(t, "verb"), Group: rapid.SampledFrom(groups).Draw(t, "group"), Resource: resource, Subresource: sub, Namespace: "shop", Name: "a"}
+		r := table.Request{Verb: rapid.SampledFrom(verbs).Draw(t, "verb"), Group: rapid.SampledFrom(groups).Draw(t, "group"), Resource: resource, Subresource: sub,
+			Namespace: rapid.SampledFrom([]string{"shop", "signadot"}).Draw(t, "namespace"), Name: rapid.SampledFrom([]string{"a", "signadot-authority", "controlplane-keys"}).Draw(t, "name")}
 		whole := resource
 		if sub != "" {
 			whole += "/" + sub
 		}
 		given := false
-		for _, scope := range []table.Scope{table.Cluster, table.Namespaces} {
+		for _, scope := range []table.Scope{table.Cluster, table.Namespaces, table.Operator} {
 			for _, rule := range table.Rules(scope, set) {
+				if scope == table.Operator && r.Namespace != "signadot" || len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.Name) {
+					continue
+				}
 				given = given || slices.Contains(rule.APIGroups, r.Group) && slices.Contains(rule.Resources, whole) && slices.Contains(rule.Verbs, r.Verb)
 			}
 		}

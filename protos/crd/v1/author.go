@@ -3,6 +3,7 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 )
 
 // AnnotationAuthor, on an object with a specification, is the user who last changed the
@@ -48,4 +49,20 @@ func AuthorOf(annotations map[string]string) (author Author, known bool, err err
 func (a Author) String() string {
 	text, _ := json.Marshal(a) // strings always marshal
 	return string(text)
+}
+
+// ControlPlanePrefix begins the names of users and groups of a control plane
+// (controlplane-link/identity). The API server authenticates no such user: where it does, another
+// authenticator has the same prefix, and the user is refused.
+const ControlPlanePrefix = "switchyard:controlplane:"
+
+// ControlPlaneName returns the first of a user's name and groups that is reserved for users of a
+// control plane; empty: none is.
+func ControlPlaneName(user string, groups []string) string {
+	for _, name := range append([]string{user}, groups...) {
+		if strings.HasPrefix(name, ControlPlanePrefix) {
+			return name
+		}
+	}
+	return ""
 }

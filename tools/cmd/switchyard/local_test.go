@@ -261,6 +261,50 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 	}
 }
 
+// A control plane that issues no credentials, as the published one, still forwards connections of users
+// with a kubeconfig.
+func TestAControlPlaneWithoutCredentials(t *testing.T) {
+	f := newFarSide(t, "local-published")
+	controlPlane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			http.NotFound(w, r)
+			return
+		}
+		there, err := net.Dial("tcp", f.address)
+		must(t, err)
+		here, _, err := w.(http.Hijacker).Hijack()
+		must(t, err)
+		_, err = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+		must(t, err)
+		relay.Pipe(relay.Of(here), relay.Of(there))
+	}))
+	t.Cleanup(controlPlane.Close)
+	b := f.bench(t)
+	flags := []string{"--proxy-url", controlPlane.URL, "--cluster", "mine", "--api-key-file", b.file("key", "the-key\n")}
+	end := b.begins(append([]string{"proxy", "--map", "tcp://cart.local-shop:80@localhost:0", "--key", "k"}, flags...)...)
+	if _, text := end(); !strings.Contains(text, "Note: the control plane issues no credentials for tunnels: you are the user of the kubeconfig.") {
+		t.Errorf("it wrote\n%s", text)
+	}
+	b.args = []string{"--kubeconfig", os.DevNull}
+	for what, c := range map[string]struct {
+		args []string
+		code exit.Code
+		says string
+	}{
+		"no kubeconfig":  {flags, exit.Unavailable, "issues no credentials for tunnels"},
+		"no such file":   {append(flags[:4:4], "--api-key-file", filepath.Join(t.TempDir(), "none")), exit.Usage, "the file of --api-key-file cannot be read"},
+		"an empty file":  {append(flags[:4:4], "--api-key-file", b.file("empty", "\n")), exit.Usage, "does not have one line with the key"},
+		"two lines":      {append(flags[:4:4], "--api-key-file", b.file("two", "a\nb\n")), exit.Usage, "does not have one line with the key"},
+		"no key at all":  {flags[:4], exit.Unavailable, "or a control plane (--proxy-url, with an API key)"},
+		"only a cluster": {flags[2:4], exit.Usage, "set --proxy-url too"},
+	} {
+		code, _, errs := b.does(t.Context(), append([]string{"connect", "--socks5", "", "--http-proxy", ""}, c.args...)...)
+		if code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: %d, %s", what, code, errs)
+		}
+	}
+}
+
 // What no attempt could mend is said at once, and names the flag.
 func TestUnusableFlagsAreRejectedAtOnce(t *testing.T) {
 	b := &bench{T: t, env: map[string]string{"XDG_RUNTIME_DIR": t.TempDir()}}

@@ -4,22 +4,18 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
+	"switchyard.dev/tools/switchyard/local/network"
 	"switchyard.dev/tools/switchyard/local/privileges"
 	"switchyard.dev/tools/switchyard/local/status"
 	"switchyard.dev/tools/switchyard/show"
@@ -62,14 +58,16 @@ rights to list pods and to create pods/portforward in the operator's namespace),
 reconnects after sleep, a change of network, or an upgrade of the operator; connections
 that were cut fail with an error instead of an orderly end.
 
-It authenticates with the token that your kubeconfig presents to the API server. Without
-flags, connect serves the sandboxes that you changed last; --sandbox, --machine and -f
-select others that you can update. It opens an address of this machine if you changed the
-sandbox last, or if --allow or -f names the address. For any other address it asks once on
-the terminal and remembers your answer; without a terminal it refuses. Addresses of other
-hosts need an --allow that names them, and link-local ones are never opened. It takes a
-tunnel from another user's workstation only with --take; otherwise it waits, and names the
-owner.`
+It authenticates with the token that your kubeconfig presents to the API server. With
+--proxy-url and an API key no kubeconfig is needed: the control plane issues credentials
+that are valid for ten minutes, and you are its user, with the rights that the cluster
+gives that user. Without flags, connect serves the sandboxes that you changed last;
+--sandbox, --machine and -f select others that you can update. It opens an address of
+this machine if you changed the sandbox last, or if --allow or -f names the address. For
+any other address it asks once on the terminal and remembers your answer; without a
+terminal it refuses. Addresses of other hosts need an --allow that names them, and
+link-local ones are never opened. It takes a tunnel from another user's workstation only
+with --take; otherwise it waits, and names the owner.`
 
 func connect(s *command.Session) *cobra.Command {
 	p, y, v := &place{s: s}, &ways{}, &privileges.Privileges{}
@@ -95,6 +93,10 @@ func connect(s *command.Session) *cobra.Command {
 			return err
 		}
 		key, err := p.keyed(c.Context(), header.Source{Sandbox: o.Sandbox})
+		if _, none := p.access(); err != nil && none != nil && p.grants != nil {
+			printLine(s.Err, "Note: without a kubeconfig the local HTTP proxy adds no routing key to requests.")
+			err = nil
+		}
 		if err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (p *place) keyed(ctx context.Context, of header.Source) (func(http.Header),
 	}
 	var custom []string
 	if access, err := p.access(); err == nil {
-		custom = keyHeaders(ctx, access, p.s.Cluster.Namespace)
+		custom = header.Custom(ctx, access, p.s.Cluster.Namespace)
 	}
 	return header.Keyed(key, custom)
 }
@@ -156,7 +158,7 @@ func (p *place) keep(ctx context.Context, w *workstation.Workstation, y *ways, k
 // serve runs a workstation and its ways, and reports its status, until ctx ends.
 func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation.Workstation, y *ways, key func(http.Header)) error {
 	parts.Go(func() { y.serve(ctx, w, key, p.s.Err) })
-	parts.Go(func() { moves(ctx, w) })
+	parts.Go(func() { network.Watch(ctx, w.Moved) })
 	parts.Go(func() {
 		now, _ := w.Status()
 		err := socket.Serve(ctx, socket.Folder(p.s.Getenv), now.Session, func() any { s, _ := w.Status(); return s })
@@ -173,32 +175,6 @@ func (p *place) serve(ctx context.Context, parts *sync.WaitGroup, w *workstation
 		return exit.Unavailable.Errorf("not connected, for the reason above; %s doctor checks each part", p.s.Name)
 	}
 	return unconnected(p.s, err)
-}
-
-// moves notifies a workstation when the addresses of the machine change.
-func moves(ctx context.Context, w *workstation.Workstation) {
-	last := addresses()
-	for tick := time.NewTicker(time.Second); ; {
-		select {
-		case <-tick.C:
-			if now := addresses(); !slices.Equal(now, last) {
-				last = now
-				w.Moved()
-			}
-		case <-ctx.Done():
-			tick.Stop()
-			return
-		}
-	}
-}
-
-func addresses() (out []string) {
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		out = append(out, a.String())
-	}
-	slices.Sort(out)
-	return out
 }
 
 func proxy(s *command.Session) *cobra.Command {
@@ -249,17 +225,3 @@ func interrupted(ctx context.Context, err error) error {
 
 // printLine writes a line of text for the user.
 func printLine(out io.Writer, line string) { _, _ = io.WriteString(out, show.Line(line)+"\n") }
-
-// keyHeaders returns the cluster's headers with a routing key as their whole value; none if the
-// operator's configuration cannot be read.
-func keyHeaders(ctx context.Context, access *rest.Config, operator string) []string {
-	c, err := command.Client(access)
-	if err != nil {
-		return nil
-	}
-	cluster, err := clusterconfig.Installed(ctx, c, operator)
-	if err != nil {
-		return nil
-	}
-	return cluster.CustomHeaders
-}

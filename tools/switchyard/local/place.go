@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/authority"
+	"switchyard.dev/tools/switchyard/local/controlplane"
 	"switchyard.dev/tools/switchyard/local/identity"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
@@ -39,8 +40,14 @@ type place struct {
 	address string // of a proxy; empty: through the kubeconfig
 	through string // the proxy of a control plane, as a URL; empty: without
 	cluster string // its name there
+	keyFile string // with the API key; empty: the environment has it
 	ca      string // a file; empty: from the cluster
 	account string // namespace/name; empty: the user himself
+	// ofCluster: the command needs a user that the API server knows, and gets no credential of the
+	// control plane.
+	ofCluster bool
+	// grants are the credentials of the control plane; nil: the user is one of the cluster.
+	grants *controlplane.Source
 
 	roots *trust.Roots
 	// addresses decide which local addresses are opened; nil: none is.
@@ -54,7 +61,8 @@ type place struct {
 // flags adds the flags of a place.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
-	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+keyVariable+", if set")
+	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+keyVariable+", or of --api-key-file")
+	f.StringVar(&p.keyFile, "api-key-file", "", "with --proxy-url, a `file` with the API key")
 	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` of the cluster in the control plane")
 	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates (default: read from the cluster)")
 	f.StringVar(&p.account, "as-service-account", "", "authenticate as this service account, `namespace/name`, with a requested token (needs the right to create serviceaccounts/token)")
@@ -143,7 +151,7 @@ func (p *place) prepare() (err error) {
 	case p.proxyURL() == "" && p.cluster != "":
 		return exit.Usage.Errorf("--cluster names a cluster of a control plane: set --proxy-url too")
 	case p.proxyURL() != "":
-		_, err = p.controlPlane()
+		err = p.granted()
 	case p.address == "":
 		_, err = p.access()
 	}
@@ -253,15 +261,23 @@ func named(text string) (namespace, name string, err error) {
 	return namespace, name, nil
 }
 
-// identity returns where the user's token is from: the file of --token-file, a service account's
-// made for it, or the one that the kubeconfig shows to the API server.
+// identity returns where the user's token is from: the control plane, the file of --token-file, a
+// service account's made for it, or the one that the kubeconfig shows to the API server.
 func (p *place) identity() (workstation.Token, error) {
+	if p.grants != nil {
+		return controlplane.TokenOr(p.grants, p.ofKubeconfig, func(text string) { printLine(p.s.Err, text) }), nil
+	}
+	return p.ofKubeconfig()
+}
+
+// ofKubeconfig is identity without the control plane.
+func (p *place) ofKubeconfig() (workstation.Token, error) {
 	file := p.s.TokenFile()
 	if p.account == "" && file != "" {
 		return identity.FromFile(file), nil
 	}
 	if _, err := p.access(); err != nil {
-		return nil, exit.Unavailable.Errorf("there are no credentials without a kubeconfig: name a kubeconfig, or a file with a token (--token-file) (%w)", err)
+		return nil, exit.Unavailable.Errorf("there are no credentials without a kubeconfig: name a kubeconfig, a file with a token (--token-file), or a control plane (--proxy-url, with an API key) (%w)", err)
 	}
 	if p.account == "" {
 		return identity.Narrowed(p.access, func(text string) { printLine(p.s.Err, "Note: "+text) })

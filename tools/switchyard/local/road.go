@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/switchyard/local/controlplane"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -17,16 +18,16 @@ import (
 var tunnelProxy = reach.Target{Name: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
 	Otherwise: "have the operator installed with its tunnels"}
 
-// Environment variables that the published client reads for a control plane. There is no flag for
-// the key, since arguments are visible to all users of a machine.
+// Environment variables that the published client reads for a control plane. There is a flag for a
+// file with the key, and none for the key, since arguments are visible to all users of a machine.
 const (
 	proxyVariable = "SIGNADOT_PROXY_URL"
 	keyVariable   = "SIGNADOT_API_KEY"
 )
 
 // controlPlane returns the connection through the proxy of a control plane, with the headers that
-// the published client sends to it. The operator authenticates users by their own token, as on
-// every connection.
+// the published client sends to it. The operator authenticates users on it as on every
+// connection: by a credential of the control plane, or by their own token.
 func (p *place) controlPlane() (workstation.Through, error) {
 	at, err := url.Parse(p.proxyURL())
 	if err != nil {
@@ -42,10 +43,24 @@ func (p *place) controlPlane() (workstation.Through, error) {
 	if p.cluster != "" {
 		road.Header.Set("Signadot-Cluster", p.cluster)
 	}
-	if key := p.s.Getenv(keyVariable); key != "" {
-		road.Header.Set("Signadot-Api-Key", key)
+	key, err := controlplane.Key(p.keyFile, p.s.Getenv(keyVariable))
+	if err != nil {
+		return road, err
+	}
+	if key != "" {
+		road.Header.Set(controlplane.KeyHeader, key)
 	}
 	return road, nil
+}
+
+// granted sets p.grants if the user is one of the control plane: there is an API key, and the flags name
+// no user of the cluster.
+func (p *place) granted() error {
+	road, err := p.controlPlane()
+	if err == nil && road.Header.Get(controlplane.KeyHeader) != "" && p.grants == nil && !p.ofCluster && p.account == "" && p.s.TokenFile() == "" {
+		p.grants = controlplane.New(road.Proxy, road.Header)
+	}
+	return err
 }
 
 // forwarded is a road through the API server of a cluster: a port-forward to a proxy that is

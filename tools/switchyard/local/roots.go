@@ -2,11 +2,13 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/tools/switchyard/local/authority"
+	"switchyard.dev/tools/switchyard/local/controlplane"
 	"switchyard.dev/tunnels/workstation"
 )
 
@@ -19,7 +21,15 @@ func (p *place) refresh(ctx context.Context) error {
 		}
 		return workstation.Final(p.roots.Set(bundle))
 	}
+	if p.grants != nil {
+		if err := p.grants.Trust(ctx, p.roots); !errors.Is(err, controlplane.ErrNone) {
+			return err
+		}
+	}
 	config, err := p.access()
+	if err != nil && p.grants != nil {
+		err = fmt.Errorf("%w, and %w", controlplane.ErrNone, err)
+	}
 	if err != nil {
 		return workstation.Final(fmt.Errorf("the certificate authorities are read from the cluster, or from the file of --ca: %w", err))
 	}

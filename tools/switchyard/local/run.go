@@ -62,7 +62,7 @@ type running struct {
 }
 
 func run(s *command.Session) *cobra.Command {
-	r := &running{place: place{s: s}}
+	r := &running{place: place{s: s, ofCluster: true}}
 	c := &cobra.Command{
 		Use: "run --sandbox S [--workload W] -- COMMAND", Short: "Run a local process with a container's environment, files and traffic", Long: aboutRun,
 		Example: "  switchyard run --sandbox mine --workload customer -- ./customer --port 8081",

@@ -12,7 +12,7 @@ import (
 )
 
 func socksCredential(s *command.Session) *cobra.Command {
-	p := &place{s: s}
+	p := &place{s: s, ofCluster: true}
 	c := &cobra.Command{
 		Use: "socks-credential", Short: "Issue a credential for the SOCKS5 port of the tunnel proxies", Args: cobra.NoArgs,
 		Long: `Issue a user name and a password for the SOCKS5 port (1080) of the tunnel proxies, valid for

@@ -18,7 +18,7 @@ import (
 )
 
 func sshCert(s *command.Session) *cobra.Command {
-	p := &place{s: s}
+	p := &place{s: s, ofCluster: true}
 	var identity, known string
 	c := &cobra.Command{
 		Use: "ssh-cert", Short: "Sign a key for the SSH port of the tunnel proxies", Args: cobra.NoArgs,

@@ -4,7 +4,8 @@
 // have their names here.
 //
 // Callers authenticate with metadata "authorization: Bearer …", a token that the API server
-// accepts. They see only objects that they can read by themselves.
+// accepts, or a credential that a control plane has signed (tunnels/credential/signed). They see only
+// objects that they can read by themselves.
 //
 // Errors are google.rpc.Status: UNAUTHENTICATED without a valid token, PERMISSION_DENIED with
 // the missing right, INVALID_ARGUMENT, NOT_FOUND, OUT_OF_RANGE for a position that is no longer

@@ -130,8 +130,8 @@ type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of this protocol, 1.
 	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	// A bearer token that the API server of the cluster knows, or of a control plane. It is
-	// never written to a log.
+	// A bearer token that the API server of the cluster knows, or a credential that a control plane
+	// has signed (tunnels/credential/signed). It is never written to a log.
 	Token string `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
 	// The session: a random name that a workstation keeps while it goes on with the same
 	// tunnels, over any number of connections.
@@ -220,8 +220,10 @@ type Welcome struct {
 	Proxy string `protobuf:"bytes,2,opt,name=proxy,proto3" json:"proxy,omitempty"`
 	// Version of the operator.
 	OperatorVersion string `protobuf:"bytes,3,opt,name=operator_version,json=operatorVersion,proto3" json:"operator_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the proxy accepts Renew.
+	Renews        bool `protobuf:"varint,4,opt,name=renews,proto3" json:"renews,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Welcome) Reset() {
@@ -275,6 +277,13 @@ func (x *Welcome) GetOperatorVersion() string {
 	return ""
 }
 
+func (x *Welcome) GetRenews() bool {
+	if x != nil {
+		return x.Renews
+	}
+	return false
+}
+
 // Control is a message of the control stream, after Hello and Welcome.
 type Control struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -287,6 +296,7 @@ type Control struct {
 	//	*Control_Refused
 	//	*Control_Welcome
 	//	*Control_Hello
+	//	*Control_Renew
 	Is            isControl_Is `protobuf_oneof:"is"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -392,6 +402,15 @@ func (x *Control) GetHello() *Hello {
 	return nil
 }
 
+func (x *Control) GetRenew() *Renew {
+	if x != nil {
+		if x, ok := x.Is.(*Control_Renew); ok {
+			return x.Renew
+		}
+	}
+	return nil
+}
+
 type isControl_Is interface {
 	isControl_Is()
 }
@@ -431,6 +450,11 @@ type Control_Hello struct {
 	Hello *Hello `protobuf:"bytes,7,opt,name=hello,proto3,oneof"`
 }
 
+type Control_Renew struct {
+	// Workstation: a newer token of the same user.
+	Renew *Renew `protobuf:"bytes,8,opt,name=renew,proto3,oneof"`
+}
+
 func (*Control_Ping) isControl_Is() {}
 
 func (*Control_Declare) isControl_Is() {}
@@ -445,6 +469,56 @@ func (*Control_Welcome) isControl_Is() {}
 
 func (*Control_Hello) isControl_Is() {}
 
+func (*Control_Renew) isControl_Is() {}
+
+// Renew replaces the token of Hello, so that the session outlives it. A token that the proxy does
+// not accept, or that is another user's, is ignored: the session then ends with the former one. Sent
+// only where Welcome has renews.
+type Renew struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A token as in Hello. It is never written to a log.
+	Token         string `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renew) Reset() {
+	*x = Renew{}
+	mi := &file_tunnel_v1_session_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renew) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renew) ProtoMessage() {}
+
+func (x *Renew) ProtoReflect() protoreflect.Message {
+	mi := &file_tunnel_v1_session_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renew.ProtoReflect.Descriptor instead.
+func (*Renew) Descriptor() ([]byte, []int) {
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Renew) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
 // Ping shows that the sender is alive.
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -454,7 +528,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[3]
+	mi := &file_tunnel_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +540,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[3]
+	mi := &file_tunnel_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +553,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 // Declare lists every tunnel that the workstation requests, and replaces its previous
@@ -496,7 +570,7 @@ type Declare struct {
 
 func (x *Declare) Reset() {
 	*x = Declare{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[4]
+	mi := &file_tunnel_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -508,7 +582,7 @@ func (x *Declare) String() string {
 func (*Declare) ProtoMessage() {}
 
 func (x *Declare) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[4]
+	mi := &file_tunnel_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -521,7 +595,7 @@ func (x *Declare) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declare.ProtoReflect.Descriptor instead.
 func (*Declare) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{4}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Declare) GetRevision() uint64 {
@@ -554,7 +628,7 @@ type TunnelWanted struct {
 
 func (x *TunnelWanted) Reset() {
 	*x = TunnelWanted{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[5]
+	mi := &file_tunnel_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +640,7 @@ func (x *TunnelWanted) String() string {
 func (*TunnelWanted) ProtoMessage() {}
 
 func (x *TunnelWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[5]
+	mi := &file_tunnel_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +653,7 @@ func (x *TunnelWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelWanted.ProtoReflect.Descriptor instead.
 func (*TunnelWanted) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TunnelWanted) GetNamespace() string {
@@ -615,7 +689,7 @@ type Declared struct {
 
 func (x *Declared) Reset() {
 	*x = Declared{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[6]
+	mi := &file_tunnel_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -627,7 +701,7 @@ func (x *Declared) String() string {
 func (*Declared) ProtoMessage() {}
 
 func (x *Declared) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[6]
+	mi := &file_tunnel_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -640,7 +714,7 @@ func (x *Declared) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Declared.ProtoReflect.Descriptor instead.
 func (*Declared) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Declared) GetRevision() uint64 {
@@ -676,7 +750,7 @@ type TunnelState struct {
 
 func (x *TunnelState) Reset() {
 	*x = TunnelState{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[7]
+	mi := &file_tunnel_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -688,7 +762,7 @@ func (x *TunnelState) String() string {
 func (*TunnelState) ProtoMessage() {}
 
 func (x *TunnelState) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[7]
+	mi := &file_tunnel_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -701,7 +775,7 @@ func (x *TunnelState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TunnelState.ProtoReflect.Descriptor instead.
 func (*TunnelState) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *TunnelState) GetNamespace() string {
@@ -758,7 +832,7 @@ type Port struct {
 
 func (x *Port) Reset() {
 	*x = Port{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[8]
+	mi := &file_tunnel_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +844,7 @@ func (x *Port) String() string {
 func (*Port) ProtoMessage() {}
 
 func (x *Port) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[8]
+	mi := &file_tunnel_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +857,7 @@ func (x *Port) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Port.ProtoReflect.Descriptor instead.
 func (*Port) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Port) GetBaseline() int32 {
@@ -816,7 +890,7 @@ type Leave struct {
 
 func (x *Leave) Reset() {
 	*x = Leave{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[9]
+	mi := &file_tunnel_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -828,7 +902,7 @@ func (x *Leave) String() string {
 func (*Leave) ProtoMessage() {}
 
 func (x *Leave) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[9]
+	mi := &file_tunnel_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -841,7 +915,7 @@ func (x *Leave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leave.ProtoReflect.Descriptor instead.
 func (*Leave) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Leave) GetWhy() *Refused {
@@ -879,7 +953,7 @@ type Open struct {
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[10]
+	mi := &file_tunnel_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -891,7 +965,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[10]
+	mi := &file_tunnel_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -904,7 +978,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Open) GetTo() isOpen_To {
@@ -963,7 +1037,7 @@ type Address struct {
 
 func (x *Address) Reset() {
 	*x = Address{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[11]
+	mi := &file_tunnel_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -975,7 +1049,7 @@ func (x *Address) String() string {
 func (*Address) ProtoMessage() {}
 
 func (x *Address) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[11]
+	mi := &file_tunnel_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -988,7 +1062,7 @@ func (x *Address) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Address.ProtoReflect.Descriptor instead.
 func (*Address) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Address) GetHost() string {
@@ -1022,7 +1096,7 @@ type Inbound struct {
 
 func (x *Inbound) Reset() {
 	*x = Inbound{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[12]
+	mi := &file_tunnel_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1034,7 +1108,7 @@ func (x *Inbound) String() string {
 func (*Inbound) ProtoMessage() {}
 
 func (x *Inbound) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[12]
+	mi := &file_tunnel_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1047,7 +1121,7 @@ func (x *Inbound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Inbound.ProtoReflect.Descriptor instead.
 func (*Inbound) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Inbound) GetNamespace() string {
@@ -1096,7 +1170,7 @@ type Opened struct {
 
 func (x *Opened) Reset() {
 	*x = Opened{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[13]
+	mi := &file_tunnel_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1108,7 +1182,7 @@ func (x *Opened) String() string {
 func (*Opened) ProtoMessage() {}
 
 func (x *Opened) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[13]
+	mi := &file_tunnel_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1121,7 +1195,7 @@ func (x *Opened) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Opened.ProtoReflect.Descriptor instead.
 func (*Opened) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Opened) GetRefused() *Refused {
@@ -1143,7 +1217,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_tunnel_v1_session_proto_msgTypes[14]
+	mi := &file_tunnel_v1_session_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1155,7 +1229,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_tunnel_v1_session_proto_msgTypes[14]
+	mi := &file_tunnel_v1_session_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1168,7 +1242,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{14}
+	return file_tunnel_v1_session_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Refused) GetReason() Reason {
@@ -1198,11 +1272,12 @@ const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\x06labels\x18\x05 \x03(\v2'.switchyard.tunnel.v1.Hello.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"^\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
 	"\aWelcome\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05proxy\x18\x02 \x01(\tR\x05proxy\x12)\n" +
-	"\x10operator_version\x18\x03 \x01(\tR\x0foperatorVersion\"\x9a\x03\n" +
+	"\x10operator_version\x18\x03 \x01(\tR\x0foperatorVersion\x12\x16\n" +
+	"\x06renews\x18\x04 \x01(\bR\x06renews\"\xcf\x03\n" +
 	"\aControl\x120\n" +
 	"\x04ping\x18\x01 \x01(\v2\x1a.switchyard.tunnel.v1.PingH\x00R\x04ping\x129\n" +
 	"\adeclare\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.DeclareH\x00R\adeclare\x12<\n" +
@@ -1210,8 +1285,11 @@ const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\x05leave\x18\x04 \x01(\v2\x1b.switchyard.tunnel.v1.LeaveH\x00R\x05leave\x129\n" +
 	"\arefused\x18\x05 \x01(\v2\x1d.switchyard.tunnel.v1.RefusedH\x00R\arefused\x129\n" +
 	"\awelcome\x18\x06 \x01(\v2\x1d.switchyard.tunnel.v1.WelcomeH\x00R\awelcome\x123\n" +
-	"\x05hello\x18\a \x01(\v2\x1b.switchyard.tunnel.v1.HelloH\x00R\x05helloB\x04\n" +
-	"\x02is\"\x06\n" +
+	"\x05hello\x18\a \x01(\v2\x1b.switchyard.tunnel.v1.HelloH\x00R\x05hello\x123\n" +
+	"\x05renew\x18\b \x01(\v2\x1b.switchyard.tunnel.v1.RenewH\x00R\x05renewB\x04\n" +
+	"\x02is\"\x1d\n" +
+	"\x05Renew\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\x06\n" +
 	"\x04Ping\"c\n" +
 	"\aDeclare\x12\x1a\n" +
 	"\brevision\x18\x01 \x01(\x04R\brevision\x12<\n" +
@@ -1282,51 +1360,53 @@ func file_tunnel_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_tunnel_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_tunnel_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_tunnel_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_tunnel_v1_session_proto_goTypes = []any{
 	(Reason)(0),                 // 0: switchyard.tunnel.v1.Reason
 	(*Hello)(nil),               // 1: switchyard.tunnel.v1.Hello
 	(*Welcome)(nil),             // 2: switchyard.tunnel.v1.Welcome
 	(*Control)(nil),             // 3: switchyard.tunnel.v1.Control
-	(*Ping)(nil),                // 4: switchyard.tunnel.v1.Ping
-	(*Declare)(nil),             // 5: switchyard.tunnel.v1.Declare
-	(*TunnelWanted)(nil),        // 6: switchyard.tunnel.v1.TunnelWanted
-	(*Declared)(nil),            // 7: switchyard.tunnel.v1.Declared
-	(*TunnelState)(nil),         // 8: switchyard.tunnel.v1.TunnelState
-	(*Port)(nil),                // 9: switchyard.tunnel.v1.Port
-	(*Leave)(nil),               // 10: switchyard.tunnel.v1.Leave
-	(*Open)(nil),                // 11: switchyard.tunnel.v1.Open
-	(*Address)(nil),             // 12: switchyard.tunnel.v1.Address
-	(*Inbound)(nil),             // 13: switchyard.tunnel.v1.Inbound
-	(*Opened)(nil),              // 14: switchyard.tunnel.v1.Opened
-	(*Refused)(nil),             // 15: switchyard.tunnel.v1.Refused
-	nil,                         // 16: switchyard.tunnel.v1.Hello.LabelsEntry
-	(*durationpb.Duration)(nil), // 17: google.protobuf.Duration
+	(*Renew)(nil),               // 4: switchyard.tunnel.v1.Renew
+	(*Ping)(nil),                // 5: switchyard.tunnel.v1.Ping
+	(*Declare)(nil),             // 6: switchyard.tunnel.v1.Declare
+	(*TunnelWanted)(nil),        // 7: switchyard.tunnel.v1.TunnelWanted
+	(*Declared)(nil),            // 8: switchyard.tunnel.v1.Declared
+	(*TunnelState)(nil),         // 9: switchyard.tunnel.v1.TunnelState
+	(*Port)(nil),                // 10: switchyard.tunnel.v1.Port
+	(*Leave)(nil),               // 11: switchyard.tunnel.v1.Leave
+	(*Open)(nil),                // 12: switchyard.tunnel.v1.Open
+	(*Address)(nil),             // 13: switchyard.tunnel.v1.Address
+	(*Inbound)(nil),             // 14: switchyard.tunnel.v1.Inbound
+	(*Opened)(nil),              // 15: switchyard.tunnel.v1.Opened
+	(*Refused)(nil),             // 16: switchyard.tunnel.v1.Refused
+	nil,                         // 17: switchyard.tunnel.v1.Hello.LabelsEntry
+	(*durationpb.Duration)(nil), // 18: google.protobuf.Duration
 }
 var file_tunnel_v1_session_proto_depIdxs = []int32{
-	16, // 0: switchyard.tunnel.v1.Hello.labels:type_name -> switchyard.tunnel.v1.Hello.LabelsEntry
-	4,  // 1: switchyard.tunnel.v1.Control.ping:type_name -> switchyard.tunnel.v1.Ping
-	5,  // 2: switchyard.tunnel.v1.Control.declare:type_name -> switchyard.tunnel.v1.Declare
-	7,  // 3: switchyard.tunnel.v1.Control.declared:type_name -> switchyard.tunnel.v1.Declared
-	10, // 4: switchyard.tunnel.v1.Control.leave:type_name -> switchyard.tunnel.v1.Leave
-	15, // 5: switchyard.tunnel.v1.Control.refused:type_name -> switchyard.tunnel.v1.Refused
+	17, // 0: switchyard.tunnel.v1.Hello.labels:type_name -> switchyard.tunnel.v1.Hello.LabelsEntry
+	5,  // 1: switchyard.tunnel.v1.Control.ping:type_name -> switchyard.tunnel.v1.Ping
+	6,  // 2: switchyard.tunnel.v1.Control.declare:type_name -> switchyard.tunnel.v1.Declare
+	8,  // 3: switchyard.tunnel.v1.Control.declared:type_name -> switchyard.tunnel.v1.Declared
+	11, // 4: switchyard.tunnel.v1.Control.leave:type_name -> switchyard.tunnel.v1.Leave
+	16, // 5: switchyard.tunnel.v1.Control.refused:type_name -> switchyard.tunnel.v1.Refused
 	2,  // 6: switchyard.tunnel.v1.Control.welcome:type_name -> switchyard.tunnel.v1.Welcome
 	1,  // 7: switchyard.tunnel.v1.Control.hello:type_name -> switchyard.tunnel.v1.Hello
-	6,  // 8: switchyard.tunnel.v1.Declare.tunnels:type_name -> switchyard.tunnel.v1.TunnelWanted
-	8,  // 9: switchyard.tunnel.v1.Declared.tunnels:type_name -> switchyard.tunnel.v1.TunnelState
-	15, // 10: switchyard.tunnel.v1.TunnelState.refused:type_name -> switchyard.tunnel.v1.Refused
-	9,  // 11: switchyard.tunnel.v1.TunnelState.ports:type_name -> switchyard.tunnel.v1.Port
-	15, // 12: switchyard.tunnel.v1.Leave.why:type_name -> switchyard.tunnel.v1.Refused
-	17, // 13: switchyard.tunnel.v1.Leave.linger:type_name -> google.protobuf.Duration
-	12, // 14: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
-	13, // 15: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
-	15, // 16: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
-	0,  // 17: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	4,  // 8: switchyard.tunnel.v1.Control.renew:type_name -> switchyard.tunnel.v1.Renew
+	7,  // 9: switchyard.tunnel.v1.Declare.tunnels:type_name -> switchyard.tunnel.v1.TunnelWanted
+	9,  // 10: switchyard.tunnel.v1.Declared.tunnels:type_name -> switchyard.tunnel.v1.TunnelState
+	16, // 11: switchyard.tunnel.v1.TunnelState.refused:type_name -> switchyard.tunnel.v1.Refused
+	10, // 12: switchyard.tunnel.v1.TunnelState.ports:type_name -> switchyard.tunnel.v1.Port
+	16, // 13: switchyard.tunnel.v1.Leave.why:type_name -> switchyard.tunnel.v1.Refused
+	18, // 14: switchyard.tunnel.v1.Leave.linger:type_name -> google.protobuf.Duration
+	13, // 15: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
+	14, // 16: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
+	16, // 17: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
+	0,  // 18: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_tunnel_v1_session_proto_init() }
@@ -1342,8 +1422,9 @@ func file_tunnel_v1_session_proto_init() {
 		(*Control_Refused)(nil),
 		(*Control_Welcome)(nil),
 		(*Control_Hello)(nil),
+		(*Control_Renew)(nil),
 	}
-	file_tunnel_v1_session_proto_msgTypes[10].OneofWrappers = []any{
+	file_tunnel_v1_session_proto_msgTypes[11].OneofWrappers = []any{
 		(*Open_Address)(nil),
 		(*Open_Inbound)(nil),
 	}
@@ -1353,7 +1434,7 @@ func file_tunnel_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_tunnel_v1_session_proto_rawDesc), len(file_tunnel_v1_session_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,9 +7,12 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/xds/routingkey"
@@ -49,6 +52,20 @@ func (w Source) Find(ctx context.Context, cluster func() (client.WithWatch, erro
 		return "", err
 	}
 	return o.Spec.ID, nil
+}
+
+// Custom returns the cluster's headers with a routing key as their whole value; none if the
+// operator's configuration cannot be read.
+func Custom(ctx context.Context, access *rest.Config, operator string) []string {
+	c, err := command.Client(access)
+	if err != nil {
+		return nil
+	}
+	cluster, err := clusterconfig.Installed(ctx, c, operator)
+	if err != nil {
+		return nil
+	}
+	return cluster.CustomHeaders
 }
 
 // Keyed returns a function that adds a routing key to the headers of a request, in all forms that
