@@ -100,11 +100,13 @@ func TestTheAgentIsInstalledByDefault(t *testing.T) {
 // the agent and the tunnel proxies, which connect to workloads, and into no other pod.
 func TestPodsThatReachWorkloadsAreInTheMesh(t *testing.T) {
 	const custom = "{istio.io/dataplane-mode: ambient, app: mine, control-plane: controller-manager}"
+	const outward = "security.istio.io/tlsMode"
+	outbound := map[string]string{"traffic.sidecar.istio.io/includeInboundPorts": ""}
 	for values, want := range map[string]struct{ labels, annotations map[string]string }{
 		"":                                       {},
-		"istio: {enabled: true}":                 {labels: map[string]string{"sidecar.istio.io/inject": "true"}},
+		"istio: {enabled: true}":                 {map[string]string{"sidecar.istio.io/inject": "true", outward: "disabled"}, outbound},
 		"istio: {operator: {podLabels: {a: b}}}": {},
-		"istio: {enabled: true, operator: {podLabels: " + custom + "}}":                            {labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
+		"istio: {enabled: true, operator: {podLabels: " + custom + "}}":                            {map[string]string{"istio.io/dataplane-mode": "ambient", outward: "disabled"}, outbound},
 		"linkerd: {enabled: true}":                                                                 {annotations: map[string]string{"linkerd.io/inject": "enabled"}},
 		"linkerd: {enabled: true, operator: {podAnnotations: {linkerd.io/inject: ingress, a: b}}}": {annotations: map[string]string{"linkerd.io/inject": "ingress", "a": "b"}},
 	} {
@@ -115,7 +117,8 @@ func TestPodsThatReachWorkloadsAreInTheMesh(t *testing.T) {
 				if p.object.GetName() == w.object.GetName() {
 					maps.DeleteFunc(labels, func(key, value string) bool { return p.template.Labels[key] == value })
 					maps.DeleteFunc(annotations, func(key, value string) bool {
-						return p.template.Annotations[key] == value || strings.HasSuffix(key, "checksum")
+						was, had := p.template.Annotations[key]
+						return had && was == value || strings.HasSuffix(key, "checksum")
 					})
 				}
 			}
