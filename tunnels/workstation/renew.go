@@ -28,7 +28,7 @@ func (l *loop) renew(s *carrier.Session) {
 		case <-s.Done():
 			return
 		}
-		ctx, cancel := context.WithTimeout(l.ctx, renewWithin)
+		ctx, cancel := context.WithTimeout(l.Context, renewWithin)
 		token, err := l.cfg.Token(ctx, false)
 		cancel()
 		if err != nil {
