@@ -284,7 +284,7 @@ func web(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(received{r.Method, r.Host, r.RequestURI, string(body), r.Header})
 }
 
-// serveEcho repeats what it reads. A client that sends "cut" is cut.
+// serveEcho repeats the bytes that it receives. A client that sends "cut" is cut.
 func serveEcho(l net.Listener) {
 	for {
 		c, err := l.Accept()

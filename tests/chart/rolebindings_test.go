@@ -29,21 +29,21 @@ controlPlane:
 		}
 		return out
 	}
-	got := groups(withAgent + bindings)
+	got := groups(bindings)
 	for key, role := range map[string]string{"shop switchyard:controlplane:acme:dev": "edit", "pay switchyard:controlplane:acme:dev": "edit", "shop switchyard:controlplane:acme": "view"} {
 		if got[key] != role {
 			t.Errorf("%s has %q", key, got[key])
 		}
 	}
-	if len(got) != 3 || len(groups(withAgent)) != 0 || len(groups("disableAgent: true"+bindings)) != 0 {
-		t.Errorf("the bindings are %v, by default %v, and without the agent %v", got, groups(withAgent), groups("disableAgent: true"+bindings))
+	if len(got) != 3 || len(groups("")) != 0 || len(groups("disableAgent: true"+bindings)) != 0 {
+		t.Errorf("the bindings are %v, by default %v, and without the agent %v", got, groups(""), groups("disableAgent: true"+bindings))
 	}
 	for _, wrong := range []string{
 		"{organisation: acme, clusterRole: edit}", "{organisation: 'a:b', clusterRole: edit, namespaces: [shop]}", "{organisation: '', clusterRole: edit, namespaces: [shop]}",
 		"{organisation: acme, role: '*', clusterRole: edit, namespaces: [shop]}", "{organisation: acme, clusterRole: edit, namespaces: []}", "{organisation: acme, clusterRole: edit, namespaces: ['*']}",
 		"{clusterRole: edit, namespaces: [shop]}", "{organisation: acme, namespaces: [shop]}",
 	} {
-		if _, err := render(t, withAgent+"controlPlane: {roleBindings: ["+wrong+"]}"); err == nil {
+		if _, err := render(t, "controlPlane: {roleBindings: ["+wrong+"]}"); err == nil {
 			t.Errorf("%s is accepted", wrong)
 		}
 	}
