@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/controlplane-link/agent"
@@ -396,6 +397,10 @@ func sandbox(name, author string) string {
 func TestTheKubernetesAPIThroughTheLink(t *testing.T) {
 	s := newSite(t)
 	name := s.namespace
+	for _, user := range []string{"jo", "bob"} {
+		s.Grant("switchyard:controlplane:acme:"+user, "", rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"*"}},
+			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces", "secrets", "nodes", "pods/exec"}, Verbs: []string{"*"}})
+	}
 	if code, text := s.call(t, jo, "GET", "/api/v1/namespaces/"+s.namespace, ""); code != http.StatusOK || !strings.Contains(text, s.namespace) {
 		t.Errorf("a read: %d, %s", code, text)
 	}
@@ -457,6 +462,7 @@ func TestTheKubernetesAPIThroughTheLink(t *testing.T) {
 // that must not be logged, also in the body of a write. The API server would refuse them.
 func TestHeadersAreNotForwarded(t *testing.T) {
 	s := newSite(t)
+	s.Grant("switchyard:controlplane:acme:jo", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list"}})
 	for _, key := range []string{"Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-X", "Authorization", "X-Remote-User", "X-Forwarded-For", "Cookie", "Signadot-Api-Key", "Sd-Explain", "Baggage"} {
 		if code, text := s.call(t, jo, "GET", "/api/v1/namespaces", "", key, "Bearer s3cret-canary", "Connection", "Accept, Keep-Alive"); code != http.StatusOK || strings.Contains(text, "s3cret") {
 			t.Errorf("%s: %d, %s", key, code, text)

@@ -1,6 +1,8 @@
 // Package kubeapi forwards requests of the control plane to the cluster's API, with the agent's own
 // service account.
 //
+//   - A user's request passes only if the user has the right to it: the agent sends a SubjectAccessReview
+//     about the user and groups. The control plane itself has the rights of the table.
 //   - Only requests of the table (controlplane-link/kubeapi/table) pass, in the canonical form of their
 //     path. No upgrade passes, and no redirection.
 //   - Of the headers only those pass that are listed; the agent's credential is added by its own
@@ -26,6 +28,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/controlplane-link/identity"
@@ -51,6 +54,7 @@ type API struct {
 	cfg    Config
 	target *url.URL
 	via    http.RoundTripper
+	rights *rights
 }
 
 // New returns an API.
@@ -62,8 +66,12 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	asks, err := authorization.NewForConfig(cfg.Access)
+	if err != nil {
+		return nil, err
+	}
 	target, _, err := rest.DefaultServerUrlFor(cfg.Access)
-	return &API{cfg, target, via}, err
+	return &API{cfg, target, via, newRights(asks.SubjectAccessReviews())}, err
 }
 
 const (
@@ -132,12 +140,26 @@ func (a *API) handler(author crdv1.Author) http.Handler {
 			refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "The agent does not forward the request: "+err.Error()+".")
 		case r.Header.Get("Upgrade") != "" || !a.cfg.Policy.Allows(request):
 			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "The agent does not forward "+request.Verb+" of "+request.Object()+": its rights are listed in controlplane-link/README.md.")
+		case !a.allowed(w, r, request, author):
 		case !request.Writes():
 			forward.ServeHTTP(w, r)
 		default:
 			a.write(w, r, request, author, forward)
 		}
 	})
+}
+
+// allowed reports whether a user may send a request, and otherwise answers it.
+func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Request, user crdv1.Author) bool {
+	is, err := a.rights.allow(r.Context(), user, request)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "The rights of "+user.User+" could not be checked: "+err.Error()+". Try again.")
+	case !is:
+		a.cfg.Record.Info("a request through the link was refused: the user has no right to it", "user", user.User, "verb", request.Verb, "object", request.Object())
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, user.User+" may not "+request.Verb+" "+request.Object()+" in the cluster. Bind a Role with that right to one of the groups "+strings.Join(user.Groups, ", ")+".")
+	}
+	return err == nil && is
 }
 
 // connection reports whether a header is named by Connection.

@@ -70,6 +70,7 @@ var Rows = []Row{
 	{Scope: Namespaces, Group: "argoproj.io", Resources: []string{"rollouts"}, Verbs: read, Why: "baselines and forks"},
 	{Scope: Operator, Resources: []string{"configmaps"}, Names: []string{"signadot-authority"}, Verbs: []string{"get"}, Why: "the certificates that users without a kubeconfig verify tunnel proxies with"},
 	{Scope: Operator, Resources: []string{"configmaps"}, Names: []string{"controlplane-keys"}, Verbs: []string{"get", "update"}, AgentOnly: true, Why: "the public keys of credentials of the control plane's users"},
+	{Scope: Cluster, Group: "authorization.k8s.io", Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}, AgentOnly: true, Why: "whether a user of the control plane has the right to a request"},
 	{Scope: Cluster, Resources: []string{"services", "nodes"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of Services, and which of nodes"},
 	{Scope: Cluster, Group: "discovery.k8s.io", Resources: []string{"endpointslices"}, Verbs: []string{"list", "watch"}, AgentOnly: true, Why: "which addresses are of pods behind Services"},
 }
