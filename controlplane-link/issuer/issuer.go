@@ -10,11 +10,14 @@ package issuer
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -40,6 +43,24 @@ type Issuer struct {
 func New(key ed25519.PrivateKey, also ...ed25519.PublicKey) (*Issuer, error) {
 	i := &Issuer{}
 	return i, i.Set(key, also...)
+}
+
+// Open returns an Issuer with the key of a file: Ed25519 in PKCS #8 and PEM.
+func Open(file string) (*Issuer, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the signing key cannot be read: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, fmt.Errorf("the signing key %s is not PEM: create one with openssl genpkey -algorithm ed25519", file)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	key, is := parsed.(ed25519.PrivateKey)
+	if err != nil || !is {
+		return nil, fmt.Errorf("the signing key %s is not an Ed25519 private key in PKCS #8: create one with openssl genpkey -algorithm ed25519", file)
+	}
+	return New(key)
 }
 
 // Set has credentials signed with a key. Clusters accept them and those of further keys, and no

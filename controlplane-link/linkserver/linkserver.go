@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
@@ -30,6 +31,9 @@ type Config struct {
 	AgentsAddress, UsersAddress, MetricsAddress, ReplicasAddress string
 	// Credentials is the file. Required.
 	Credentials string
+	// SigningKey is the file with the private key of credentials, Ed25519 in PKCS #8 and PEM. Default: none
+	// are issued.
+	SigningKey string
 	// TLS has the certificate for agents and users. Required.
 	TLS *trust.Folder
 	// Server configures the link. Its TLS is set here; its Registry, Tokens and Replica are required where
@@ -62,6 +66,13 @@ func New(c Config) (m *Main, err error) {
 	c.Server.TLS, c.Server.Logger, c.Server.Replica = c.TLS.Server(), c.Logger, cmp.Or(c.Server.Replica, "linkserver")
 	c.Server.Registry = cmp.Or[registry.Registry](c.Server.Registry, &registry.Memory{})
 	c.Server.Tokens = cmp.Or[registry.Tokens](c.Server.Tokens, &m.tokens)
+	var signs *issuer.Issuer
+	if c.SigningKey != "" {
+		if signs, err = issuer.Open(c.SigningKey); err != nil {
+			return nil, err
+		}
+		c.Server.Keys = signs
+	}
 	if m.server, err = server.New(c.Server); err != nil {
 		return nil, err
 	}
@@ -72,9 +83,12 @@ func New(c Config) (m *Main, err error) {
 	}
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
 		func() float64 { return float64(len(m.server.Agents())) }))
-	m.users, err = users.New(m.credentials, m.server, m.Listeners["users"], m.registry, c.Logger)
+	m.users, err = users.New(m.credentials, m.server, m.Listeners["users"], signs, m.registry, c.Logger)
 	return m, err
 }
+
+// Link returns the server of the link.
+func (m *Main) Link() *server.Server { return m.server }
 
 // Run serves until ctx ends. Agents are then asked to connect to another replica, while users are still
 // served; their requests end after that.

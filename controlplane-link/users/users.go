@@ -3,7 +3,8 @@
 //
 //   - A request shows an API key and names its cluster. The headers that have the key are not
 //     forwarded, and no log has anything that a client sent.
-//   - A key reaches Services only: no request becomes one to the Kubernetes API.
+//   - A key reaches Services only: no request is forwarded to the Kubernetes API.
+//   - A key gets credentials for the tunnel proxies of its clusters (controlplane-link/issuer).
 //   - Until it is authenticated, a request has deadlines for both directions.
 //   - Requests and connections end when their key is removed, or loses the cluster.
 package users
@@ -25,6 +26,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
@@ -50,16 +52,17 @@ type Handler struct {
 	keys     *Keys
 	server   *server.Server
 	on       *callers.Listener
+	issuer   *issuer.Issuer
 	logger   *slog.Logger
 	pool     *callers.Pool
 	forward  *httputil.ReverseProxy
 	requests *prometheus.CounterVec
 }
 
-// New returns a Handler for a listener of users.
-func New(keys *Keys, to *server.Server, on *callers.Listener, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
+// New returns a Handler for a listener of users. Without an Issuer it issues no credentials.
+func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
 	h := &Handler{
-		keys: keys, server: to, on: on, logger: logger, pool: callers.NewPool("requests", callers.Bounds{Each: each, Pods: callers.AnyNumber}),
+		keys: keys, server: to, on: on, issuer: by, logger: logger, pool: callers.NewPool("requests", callers.Bounds{Each: each, Pods: callers.AnyNumber}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
 	h.forward = &httputil.ReverseProxy{
@@ -122,11 +125,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
 		return // the client has closed the connection
 	}
-	if r.Method == http.MethodConnect {
+	switch {
+	case r.Method == http.MethodConnect:
 		h.connect(w, r)
-		return
+	case asksForGrant(r):
+		h.grant(w, r)
+	default:
+		h.forward.ServeHTTP(w, r)
 	}
-	h.forward.ServeHTTP(w, r)
 }
 
 // connect serves CONNECT.

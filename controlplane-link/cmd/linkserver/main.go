@@ -22,6 +22,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags.StringVar(&c.UsersAddress, "users-address", ":8443", "address for users: HTTP CONNECT and reverse proxy, over TLS")
 	flags.StringVar(&c.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
 	flags.StringVar(&c.Credentials, "credentials", "/etc/linkserver/credentials.yaml", "file with the hashes of API keys and cluster tokens; it is read again when it changes")
+	flags.StringVar(&c.SigningKey, "signing-key", "", "file with an Ed25519 private key (PKCS #8, PEM), for credentials with which users connect workstations; empty: none are issued")
 	flags.StringVar(&certificate.Dir, "tls-dir", "/etc/linkserver/tls", "folder with tls.crt, tls.key and ca.crt")
 	flags.StringVar(&certificate.Name, "tls-name", "", "host name in the certificate, which agents and users connect to")
 	flags.TextVar(&level, "log-level", level, "debug, info, warn or error")
