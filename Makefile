@@ -45,7 +45,7 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 	@$(CACHE)/tools/demo-local --cluster $(CLUSTER)
 
 .PHONY: demo-link
-demo-link: preflight ## a control plane outside of the cluster, which reaches it through the agent: objects, Services by name, the cable pulled
+demo-link: preflight ## a control plane outside of the cluster, which reaches it through the agent: objects, Services by name, a workstation without a kubeconfig, the cable pulled
 	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
 	@$(CACHE)/tools/demo-link
 

@@ -3,9 +3,10 @@ package link
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -15,12 +16,15 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/vishvananda/netns"
 
+	"switchyard.dev/controlplane-link/linkserver"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tools/demo/local"
 )
@@ -28,20 +32,26 @@ import (
 // linked is the cluster as the control plane knows it.
 var linked = registry.Cluster{Organisation: "acme", Name: "demo"}
 
-// controlPlane is a control plane on a machine of its own.
+// controlPlane is a link server on a machine of its own.
 type controlPlane struct {
 	machine *local.Machine
-	server  *server.Server
+	link    *server.Server
+	folder  string // its files
 	token   string // of the cluster
-	ca      []byte // PEM
-	address string
-	end     func() error
+	key     string // of the user
+	// agents and users are the addresses of its listeners.
+	agents, users string
+	end           func() error
 }
 
 // newControlPlane begins a control plane on a machine that the cluster reaches, and that reaches
-// nothing of the cluster. The caller ends it, also after an error.
+// nothing of the cluster. The caller removes it, also after an error.
 func newControlPlane(ctx context.Context) (p *controlPlane, err error) {
-	p = &controlPlane{machine: local.NewMachine("controlplane", 63), token: rand.Text(), end: func() error { return nil }}
+	p = &controlPlane{machine: local.NewMachine("controlplane", 63), token: secret(), key: secret(), end: func() error { return nil }}
+	p.agents, p.users = net.JoinHostPort(p.machine.Address, "443"), net.JoinHostPort(p.machine.Address, "8443")
+	if p.folder, err = os.MkdirTemp("", "switchyard-link-"); err != nil {
+		return p, err
+	}
 	if err := p.machine.Add(ctx, "default"); err != nil {
 		return p, err
 	}
@@ -52,33 +62,55 @@ func newControlPlane(ctx context.Context) (p *controlPlane, err error) {
 			return p, err
 		}
 	}
-	certificate, err := p.certificate()
+	if err := p.files(); err != nil {
+		return p, err
+	}
+	main, err := p.listen()
 	if err != nil {
 		return p, err
 	}
-	tokens := &registry.MemoryTokens{}
-	tokens.Add(p.token, registry.Token{ID: "demo", Cluster: linked})
-	p.server, err = server.New(server.Config{
-		TLS:      &tls.Config{Certificates: []tls.Certificate{certificate}},
-		Registry: &registry.Memory{}, Tokens: tokens, Replica: "one",
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-	})
-	if err != nil {
-		return p, err
-	}
-	listener, err := p.listen()
-	if err != nil {
-		return p, err
-	}
+	p.link = main.Link()
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
-	go func() { ended <- p.server.Serve(ctx, listener) }()
+	go func() { ended <- main.Run(ctx) }()
 	p.end = func() error { stop(); return <-ended }
 	return p, nil
 }
 
-// listen returns a listener on the machine.
-func (p *controlPlane) listen() (l net.Listener, err error) {
+// secret returns the text of 32 random bytes.
+func secret() string { return rand.Text() + rand.Text() }
+
+// file returns the path of one of its files.
+func (p *controlPlane) file(name string) string { return filepath.Join(p.folder, name) }
+
+// files writes the files of the link server.
+func (p *controlPlane) files() error {
+	signing, err := signingKey()
+	if err != nil {
+		return err
+	}
+	certificate, key, err := p.certificate()
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{
+		trust.CertFile: certificate, trust.BundleFile: certificate, trust.KeyFile: key, "signing.key": signing, "api.key": []byte(p.key),
+		"credentials.yaml": fmt.Appendf(nil, "apiKeys: [{sha256: %x, organisation: acme, user: jo, roles: [dev], clusters: [demo]}]\nclusterTokens: [{sha256: %x, organisation: acme, clusters: [demo]}]\n",
+			sha256.Sum256([]byte(p.key)), sha256.Sum256([]byte(p.token))),
+	} {
+		if err := os.WriteFile(p.file(name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen opens the listeners of the link server on its machine.
+func (p *controlPlane) listen() (m *linkserver.Main, err error) {
+	folder, err := trust.Open(trust.Config{Dir: p.folder, Name: p.machine.Address})
+	if err != nil {
+		return nil, err
+	}
 	err = podnet.OnOwnThread(func() error {
 		ns, err := netns.GetFromName(p.machine.Name)
 		if err != nil {
@@ -88,20 +120,35 @@ func (p *controlPlane) listen() (l net.Listener, err error) {
 		if err := netns.Set(ns); err != nil {
 			return fmt.Errorf("enter the network of the control plane: %w", err)
 		}
-		l, err = net.Listen("tcp", net.JoinHostPort(p.machine.Address, "443"))
+		m, err = linkserver.New(linkserver.Config{
+			AgentsAddress: p.agents, UsersAddress: p.users, MetricsAddress: net.JoinHostPort(p.machine.Address, "9090"),
+			Credentials: p.file("credentials.yaml"), SigningKey: p.file("signing.key"), TLS: folder,
+			Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		})
 		return err
 	})
-	if err == nil {
-		p.address = l.Addr().String()
+	return m, err
+}
+
+// signingKey makes the private key of credentials.
+func signingKey() ([]byte, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
 	}
-	return l, err
+	return privatePEM(key)
+}
+
+func privatePEM(key any) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
 }
 
 // certificate makes the control plane's certificate, which is its own authority.
-func (p *controlPlane) certificate() (tls.Certificate, error) {
+func (p *controlPlane) certificate() (certificate, private []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "control plane of the demo"},
@@ -112,10 +159,10 @@ func (p *controlPlane) certificate() (tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return tls.Certificate{}, err
+		return nil, nil, err
 	}
-	p.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	private, err = privatePEM(key)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), private, err
 }
 
 // remove ends the control plane and takes its machine away.
@@ -127,5 +174,5 @@ func (p *controlPlane) remove() error {
 		err = errors.Join(err, local.Line(ctx, "iptables -D "+chain+" -i "+p.machine.Link+" -m conntrack --ctstate NEW -j DROP"))
 	}
 	p.machine.Remove(ctx)
-	return err
+	return errors.Join(err, os.RemoveAll(p.folder))
 }

@@ -1,6 +1,6 @@
 // Package link runs the scenario of a cluster's agent and a control plane: the agent runs in the
-// one-node cluster, which accepts no connections from outside, and the control plane is the server
-// library on a machine outside.
+// one-node cluster, which accepts no connections from outside, and the control plane is the link
+// server on a machine outside.
 //
 //	Story         the scenario, inside the cluster's network      story.go
 //	controlPlane  the server, on its machine                      controlplane.go

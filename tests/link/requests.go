@@ -19,7 +19,7 @@ var user = &linkv1.Caller{Name: "jo", Roles: []string{"dev"}}
 // kubernetes sends a request of the user to the cluster's API, through the link, and returns the
 // status and the body.
 func (p *controlPlane) kubernetes(ctx context.Context, method, path, form, body string) (int, string, error) {
-	agent, err := p.server.Agent(ctx, linked)
+	agent, err := p.link.Agent(ctx, linked)
 	if err != nil {
 		return 0, "", err
 	}
@@ -31,7 +31,7 @@ func (p *controlPlane) kubernetes(ctx context.Context, method, path, form, body 
 // service sends a request of the user to a Service by its name, through the link.
 func (p *controlPlane) service(ctx context.Context, url, key string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		agent, err := p.server.Agent(ctx, linked)
+		agent, err := p.link.Agent(ctx, linked)
 		if err != nil {
 			return nil, err
 		}

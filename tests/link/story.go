@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -9,11 +10,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/wait"
 )
 
@@ -52,7 +54,7 @@ func Story(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, act := range []func(context.Context) error{s.outside, s.install, s.apply, s.reach, s.unplug, s.end} {
+	for _, act := range []func(context.Context) error{s.outside, s.install, s.apply, s.reach, s.connect, s.unplug, s.end} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -80,25 +82,16 @@ func (s *story) outside(ctx context.Context) error {
 
 // install upgrades the release with a cluster token and waits for its session.
 func (s *story) install(ctx context.Context) error {
-	s.step("helm upgrade with a cluster token: the agent connects to %s", s.at.address)
-	folder, err := os.MkdirTemp("", "switchyard-link-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(folder)
-	ca := filepath.Join(folder, "ca.crt")
-	if err := os.WriteFile(ca, s.at.ca, 0o600); err != nil {
-		return err
-	}
+	s.step("helm upgrade with a cluster token: the agent connects to %s", s.at.agents)
 	began := time.Now()
 	upgrade := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
-		"--set", "controlPlane.tunnelAddr="+s.at.address, "--set", "controlPlane.clusterToken="+s.at.token, "--set-file", "controlPlane.ca="+ca)
+		"--set", "controlPlane.tunnelAddr="+s.at.agents, "--set", "controlPlane.clusterToken="+s.at.token, "--set-file", "controlPlane.ca="+s.at.file(trust.BundleFile))
 	if out, err := upgrade.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	agent, err := s.at.server.Agent(ctx, linked)
+	agent, err := s.at.link.Agent(ctx, linked)
 	if err != nil {
 		return err
 	}
@@ -117,7 +110,7 @@ func (s *story) apply(ctx context.Context) error {
 	if code != http.StatusForbidden {
 		return errors.New("a user without rights is to be refused")
 	}
-	s.step("an administrator of the cluster binds ClusterRole edit to the organisation's group, in hotrod")
+	s.step("an administrator of the cluster gives the organisation's group the rights of a developer of hotrod")
 	if _, err := demo.Kubectl(ctx, rights, "apply", "-f", "-"); err != nil {
 		return err
 	}
@@ -187,6 +180,43 @@ func (s *story) reach(ctx context.Context) error {
 		fmt.Printf("   GET %s  key %q  ->  %d %s\n", frontend, with, code, text)
 		if (code == http.StatusOK) != (with == key) {
 			return errors.New("that is the wrong side")
+		}
+	}
+	return nil
+}
+
+// connect runs switchyard connect on a workstation that reaches the control plane alone.
+func (s *story) connect(ctx context.Context) (err error) {
+	s.step("switchyard connect with an API key and without a kubeconfig, on a workstation that reaches the control plane alone")
+	laptop := local.NewMachine("workstation", 62)
+	defer laptop.Remove(context.WithoutCancel(ctx))
+	if err := laptop.Add(ctx, s.at.machine.Address+"/32"); err != nil {
+		return err
+	}
+	on := func(argv ...string) *exec.Cmd {
+		c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", laptop.Name}, argv...)...)
+		c.Env = append(os.Environ(), "KUBECONFIG="+os.DevNull, "XDG_RUNTIME_DIR="+s.at.folder, "SSL_CERT_FILE="+s.at.file(trust.BundleFile))
+		return c
+	}
+	args := []string{"connect", "--proxy-url", "https://" + s.at.users, "--cluster", linked.Name, "--api-key-file", s.at.file("api.key")}
+	fmt.Printf("   workstation$ switchyard %s\n", strings.Join(args, " "))
+	running := on(append([]string{local.Program("switchyard")}, args...)...)
+	var said bytes.Buffer
+	running.Stdout, running.Stderr = &said, &said
+	if err := running.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = running.Process.Signal(os.Interrupt) // it may have ended
+		_ = running.Wait()                       // it is interrupted
+		fmt.Print("   ", strings.ReplaceAll(strings.TrimSpace(said.String()), "\n", "\n   "), "\n")
+	}()
+	for _, c := range []struct{ baggage, want string }{{"", "invalid customer ID"}, {"sd-routing-key=" + key, "Driver"}} {
+		if err := s.until(ctx, fmt.Sprintf("curl --proxy http://127.0.0.1:8118 -H 'baggage: %s' %s", c.baggage, frontend), func() (string, bool, error) {
+			text, err := on("curl", "-sS", "--max-time", "10", "--proxy", "http://127.0.0.1:8118", "-H", "baggage: "+c.baggage, frontend).CombinedOutput()
+			return strings.TrimSpace(string(text)), strings.Contains(string(text), c.want), err
+		}); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,10 +8,11 @@ import (
 
 	"switchyard.dev/tests/link"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/local"
 )
 
 func main() {
-	demo.Demo{Name: "demo-link", Story: link.Story, Prepare: demo.Prepare, Goodbye: func(c demo.Cluster) {
+	demo.Demo{Name: "demo-link", Story: link.Story, Prepare: local.Prepare, Goodbye: func(c demo.Cluster) {
 		fmt.Printf("\nThe cluster is still up. To look around:  %s\nTo take it down:  %s\n", c.Enter(), c.Leave())
 	}}.Main()
 }
