@@ -80,7 +80,12 @@ func (s *site) front(t *testing.T, revoked *atomic.Bool) *httptest.Server {
 		case r.Method == http.MethodPost && r.URL.Path == signed.GrantPath:
 			kube := agent.Transport(&linkv1.Caller{})
 			defer kube.CloseIdleConnections()
-			s.issuer.ServeGrant(w, r, kube, s.operator, prod, user)
+			grant, err := s.issuer.Grant(r.Context(), kube, s.operator, prod, user)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(grant)
 		case r.Method == http.MethodConnect && r.Host == proxy.Name+":7777":
 			there, err := agent.Service(r.Context(), user, "tunnel-proxy."+s.operator+".svc", 7777)
 			if err != nil {

@@ -40,12 +40,16 @@ func TestRequestsNeedTheUsersRight(t *testing.T) {
 			}
 		}
 	}
+	apply := "apiVersion: signadot.com/v1\nkind: SignadotSandbox\nmetadata: {name: " + s.namespace + "-applied}\nspec: {id: " + s.namespace + "-applied}\n"
+	if code, text := s.call(t, &linkv1.Caller{Name: "patch-" + s.namespace}, "PATCH", one+"-applied?fieldManager=x", apply, "Content-Type", "application/apply-patch+yaml"); code != http.StatusForbidden || !strings.Contains(text, "may not create") {
+		t.Errorf("a user that may patch, and not create, applies a new object: %d, %s", code, text)
+	}
 	for _, r := range requests {
 		if code, text := s.call(t, &linkv1.Caller{}, r.method, r.path, r.body, "Content-Type", r.form); code >= 300 {
 			t.Errorf("the control plane itself, %s: %d, %s", r.verb, code, text)
 		}
 	}
-	if !strings.Contains(s.log.String(), "verb=delete object=signadot.com/signadotsandboxes/"+s.namespace) {
+	if !strings.Contains(s.log.String(), `"verb":"delete","object":"signadot.com/signadotsandboxes/`+s.namespace) {
 		t.Error("a refused deletion is not in the log")
 	}
 }

@@ -125,9 +125,9 @@ func (f *File) Find(sent string) (found *Key) {
 	return found
 }
 
-// Has reports whether an API key is still one of the same user, and reaches a cluster.
+// Has reports whether an API key is still one of the same user with the same roles, and reaches a cluster.
 func (f *File) Has(key *Key, cluster string) bool {
 	return slices.ContainsFunc(f.APIKeys, func(k Key) bool {
-		return k.Sum == key.Sum && k.Organisation == key.Organisation && k.User == key.User && k.Reaches(cluster)
+		return k.Sum == key.Sum && k.Organisation == key.Organisation && k.User == key.User && slices.Equal(k.Roles, key.Roles) && k.Reaches(cluster)
 	})
 }

@@ -114,18 +114,6 @@ func (i *Issuer) Grant(ctx context.Context, kube http.RoundTripper, namespace st
 	return signed.Grant{Credential: credential, Expires: expires, Authority: bundle}, err
 }
 
-// ServeGrant answers a request for signed.GrantPath with a Grant, as JSON; otherwise as Grant.
-func (i *Issuer) ServeGrant(w http.ResponseWriter, r *http.Request, kube http.RoundTripper, namespace string, c registry.Cluster, user *linkv1.Caller) {
-	grant, err := i.Grant(r.Context(), kube, namespace, c, user)
-	if err != nil {
-		http.Error(w, "No credential is issued: "+err.Error()+".", http.StatusBadGateway)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_ = json.NewEncoder(w).Encode(grant) // the client has closed the connection
-}
-
 // authority returns the certificates of the operator's authority, as PEM.
 func authority(ctx context.Context, kube http.RoundTripper, namespace string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf(authorityPath, namespace), nil)

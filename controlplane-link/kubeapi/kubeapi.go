@@ -152,6 +152,10 @@ func (a *API) handler(author crdv1.Author) http.Handler {
 // allowed reports whether a user may send a request, and otherwise answers it.
 func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Request, user crdv1.Author) bool {
 	is, err := a.rights.allow(r.Context(), user, request)
+	if err == nil && is && applies(r) {
+		request.Verb = "create" // if there is no such object
+		is, err = a.rights.allow(r.Context(), user, request)
+	}
 	switch {
 	case err != nil:
 		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "The rights of "+user.User+" could not be checked: "+err.Error()+". Try again.")
@@ -160,6 +164,11 @@ func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Requ
 		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, user.User+" may not "+request.Verb+" "+request.Object()+" in the cluster. Bind a Role with that right to one of the groups "+strings.Join(user.Groups, ", ")+".")
 	}
 	return err == nil && is
+}
+
+// applies reports whether a request is a server-side apply, which also creates objects.
+func applies(r *http.Request) bool {
+	return r.Method == http.MethodPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch")
 }
 
 // connection reports whether a header is named by Connection.

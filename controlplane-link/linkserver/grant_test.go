@@ -49,13 +49,16 @@ func TestAnAPIKeyGetsACredential(t *testing.T) {
 	if got.Authority != "of GET /api/v1/namespaces/signadot/configmaps/signadot-authority" {
 		t.Errorf("the authority is %q", got.Authority)
 	}
+	if log := s.log.String(); !strings.Contains(log, "a credential was issued") || strings.Contains(log, got.Credential) {
+		t.Errorf("the log has no record, or the credential:\n%s", log)
+	}
 	for _, c := range []struct {
 		headers string
 		status  int
 	}{
 		{"", http.StatusUnauthorized},
 		{strings.Replace(with(joKey), "prod", "other", 1), http.StatusForbidden},
-		{strings.Replace(with(alKey), "prod", "other", 1), http.StatusBadGateway}, // there is no agent
+		{strings.Replace(with(alKey), "prod", "other", 1), http.StatusServiceUnavailable}, // there is no agent
 	} {
 		if answer, _, _ := s.send(r.at["users"], grant+c.headers+"\n"); answer.StatusCode != c.status {
 			text, _ := io.ReadAll(answer.Body)

@@ -25,7 +25,7 @@ func TestAServiceReceivesTheRequestWithoutTheKey(t *testing.T) {
 	s := newSite(t)
 	r := s.start(nil)
 	s.agent(r.at["agents"])
-	canaries := "Content-Length: 13\nX-Forwarded-Proto: gopher\nCookie: s3cret-c\nUser-Agent: s3cret-u\nReferer: http://s3cret-r/\n"
+	canaries := "Content-Length: 13\nX-Forwarded-Proto: gopher\nX-Forwarded-User: admin\nCookie: s3cret-c\nUser-Agent: s3cret-u\nReferer: http://s3cret-r/\n"
 	for i := range 20 {
 		canaries += fmt.Sprintf("X-Canary-%d: s3cret-canary-%d\n", i, i)
 	}
@@ -50,7 +50,7 @@ func TestAServiceReceivesTheRequestWithoutTheKey(t *testing.T) {
 				t.Errorf("Authorization is %q", got.Header.Get("Authorization"))
 			}
 			for key, values := range got.Header {
-				if text := strings.Join(values, " "); strings.HasPrefix(key, "Signadot") || strings.HasPrefix(key, "Proxy") || strings.Contains(text, joKey) || strings.Contains(text, basic("prod", joKey)) {
+				if text := strings.Join(values, " "); strings.HasPrefix(key, "Signadot") || strings.HasPrefix(key, "X-Forwarded") || strings.HasPrefix(key, "Proxy") || strings.Contains(text, joKey) || strings.Contains(text, basic("prod", joKey)) {
 					t.Errorf("the Service received %s: %s", key, text)
 				}
 			}
@@ -62,6 +62,8 @@ func TestAServiceReceivesTheRequestWithoutTheKey(t *testing.T) {
 		"POST / HTTP/1.1\nHost: s3cret-host.shop.svc\n" + with(joKey) + canaries + "\ns3cret-body-1",
 		"POST / HTTP/1.1\nHost: web.shop.svc\nsignadot-api-key: " + joKey + "\nsignadot-cluster: s3cret-cluster\n" + canaries + "\ns3cret-body-1",
 		"CONNECT s3cret-host.shop.svc:1 HTTP/1.1\nHost: s3cret-host.shop.svc:1\n" + with(joKey) + "\n",
+		"POST / HTTP/1.1\nHost: web.shop.svc\nsignadot-api-key: " + alKey + "\nsignadot-cluster: s3cret cluster\n" + canaries + "\ns3cret-body-1",
+		"POST / HTTP/1.1\nHost: web.shop.svc\nsignadot-api-key: " + alKey + "\nsignadot-cluster: *\n" + canaries + "\ns3cret-body-1",
 	} {
 		if answer, _, _ := s.send(r.at["users"], refused); answer.StatusCode < 400 {
 			t.Errorf("answered %s", answer.Status)
@@ -70,8 +72,8 @@ func TestAServiceReceivesTheRequestWithoutTheKey(t *testing.T) {
 	if err := s.services("jo"); err != nil {
 		t.Error(err)
 	}
-	if text := s.log.String(); strings.Count(text, "a request was refused") != 4 || !strings.Contains(text, "user=jo") {
-		t.Errorf("the log has other refusals than the four of a user:\n%s", text)
+	if text := s.log.String(); strings.Count(text, "a request was refused") != 6 || !strings.Contains(text, "user=jo") {
+		t.Errorf("the log has other refusals than the six of users:\n%s", text)
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	// reconnectWithin is how long Open waits for an agent that has lost its session, or for a registry.
-	reconnectWithin = 5 * time.Second
+	// reconnectWithin is how long Open waits for an agent that has lost its session, or for a registry:
+	// longer than it takes to notice that a replica is not reached.
+	reconnectWithin = 8 * time.Second
 	retryAfter      = 50 * time.Millisecond
 	// peerWithin bounds the attempt to reach another replica, forwardWithin what one does for another.
 	peerWithin, forwardWithin = 2 * time.Second, 30 * time.Second

@@ -2,10 +2,12 @@ package users
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/callers"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/tunnels/credential/signed"
@@ -26,9 +28,33 @@ func (h *Handler) grant(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), openWithin)
 	defer cancel()
 	t := targetOf(ctx)
+	leave, err := h.grants.Enter(callers.Caller{Kind: callers.Pod, Name: t.key.Organisation + "/" + t.key.User})
+	if err != nil {
+		h.answer(w, r, refuse(http.StatusTooManyRequests, "User %s requests credentials too often. Wait a second.", t.key.User))
+		return
+	}
+	defer leave()
 	cluster := registry.Cluster{Organisation: t.key.Organisation, Name: t.cluster}
 	kube := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return h.server.Open(ctx, cluster, &linkv1.Open{Caller: &linkv1.Caller{}, To: &linkv1.Open_KubernetesApi{KubernetesApi: &linkv1.KubernetesAPI{}}})
 	}}
-	h.issuer.ServeGrant(w, r.WithContext(ctx), kube, clusterconfig.OperatorNamespace, cluster, t.key.Caller())
+	granted, err := h.issuer.Grant(ctx, kube, clusterconfig.OperatorNamespace, cluster, t.key.Caller())
+	log := h.logger.With("organisation", cluster.Organisation, "user", t.key.User, "cluster", cluster.Name)
+	if err != nil {
+		log.Warn("no credential was issued", "error", err)
+		h.answer(w, r, ungranted(ctx, err))
+		return
+	}
+	log.Info("a credential was issued", "expires", granted.Expires)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(granted) // the client has closed the connection
+}
+
+// ungranted returns the answer to a request for a credential that was not issued.
+func ungranted(ctx context.Context, err error) *refusal {
+	if no := because(ctx, err); no.status != http.StatusBadGateway {
+		return no
+	}
+	return refuse(http.StatusBadGateway, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", targetOf(ctx).cluster)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/controlplane-link/identity"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -74,6 +75,8 @@ func authenticate(r *http.Request, known *credentials.File) (t target, no *refus
 		return t, refuse(status, "The API key is not known or was revoked. Create a new one.")
 	case cluster == "":
 		return t, refuse(http.StatusBadRequest, "The request names no cluster. Send its name in header signadot-cluster.")
+	case identity.Valid("cluster", cluster) != nil:
+		return t, refuse(http.StatusBadRequest, "The name of the cluster is not valid. Send the name that the key has in header signadot-cluster.")
 	case !t.key.Reaches(cluster):
 		return t, refuse(http.StatusForbidden, "The API key of %s does not reach cluster %.128q, only %s. Add the cluster to the key.", t.key.User, cluster, strings.Join(t.key.Clusters, ", "))
 	case r.URL.Scheme != "" && r.URL.Scheme != "http":

@@ -17,10 +17,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,6 +44,8 @@ const (
 	maxHead    = 64 << 10
 	// each is how many requests and connections one user may have at a time.
 	each = 1024
+	// statusClosed is in logs and metrics where the client did not wait for the answer, as with nginx.
+	statusClosed = 499
 )
 
 // Keys are the credentials in their file.
@@ -53,6 +57,7 @@ type Handler struct {
 	server   *server.Server
 	on       *callers.Listener
 	issuer   *issuer.Issuer
+	grants   *callers.Pool
 	logger   *slog.Logger
 	pool     *callers.Pool
 	forward  *httputil.ReverseProxy
@@ -63,6 +68,7 @@ type Handler struct {
 func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
 	h := &Handler{
 		keys: keys, server: to, on: on, issuer: by, logger: logger, pool: callers.NewPool("requests", callers.Bounds{Each: each, Pods: callers.AnyNumber}),
+		grants:   callers.NewPool("credentials", callers.Bounds{Each: each, Pods: callers.AnyNumber, Rate: 1, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
 	h.forward = &httputil.ReverseProxy{
@@ -95,8 +101,8 @@ func targetOf(ctx context.Context) target {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t, no := authenticate(r, h.keys.Current())
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), targetKey{}, t))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), targetKey{}, t))
+	defer cancel(nil)
 	r = r.WithContext(ctx)
 	if no != nil {
 		h.answer(w, r, no)
@@ -117,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	go h.keys.Until(ctx, func(now *credentials.File) bool {
 		revoked := !now.Has(t.key, t.cluster)
 		if revoked {
-			cancel()
+			cancel(errRevoked)
 		}
 		return revoked
 	})
@@ -158,13 +164,17 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request) {
 	relay.Pipe(near, relay.Of(far))
 }
 
-// rewrite keeps the request as it is. URL.Host only names its connections: those of other keys,
+// errRevoked ends the requests of a key that was removed.
+var errRevoked = errors.New("the API key was revoked")
+
+// rewrite keeps the request as it is, without X-Forwarded headers: Services may trust them. URL.Host only names its connections: those of other keys,
 // clusters and Services are not used for it.
 func rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
 	to := t.open.GetService()
 	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster, to.GetHost(), to.GetPort()))
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
+	maps.DeleteFunc(p.Out.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 }
 
 // dial opens the connection that the request of ctx asks for.
@@ -181,12 +191,14 @@ func because(ctx context.Context, err error) *refusal {
 	var refused *carrier.RefusedError
 	cluster := targetOf(ctx).cluster
 	switch errors.As(err, &refused); {
-	case ctx.Err() != nil: // of the request: the client does not read this, else the key was revoked
+	case errors.Is(context.Cause(ctx), errRevoked):
 		return refuse(http.StatusUnauthorized, "The API key was revoked. Create a new one.")
 	case refused != nil && refused.Refused.GetReason() == tunnelv1.Reason_REASON_DESTINATION:
 		return refuse(http.StatusForbidden, "%s", refused)
 	case errors.Is(err, server.ErrNoAgent):
 		return refuse(http.StatusServiceUnavailable, "The agent of cluster %q is not connected to the control plane. Check Deployment agent of the cluster.", cluster)
+	case errors.Is(ctx.Err(), context.Canceled):
+		return refuse(statusClosed, "The client has closed the connection.")
 	case errors.Is(err, context.DeadlineExceeded):
 		return refuse(http.StatusGatewayTimeout, "The agent of cluster %q did not open the connection within %s. Try again.", cluster, openWithin)
 	case refused != nil:

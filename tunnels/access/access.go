@@ -150,10 +150,13 @@ func (a *Access) identify(ctx context.Context, token, from, known string) (ident
 	if len(token) > maxToken {
 		return identity.User{}, unauthenticated("the token is longer than %d bytes", maxToken)
 	}
+	now := a.cfg.Clock()
 	if jwt && claims.Issuer == signed.Issuer {
+		if now.After(time.Unix(claims.Expiry, 0)) { // also while the keys cannot be read
+			return identity.User{}, unauthenticated("the credential of the control plane expired at %s: request a new one", time.Unix(claims.Expiry, 0).UTC().Format(time.RFC3339))
+		}
 		return a.credential(ctx, token, from)
 	}
-	now := a.cfg.Clock()
 	if jwt && claims.Expiry != 0 && now.After(time.Unix(claims.Expiry, 0)) {
 		return identity.User{}, unauthenticated("the token expired at %s: log in to the cluster again", time.Unix(claims.Expiry, 0).UTC().Format(time.RFC3339))
 	}

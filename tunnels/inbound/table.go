@@ -402,6 +402,7 @@ func (have *tunnel) stopTimers() {
 func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	changed := t.changed.Next() // before free is read: the timer sends without the lock
 	all := make([]*tunnelv1.Tunnel, 0, len(t.tunnels))
 	for _, have := range t.tunnels {
 		heard := have.heard
@@ -421,7 +422,7 @@ func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 	slices.SortFunc(all, func(a, b *tunnelv1.Tunnel) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return all, t.changed.Next()
+	return all, changed
 }
 
 // Close closes all ports and cuts the connections.

@@ -303,7 +303,7 @@ func (w *workstation) renewals(ctx context.Context) {
 func (w *workstation) renew(ctx context.Context, token string) {
 	user, refused := w.main.cfg.Access.Reidentify(ctx, token, w.from, w.who())
 	if refused != nil || user.Name != w.owner.User {
-		w.main.cfg.Logger.Info("a newer token of a workstation does not count", "user", w.owner.User, "session", w.owner.Session, "tokenUser", user.Name, "message", refused.GetMessage())
+		w.main.cfg.Logger.Debug("a newer token of a workstation does not count", "user", w.owner.User, "session", w.owner.Session, "tokenUser", user.Name, "message", refused.GetMessage())
 		return
 	}
 	w.mu.Lock()

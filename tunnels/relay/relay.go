@@ -5,7 +5,8 @@
 // takes a truncated connection for a complete one.
 //
 // Connections over TCP and streams of tunnels are copied by carrier.Relay, which uses no buffer
-// while they are idle. The copying code here is for channels of SSH, which are neither.
+// while they are idle. The copying code here is for channels of SSH and for
+// connections in TLS, which are neither.
 package relay
 
 import (

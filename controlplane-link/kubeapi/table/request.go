@@ -60,7 +60,8 @@ func Parse(method string, u *url.URL) (Request, error) {
 }
 
 func verb(method string, named bool, query url.Values) string {
-	watches := slices.ContainsFunc(query["watch"], func(s string) bool { return s != "" && s != "0" && strings.ToLower(s) != "false" })
+	value, is := query["watch"]
+	watches := is && value[0] != "0" && !strings.EqualFold(value[0], "false") // as the API server reads it
 	switch {
 	case (method == "GET" || method == "HEAD") && watches:
 		return "watch"

@@ -144,3 +144,14 @@ func TestRBACGivesWhatTheAllowListDoes(t *testing.T) {
 		}
 	})
 }
+
+// TestVerbOfAWatch has the values that the API server takes for true and for false.
+func TestVerbOfAWatch(t *testing.T) {
+	for query, verb := range map[string]string{
+		"": "list", "?watch": "watch", "?watch=": "watch", "?watch=1": "watch", "?watch=no": "watch", "?watch=0": "list", "?watch=False": "list", "?watch=0&watch=1": "list", "?watch=1&watch=0": "watch",
+	} {
+		if r, err := parse(t, "GET", "/api/v1/pods"+query); err != nil || r.Verb != verb {
+			t.Errorf("%q is a %s, %v", query, r.Verb, err)
+		}
+	}
+}

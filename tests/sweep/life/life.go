@@ -26,7 +26,8 @@ type Life struct {
 	done chan struct{}
 }
 
-// Begin starts a manager behind a gate. Settings for several managers in one process are added to
+// Begin starts a manager behind a gate. One that the gate kills as it begins has ended, and has no Main.
+// Settings for several managers in one process are added to
 // the Config.
 func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventbus.Log, c manager.Config) (*Life, error) {
 	l := &Life{Gate: gate, done: make(chan struct{})}
@@ -39,6 +40,9 @@ func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventb
 	if l.Main, err = manager.New(ctx, c); err != nil {
 		l.end()
 		close(l.done)
+		if gate.IsDead() {
+			return l, nil
+		}
 		return nil, fmt.Errorf("begin a manager: %w", err)
 	}
 	go func() {

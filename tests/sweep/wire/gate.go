@@ -103,7 +103,8 @@ func (g *Gate) Writes() int {
 	return g.writes
 }
 
-func (g *Gate) isDead() bool {
+// IsDead reports whether nothing goes through any more.
+func (g *Gate) IsDead() bool {
 	select {
 	case <-g.dead:
 		return true
@@ -129,7 +130,7 @@ type trip struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t trip) RoundTrip(r *http.Request) (*http.Response, error) {
-	if t.gate.isDead() {
+	if t.gate.IsDead() {
 		return nil, errDead
 	}
 	r = legible(r)
@@ -149,7 +150,7 @@ func (t trip) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // alive passes an answer on, unless the process has died in between.
 func (t trip) alive(response *http.Response, err error) (*http.Response, error) {
-	if err == nil && t.gate.isDead() {
+	if err == nil && t.gate.IsDead() {
 		_ = response.Body.Close()
 		return nil, errDead
 	}

@@ -18,7 +18,7 @@ type fenced struct {
 
 // Begin implements eventbus.Log.
 func (f fenced) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
-	if f.gate.isDead() {
+	if f.gate.IsDead() {
 		return event.Mark{}, errDead
 	}
 	return f.Log.Begin(ctx, known)
@@ -26,7 +26,7 @@ func (f fenced) Begin(ctx context.Context, known event.Mark) (event.Mark, error)
 
 // Restart implements eventbus.Log.
 func (f fenced) Restart(ctx context.Context, epoch string) (event.Mark, error) {
-	if f.gate.isDead() {
+	if f.gate.IsDead() {
 		return event.Mark{}, errDead
 	}
 	return f.Log.Restart(ctx, epoch)
@@ -34,7 +34,7 @@ func (f fenced) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 
 // Append implements eventbus.Log.
 func (f fenced) Append(ctx context.Context, fact event.Fact, last uint64) (event.Mark, error) {
-	if f.gate.isDead() {
+	if f.gate.IsDead() {
 		return event.Mark{}, errDead
 	}
 	if fact.Tombstone() && f.gate.faults.Without == Withdrawals {
@@ -50,7 +50,7 @@ func (f fenced) Append(ctx context.Context, fact event.Fact, last uint64) (event
 
 // Forget implements eventbus.Log.
 func (f fenced) Forget(ctx context.Context, floor event.Pos) error {
-	if f.gate.isDead() {
+	if f.gate.IsDead() {
 		return errDead
 	}
 	return f.Log.Forget(ctx, floor)
