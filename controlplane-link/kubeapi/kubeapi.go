@@ -19,10 +19,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -114,13 +116,8 @@ func (a *API) handler(author crdv1.Author) http.Handler {
 		Transport: a.via, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = a.target.Scheme, a.target.Host, ""
-			p.Out.Header, p.Out.Trailer = http.Header{}, nil
-			named := p.In.Header.Values("Connection")
-			for _, key := range passed {
-				if values := p.In.Header.Values(key); len(values) > 0 && !connection(named, key) {
-					p.Out.Header[key] = values
-				}
-			}
+			p.Out.Trailer = nil // and those that Connection names are removed
+			maps.DeleteFunc(p.Out.Header, func(key string, _ []string) bool { return !slices.Contains(passed, key) })
 		},
 		ModifyResponse: func(r *http.Response) error {
 			r.Header.Del("Set-Cookie")
@@ -169,18 +166,6 @@ func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Requ
 // applies reports whether a request is a server-side apply, which also creates objects.
 func applies(r *http.Request) bool {
 	return r.Method == http.MethodPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch")
-}
-
-// connection reports whether a header is named by Connection.
-func connection(named []string, key string) bool {
-	for _, line := range named {
-		for name := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(name), key) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // write forwards a write. It is recorded before its answer is sent; with status 0 if there is none.
