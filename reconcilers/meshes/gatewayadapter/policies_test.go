@@ -110,7 +110,9 @@ func TestAPolicyThatComesLaterRemovesDerivedRoutes(t *testing.T) {
 	definePolicies(w)
 	c := start(t, w, gatewayadapter.Settings{})
 	c.httpRoute("shop", "customer")
-	c.httpRoute("other", "customer")
+	// Its requests are others: of two routes with the same, the older one has precedence, by seconds.
+	c.makeRoute(&gatewayv1.HTTPRoute{}, `{metadata: {name: other, namespace: `+c.ns+`},
+  spec: {parentRefs: [{name: edge}], hostnames: [shop.test], rules: [{matches: [{path: {type: PathPrefix, value: /other}}], backendRefs: [{name: customer, port: 8081}]}]}}`)
 	fork := c.sandbox("k1")
 	c.says("k1", "that both are derived", func(r gatewayadapter.Report) bool { return isDerived(r) && len(r.Matches) == 2 })
 	jwt := c.policy(`{apiVersion: gateway.envoyproxy.io/v1alpha1, kind: SecurityPolicy, metadata: {name: jwt},
