@@ -147,8 +147,8 @@ func TestTheNotesDescribeTheAgent(t *testing.T) {
 		not string
 	}{
 		"no token":                {nil, []string{"The agent is idle, and ready", "before Secret cluster-token has a token", "deployment/agent"}, "connects to the control plane at"},
-		"the published address":   {[]string{token}, []string{"The server at tunnel.signadot.com:443", "sends it nothing", "every ten minutes"}, "kubectl -n signadot logs deployment/agent"},
-		"an address of one's own": {[]string{token, own, "controlPlane.ca=pem"}, []string{"connects to the control plane at link.example.com:443", "kubectl -n signadot logs deployment/agent"}, "controlPlane.ca is empty"},
+		"the published address":   {[]string{token}, []string{"The server at tunnel.signadot.com:443", "sends it nothing", "every ten minutes"}, "kubectl -n signadot logs -l app=signadot-agent --prefix --tail=-1"},
+		"an address of one's own": {[]string{token, own, "controlPlane.ca=pem"}, []string{"connects to the control plane at link.example.com:443", "kubectl -n signadot logs -l app=signadot-agent --prefix --tail=-1"}, "controlPlane.ca is empty"},
 		"no authority":            {[]string{token, own}, []string{"controlPlane.ca is empty", "does not become ready"}, "every ten minutes"},
 		"disabled":                {[]string{token, "disableAgent=true"}, []string{"The cluster token is in Secret cluster-token", "the agent is disabled"}, "deployment/agent"},
 		"disabled, no token":      {[]string{"disableAgent=true"}, nil, "agent"},

@@ -30,7 +30,7 @@ the published address, is of another product. The agent sends it nothing, tries 
 connect the cluster, set controlPlane.tunnelAddr and controlPlane.ca; to remove the agent, disableAgent=true.
 {{- else }}
 The agent connects to the control plane at {{ $address }} with the token in Secret {{ $secret }}. To check it:
-  kubectl -n signadot logs deployment/agent
+  kubectl -n signadot logs -l app=signadot-agent --prefix --tail=-1
 {{- if not .Values.controlPlane.ca }}
 controlPlane.ca is empty, so the agent trusts no control plane, sends the token to none, and does not become ready. Set it
 to the authority of the control plane.

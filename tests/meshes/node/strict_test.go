@@ -15,8 +15,9 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// TestTunnelsReachWorkloadsThatRequireTLSOfTheMesh reaches a workload through a tunnel proxy, whose pod is in the mesh by
-// istio.operator.podLabels. The workload refuses clients without a proxy.
+// TestTunnelsReachWorkloadsThatRequireTLSOfTheMesh reaches a workload through a tunnel proxy. The value
+// istio.operator.podLabels puts the tunnel proxy's pod into the mesh, and the workload refuses clients without a
+// proxy.
 func TestTunnelsReachWorkloadsThatRequireTLSOfTheMesh(t *testing.T) {
 	s := open(t)
 	const url = "http://driver.mesh-shop.svc.cluster.local:8080/chain"
