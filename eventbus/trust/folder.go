@@ -28,6 +28,8 @@ type Config struct {
 	Dir string
 	// Name is the host for which clients must find the certificate good. Required.
 	Name string
+	// ByHand: users write the files, as those of a link server. Otherwise the controller manager does.
+	ByHand bool
 	// Every is the time between two reads. Default 1 s: the kubelet takes longer.
 	Every time.Duration
 	// Now returns the current time. Default time.Now.
@@ -114,7 +116,7 @@ func (f *Folder) reload() error {
 		file := filepath.Join(f.cfg.Dir, name)
 		text, err := os.ReadFile(file)
 		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("TLS: %s is missing: the controller manager writes it into the Secret that is mounted there; see its log", file)
+			return fmt.Errorf("TLS: %s is missing: %s", file, f.cfg.remedy("the controller manager writes it into the Secret that is mounted there; see its log", "write it there"))
 		}
 		if err != nil {
 			return fmt.Errorf("TLS: %w", err)
@@ -147,8 +149,8 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 	file := filepath.Join(f.cfg.Dir, CertFile)
 	cert, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("TLS: %s and %s are not a certificate and its key: %w. Delete the Secret's data; the controller manager writes it again",
-			file, KeyFile, err)
+		return nil, fmt.Errorf("TLS: %s and %s are not a certificate and its key: %w. %s", file, KeyFile, err,
+			f.cfg.remedy("Delete the Secret's data; the controller manager writes it again", "Write both again, as PEM"))
 	}
 	if err := f.usable(cert.Leaf); err != nil {
 		return nil, err
@@ -158,17 +160,26 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
 	if err := roots.Verify([]*x509.Certificate{cert.Leaf}, f.cfg.Name, f.cfg.Now()); err != nil {
-		return nil, fmt.Errorf("TLS: no client would accept the certificate in %s: %w. "+
-			"Does it belong to another program or cluster? Delete the Secret's data; the controller manager writes it again", file, err)
+		return nil, fmt.Errorf("TLS: no client would accept the certificate in %s: %w. %s", file, err, f.cfg.remedy(
+			"Does it belong to another program or cluster? Delete the Secret's data; the controller manager writes it again",
+			"Write a certificate for host "+f.cfg.Name+", and to "+BundleFile+" the CA certificate that signed it directly"))
 	}
 	return &cert, nil
+}
+
+// remedy returns what to do about files of the controller manager, or of users.
+func (c Config) remedy(manager, users string) string {
+	if c.ByHand {
+		return users
+	}
+	return manager
 }
 
 // usable returns nil when a certificate counts now.
 func (f *Folder) usable(leaf *x509.Certificate) error {
 	if now := f.cfg.Now(); !now.Before(leaf.NotAfter) {
-		return fmt.Errorf("TLS: the certificate in %s expired at %s: the controller manager renews it; is that running?",
-			filepath.Join(f.cfg.Dir, CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
+		return fmt.Errorf("TLS: the certificate in %s expired at %s: %s", filepath.Join(f.cfg.Dir, CertFile), leaf.NotAfter.UTC().Format(time.RFC3339),
+			f.cfg.remedy("the controller manager renews it; is that running?", "write a new one"))
 	}
 	return nil
 }

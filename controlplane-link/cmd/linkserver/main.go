@@ -16,7 +16,7 @@ import (
 func main() { program.Main("the link server ended", run) }
 
 func run(ctx context.Context, args []string) (err error) {
-	c, certificate, level := linkserver.Config{}, trust.Config{}, slog.LevelInfo
+	c, certificate, level := linkserver.Config{}, trust.Config{ByHand: true}, slog.LevelInfo
 	flags := flag.NewFlagSet("linkserver", flag.ContinueOnError)
 	flags.StringVar(&c.AgentsAddress, "agents-address", ":7443", "address for agents")
 	flags.StringVar(&c.UsersAddress, "users-address", ":8443", "address for users: HTTP CONNECT and reverse proxy, over TLS")
