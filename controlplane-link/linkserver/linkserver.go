@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +61,7 @@ type Main struct {
 func New(c Config) (m *Main, err error) {
 	m = &Main{cfg: c, registry: program.Registry()}
 	if m.credentials, err = reread.Open(c.Credentials, credentials.Parse); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the credentials cannot be used: %w; controlplane-link/README.md describes the file", err)
 	}
 	m.setTokens(m.credentials.Current()) // before an agent shows one
 	c.Server.TLS, c.Server.Logger, c.Server.Replica = c.TLS.Server(), c.Logger, cmp.Or(c.Server.Replica, "linkserver")
