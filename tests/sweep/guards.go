@@ -34,16 +34,15 @@ func Traps() []Trap {
 	}
 }
 
-// late is how late the events come that would bring an old cache up to date: later
-// than the controllers act on it, on a machine that is not too busy.
+// late is the delay of the events that would bring an old cache up to date.
 const late = 1500 * time.Millisecond
 
-// tries is how often a trap is sprung without its guard, at most, until harm is seen: a manager
-// that starts slowly receives events before it acts.
-const tries = 3
+// delays returns the delays with which a trap is sprung without its guard, until harm is seen: on a
+// busy machine a manager acts later, and must not have received the events by then.
+func delays() []time.Duration { return []time.Duration{late, 4 * late, 16 * late} }
 
-// seen is how long a run without a guard is given to come to the right end, which it
-// should not.
+// seen is how long a run without a guard may take to reach the right end, which it should not,
+// after the delayed events.
 const seen = 8 * time.Second
 
 // Golden runs what happens in the trap without faults.
@@ -62,9 +61,9 @@ func (t Trap) Spring(ctx context.Context, w *World, g Golden, guarded bool) ([]s
 	if guarded {
 		return t.spring(ctx, w, g, "")
 	}
-	w.patience = seen
-	defer func() { w.patience = patience }()
-	for range tries {
+	defer func() { w.patience, w.late = patience, late }()
+	for _, w.late = range delays() {
+		w.patience = w.late + seen
 		if findings, err := t.spring(ctx, w, g, t.Guard); err != nil || len(findings) > 0 {
 			return findings, err
 		}
@@ -76,6 +75,7 @@ func (t Trap) Spring(ctx context.Context, w *World, g Golden, guarded bool) ([]s
 func (t Trap) spring(ctx context.Context, w *World, g Golden, without wire.Guard) ([]string, error) {
 	scenario, snapshot := t.run()
 	g.Scenario = scenario
+	late := w.late
 	result, err := w.Run(ctx, g, func(n int) wire.Faults {
 		if n == 0 {
 			return wire.Faults{}
@@ -106,7 +106,7 @@ func (w *World) exchange(ctx context.Context, between func() error) error {
 		}
 		return w.lives[before].Main.LogReady()
 	})
-	_ = wait.For(ctx, 2*late) // Delayed events have arrived then.
+	_ = wait.For(ctx, 2*w.late) // Delayed events have arrived then.
 	return errors.Join(err, failed)
 }
 

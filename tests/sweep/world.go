@@ -47,6 +47,8 @@ type World struct {
 	between func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration
+	// late is the delay of events in a Trap.
+	late time.Duration
 	// bounds are those of the log.
 	bounds publisher.Bounds
 	// meshes: managers route by VirtualServices and by routes of the Gateway API as well.
@@ -59,7 +61,7 @@ func NewWorld(ctx context.Context, logger *slog.Logger) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &World{server: server, patience: patience, logger: logger, store: memory.NewStore(), ledger: wire.NewLedger()}
+	w := &World{server: server, patience: patience, late: late, logger: logger, store: memory.NewStore(), ledger: wire.NewLedger()}
 	if err := w.open(ctx); err != nil {
 		_ = server.Stop()
 		return nil, err
