@@ -146,7 +146,7 @@ func installChart(ctx context.Context, c Config) error {
 		return err
 	}
 	return run(c.Cluster.Tool(ctx, append([]string{"helm", "upgrade", "--install", "switchyard", filepath.Join(c.Root, "charts", "operator"),
-		"--namespace", "signadot", "--create-namespace", "--wait", "--timeout", "300s"}, append(values, c.Values...)...)...))
+		"--namespace", "signadot", "--create-namespace", "--hide-notes", "--wait", "--timeout", "300s"}, append(values, c.Values...)...)...))
 }
 
 // ChartValues returns the arguments with which helm installs the chart with the images that
