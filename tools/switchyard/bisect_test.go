@@ -2,7 +2,6 @@ package switchyard_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,25 +62,20 @@ func youngLog(t *testing.T, name string) string {
 	return save(t, name, sealed(t, facts))
 }
 
-// Somebody who has just installed the operator runs the line of the README with a smoke
-// test of the sandbox they made: it fails at the start of the log, where there was no
-// sandbox yet, and at its end.
-func TestTheBisectOfTheREADMEWorksOnAYoungLog(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+// A new user runs the command of the troubleshooting page for their deleted sandbox: it fails at the
+// start of the log, where there was no sandbox yet, and at its end.
+func TestTheBisectOfTheGuideWorksOnAYoungLog(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "charts", "operator", "troubleshooting.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^switchyard (bisect .*?)\s*(#.*)?$`).FindSubmatch(readme)
+	line := regexp.MustCompile(`(?m)^switchyard (bisect .*?)\s*(#.*)?$`).FindSubmatch(page)
 	if line == nil {
-		t.Fatal("the README has no line with switchyard bisect")
+		t.Fatal("the page has no line with switchyard bisect")
 	}
-	args := strings.Fields(string(line[1]))
-	log := youngLog(t, filepath.Base(args[1]))
-	script := fmt.Sprintf("#!/bin/sh\nexec %s alice\n", self(t, "routes"))
-	t.Chdir(filepath.Dir(log))
-	if err := os.WriteFile(args[len(args)-1], []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	here := strings.NewReplacer(" switchyard ", " "+self(t, "switchyard")+" ", "deployment/hotrod/customer", "deployment/shop/customer", "KEY", "alice")
+	args := strings.Fields(here.Replace(string(line[1])))
+	t.Chdir(filepath.Dir(youngLog(t, filepath.Base(args[1]))))
 	got := client().run(t.Context(), args...)
 	if got.code != exit.OK || !strings.Contains(got.out, "the command fails from event 5 on") || !strings.Contains(got.out, "written by kubectl-delete") {
 		t.Errorf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
