@@ -198,7 +198,7 @@ func (w *Workstation) statusOf(one Workload) WorkloadStatus {
 	case len(w.wanted) > reconnect.MaxTunnels && !w.machine.Wants(one.Tunnel):
 		out.Message = fmt.Sprintf("it is one of more than %d external workloads, as many as a tunnel proxy takes of a workstation: connect with --sandbox or --machine", reconnect.MaxTunnels)
 	case answer == nil:
-		out.Message = "the tunnel proxy has not answered yet"
+		out.Message = "waiting for the tunnel proxy"
 	case !answer.GetOpen():
 		out.Message = cmp.Or(answer.GetRefused().GetMessage(), "the tunnel proxy has not opened it yet")
 		if answer.GetRefused().GetReason() == tunnelv1.Reason_REASON_TAKEN {
