@@ -15,8 +15,6 @@ import (
 // maxSwaps is how often an entry is decided again because another replica was faster.
 const maxSwaps = 16
 
-var errBusy = errors.New("the registry changed each time that this replica wrote to it")
-
 // swap replaces the entry of a cluster by that which decide returns. It does not write if decide
 // returns false.
 func (s *Server) swap(ctx context.Context, c registry.Cluster, decide func(admission.Entry) (admission.Entry, bool)) error {
@@ -36,7 +34,7 @@ func (s *Server) swap(ctx context.Context, c registry.Cluster, decide func(admis
 			return nil
 		}
 	}
-	return errBusy
+	return errors.New("the registry changed each time that this replica wrote to it")
 }
 
 // unavailableAfter is when an agent that could not be admitted may ask again.
