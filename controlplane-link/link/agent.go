@@ -6,11 +6,15 @@ import (
 	"log/slog"
 	dice "math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/attempts"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/dialer"
@@ -30,9 +34,11 @@ type Config struct {
 	Plain bool
 	// Proxy is the proxy to connect through. Default: none.
 	Proxy dialer.Proxy
-	// Token returns the cluster token; empty: there is none. It is called for each attempt. Required.
+	// Token returns the cluster token; empty: there is none. It is called for each attempt, and each second.
+	// Another token than that of the last attempt begins a session beside the present one, which continues
+	// until the server ends it. Required.
 	Token func() (string, error)
-	// Hello returns the Hello without its token, for each attempt with one. Required.
+	// Hello returns a new Hello without its token, for each attempt with one. Required.
 	Hello func(context.Context) (*linkv1.Hello, error)
 	// Handle answers one connection that the server requests, in the session of a welcome. Required.
 	Handle func(context.Context, *carrier.Incoming, *linkv1.Welcome)
@@ -48,6 +54,7 @@ type Config struct {
 type Agent struct {
 	cfg    Config
 	events chan func(now time.Time) attempts.Step
+	shown  atomic.Value // the token of the last attempt
 
 	mu      sync.Mutex
 	machine *attempts.Machine
@@ -65,7 +72,7 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, errors.New("link: the control plane's address must be host:port")
 	}
-	if cfg.Plain && !loopback(host) {
+	if ip, _ := netip.ParseAddr(host); cfg.Plain && host != "localhost" && !callers.Loopback(ip) {
 		return nil, errors.New("link: without TLS the token would be sent in the clear: enable TLS, or use an address on loopback")
 	}
 	if cfg.Policy == (attempts.Policy{}) {
@@ -87,21 +94,6 @@ func (a *Agent) State() (State, <-chan struct{}) {
 	return a.state, a.changed.Next()
 }
 
-// Renew replaces the session by one with the token as it is now; the former one is used until the
-// server ends it. A pause between attempts ends. It does nothing during an attempt: a session beside
-// that continues.
-func (a *Agent) Renew(ctx context.Context) {
-	a.event(ctx, func(now time.Time) (step attempts.Step) {
-		switch a.machine.Phase() {
-		case attempts.Up:
-			step = a.machine.Leaving(now, a.machine.Epoch())
-		case attempts.Waiting:
-			step, _ = a.machine.Moved(now)
-		}
-		return step
-	})
-}
-
 // Run keeps a session until ctx ends.
 func (a *Agent) Run(ctx context.Context) {
 	l := loop{Agent: a, Driver: driver.New(ctx)}
@@ -118,19 +110,15 @@ func (a *Agent) Run(ctx context.Context) {
 			l.do(a.machine.Due)
 		case <-l.Check.C:
 			gap := l.Gap()
+			token, err := a.cfg.Token()
 			l.do(func(now time.Time) attempts.Step {
-				step, _ := a.machine.Slept(now, gap)
-				return step
+				step, slept := a.machine.Slept(now, gap)
+				if slept || err != nil || token == a.shown.Load() {
+					return step
+				}
+				return l.renew(now)
 			})
 		}
-	}
-}
-
-// event passes an event to Run, unless that has ended.
-func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
-	select {
-	case a.events <- e:
-	case <-ctx.Done():
 	}
 }
 
@@ -138,6 +126,26 @@ func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
 type loop struct {
 	*Agent
 	*driver.Driver
+}
+
+// event passes an event to Run, unless that has ended.
+func (l *loop) event(e func(time.Time) attempts.Step) {
+	select {
+	case l.events <- e:
+	case <-l.Context.Done():
+	}
+}
+
+// renew begins an attempt with another token: beside a session, or at once instead of after a pause. An
+// attempt that is under way continues.
+func (l *loop) renew(now time.Time) (step attempts.Step) {
+	switch l.machine.Phase() {
+	case attempts.Up:
+		step = l.machine.Leaving(now, l.machine.Epoch())
+	case attempts.Waiting:
+		step, _ = l.machine.Moved(now)
+	}
+	return step
 }
 
 // do passes an event to the machine, and executes its step.
@@ -165,12 +173,12 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 	s, welcome, err := l.try(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.event(l.Context, func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
+			l.event(func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
 		}
 		return
 	}
 	defer s.Close(nil)
-	l.event(l.Context, func(now time.Time) attempts.Step {
+	l.event(func(now time.Time) attempts.Step {
 		if ctx.Err() == nil && l.machine.Welcomed(now, epoch) {
 			if l.current != nil {
 				retire(l.current, l.state.Welcome, welcome)
@@ -180,15 +188,15 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 		}
 		return attempts.Step{}
 	})
-	var parts sync.WaitGroup
-	parts.Go(func() { l.accept(ctx, s, welcome) })
-	parts.Go(func() { l.leave(s, epoch) })
-	select {
-	case <-s.Done():
-	case <-ctx.Done():
-		s.Close(nil)
-	}
-	parts.Wait()
+	driver.Keep(ctx, s, func(leave *tunnelv1.Leave) {
+		if leave.GetComeBack() {
+			l.event(func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
+		}
+	}, func() {
+		for in := range s.Requests(ctx) {
+			l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
+		}
+	})
 	l.lost(s, epoch)
 }
 
@@ -212,7 +220,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	err := s.Err()
 	var left *carrier.LeftError
 	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
-	l.event(l.Context, func(now time.Time) attempts.Step {
+	l.event(func(now time.Time) attempts.Step {
 		if l.current == s {
 			l.current = nil
 			kind := Down
@@ -226,41 +234,12 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	})
 }
 
-// accept passes the connections that the server requests to Config.Handle.
-func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.Welcome) {
-	for {
-		in, err := s.Accept(ctx)
-		if err != nil {
-			return
-		}
-		l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
-	}
-}
-
-// longestLinger bounds for how long a session with a server that drains continues.
-const longestLinger = 5 * time.Minute
-
 // retire ends a session that another one has replaced. The server of the same cluster ends it. That of
 // another cluster, which the token is for now, does not know it: it ends at once.
 func retire(former *carrier.Session, was, is *linkv1.Welcome) {
-	after := longestLinger
+	after := driver.LongestLinger
 	if was.GetOrganisation() != is.GetOrganisation() || was.GetCluster() != is.GetCluster() {
 		after = 0
 	}
 	time.AfterFunc(after, func() { former.Close(nil) })
-}
-
-// leave begins another session as soon as the server of this one reports that it drains. This one
-// continues until the server ends it, or shortly after the time that the server announced.
-func (l *loop) leave(s *carrier.Session, epoch uint64) {
-	select {
-	case leave := <-s.Leaving():
-		late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
-		defer late.Stop()
-		if leave.GetComeBack() {
-			l.event(l.Context, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
-		}
-		<-s.Done()
-	case <-s.Done():
-	}
 }

@@ -4,8 +4,8 @@
 //
 //   - A connection that is silent may wait for 5 s, and the oldest such connection makes way for new
 //     ones; one that has offered the protocol waits for its handshake. The server begins at most
-//     Config.Handshakes a second, so that agents that lost it do not exhaust it when it is back.
-//     The handshake and Hello then have 5 s each.
+//     Config.Handshakes a second, so that agents that lost it do not exhaust it when it is back, and
+//     refuses those that would wait for more than 10 s. The handshake and Hello then have 5 s each.
 //   - A session with a higher epoch ends the former one: at this replica at once, at another one
 //     when the registry notifies that.
 //   - A session ends when its token is revoked.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -68,7 +69,7 @@ const (
 // Server accepts agents. It is safe for concurrent use.
 type Server struct {
 	cfg      Config
-	turns    *turns
+	turns    *rate.Limiter // of TLS handshakes
 	draining atomic.Bool
 	sessions sync.WaitGroup
 
@@ -76,8 +77,10 @@ type Server struct {
 	agents  map[registry.Cluster]*Agent
 	changed wake.Signal
 
-	peers sync.Map           // the *carrier.Session with other replicas, by address
-	dials singleflight.Group // of them
+	peers   sync.Map           // the *carrier.Session with other replicas, by address
+	dials   singleflight.Group // of them
+	peering context.Context    // until the end of ServeReplicas
+	part    context.CancelFunc
 }
 
 // New returns a Server that accepts agents from Serve on.
@@ -91,7 +94,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Server{cfg: cfg, turns: newTurns(time.Second / time.Duration(cfg.Handshakes)), agents: map[registry.Cluster]*Agent{}}, nil
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes), 1), agents: map[registry.Cluster]*Agent{}}
+	s.peering, s.part = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Serve accepts agents until ctx ends, which ends their sessions. A listener of callers.Listen
@@ -100,35 +105,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
-	s.sessions.Go(func() { s.turns.run(ctx) })
 	s.cfg.Registry.Watch(ctx, s.replaced)
 	s.cfg.Tokens.Watch(ctx, s.revoked)
-	return accept(ctx, l, s.serve)
-}
-
-// accept serves the connections of a listener until ctx ends, which closes that, and until they have ended.
-func accept(ctx context.Context, l net.Listener, serve func(context.Context, net.Listener, net.Conn)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var connections sync.WaitGroup
-	defer connections.Wait()
-	defer cancel()
-	context.AfterFunc(ctx, func() { _ = l.Close() })
-	for {
-		conn, err := l.Accept()
-		switch {
-		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
-			return nil
-		case err != nil:
-			return err
-		}
-		connections.Go(func() { serve(ctx, l, conn) })
-	}
+	callers.Accept(ctx, l, s.cfg.Logger, &s.sessions, func(conn net.Conn) { s.serve(ctx, l, conn) })
+	return nil
 }
 
 // serve serves one connection.
 func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	defer conn.Close() // closing twice is harmless
-	secure, err := secure(ctx, conn, link.Settings(), s.cfg.TLS, s.turns.wait)
+	secure, err := secure(ctx, conn, link.Settings(), s.cfg.TLS, s.turns)
 	if err != nil {
 		s.cfg.Logger.Debug("a TLS handshake failed", "from", conn.RemoteAddr().String(), "error", err)
 		return
@@ -158,7 +144,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 		log.Log(ctx, level, "an agent has no session", "error", err)
 		return
 	}
-	identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
+	callers.Identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
 	a.session, a.Since = session, time.Now()
 	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
 	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
@@ -166,27 +152,17 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	log.Info("an agent disconnected", "because", session.Err())
 }
 
-// identify reports to a listener of callers.Listen who the client of a connection is.
-func identify(l net.Listener, conn net.Conn, as string) {
-	if known, is := l.(*callers.Listener); is {
-		known.IdentifyAs(conn.RemoteAddr().String(), as)
-	}
-}
-
-// secure performs the TLS handshake with a client that offers the protocol of settings. turn waits for its turn.
-func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base *tls.Config, turn func(context.Context) error) (net.Conn, error) {
+// secure performs the TLS handshake, once turns permit it, with a client that offers the protocol of settings.
+func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base *tls.Config, turns *rate.Limiter) (net.Conn, error) {
 	config := settings.Secure(base)
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (own *tls.Config, err error) {
 		if !slices.Contains(hello.SupportedProtos, settings.Protocol) {
 			return nil, errors.New("the client does not offer the protocol " + settings.Protocol)
 		}
 		callers.Begun(conn)
-		if err := conn.SetDeadline(time.Time{}); err != nil {
-			return nil, err
-		}
 		waits, cancel := context.WithTimeout(ctx, turnWithin)
 		defer cancel()
-		if err := turn(waits); err != nil {
+		if err := turns.Wait(waits); err != nil {
 			return nil, err
 		}
 		if base.GetConfigForClient != nil {
@@ -221,7 +197,11 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
 	defer stop()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
-	s.sessions.Go(func() { a.refuse(ctx) })
+	s.sessions.Go(func() {
+		for in := range a.session.Requests(ctx) { // the protocol has none
+			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The control plane takes no connections from agents."})
+		}
+	})
 	if s.cfg.Keys != nil {
 		s.sessions.Go(func() { s.publish(ctx, a) })
 	}
@@ -301,20 +281,4 @@ func (s *Server) Agents() []*Agent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.agents))
-}
-
-// Agent returns the session of a cluster at this replica, and waits for one until ctx ends. The
-// error is then ErrNoAgent.
-func (s *Server) Agent(ctx context.Context, c registry.Cluster) (*Agent, error) {
-	var a *Agent
-	err := s.changed.Until(ctx, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		a = s.agents[c]
-		return a != nil
-	})
-	if err != nil {
-		return nil, ErrNoAgent
-	}
-	return a, nil
 }

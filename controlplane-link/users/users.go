@@ -5,7 +5,8 @@
 //     forwarded, and no log has anything that a client sent.
 //   - A key reaches Services only: no request is forwarded to the Kubernetes API.
 //   - A key gets credentials for the tunnel proxies of its clusters (controlplane-link/issuer).
-//   - Until it is authenticated, a request has deadlines for both directions.
+//   - Until it is authenticated, a request has deadlines for both directions; one for a credential also for its
+//     body.
 //   - Requests and connections end when their key is removed, or loses the cluster.
 package users
 
@@ -29,7 +30,6 @@ import (
 
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/controlplane-link/issuer"
-	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/reread"
@@ -121,12 +121,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	h.requests.WithLabelValues("accepted").Inc()
 	go h.keys.Until(ctx, func(now *credentials.File) bool {
-		revoked := !now.Has(t.key, t.cluster)
+		revoked := !now.Has(t.key, t.cluster.Name)
 		if revoked {
 			cancel(errRevoked)
 		}
 		return revoked
 	})
+	if asksForGrant(r) { // its body, which should be empty, has the deadlines as well
+		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxHead)); err != nil {
+			h.answer(w, r, refuse(http.StatusBadRequest, "The request for a credential has a body that does not end, or of more than %d bytes. Send none.", maxHead))
+			return
+		}
+	}
 	control := http.NewResponseController(w)
 	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
 		return // the client has closed the connection
@@ -172,7 +178,7 @@ var errRevoked = errors.New("the API key was revoked")
 func rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
 	to := t.open.GetService()
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster, to.GetHost(), to.GetPort()))
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster.Name, to.GetHost(), to.GetPort()))
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	maps.DeleteFunc(p.Out.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 }
@@ -182,14 +188,14 @@ func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	t := targetOf(ctx)
-	return h.server.Open(ctx, registry.Cluster{Organisation: t.key.Organisation, Name: t.cluster}, t.open)
+	return h.server.Open(ctx, t.cluster, t.open)
 }
 
 // because returns the answer to a request for which there is no connection, or that its Service did
 // not answer.
 func because(ctx context.Context, err error) *refusal {
 	var refused *carrier.RefusedError
-	cluster := targetOf(ctx).cluster
+	cluster := targetOf(ctx).cluster.Name
 	switch errors.As(err, &refused); {
 	case errors.Is(context.Cause(ctx), errRevoked):
 		return refuse(http.StatusUnauthorized, "The API key was revoked. Create a new one.")
@@ -213,7 +219,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
 	h.requests.WithLabelValues(strconv.Itoa(no.status)).Inc()
 	t := targetOf(r.Context())
 	if t.key != nil { // clients without a key could fill the log
-		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster, "from", r.RemoteAddr)
+		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster.Name, "from", r.RemoteAddr)
 	} else {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)

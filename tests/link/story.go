@@ -89,14 +89,12 @@ func (s *story) install(ctx context.Context) error {
 	if out, err := upgrade.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	agent, err := s.at.link.Agent(ctx, linked)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("   cluster %s, epoch %d, operator %s, after %.0f s\n", agent.Cluster.Name, agent.Epoch, agent.Hello.GetOperatorVersion(), time.Since(began).Seconds())
-	return nil
+	return s.until(ctx, "a session", func() (string, bool, error) {
+		for _, agent := range s.at.link.Agents() {
+			return fmt.Sprintf("cluster %s, epoch %d, operator %s, after %.0f s", agent.Cluster.Name, agent.Epoch, agent.Hello.GetOperatorVersion(), time.Since(began).Seconds()), true, nil
+		}
+		return "there is none", false, nil
+	})
 }
 
 // apply applies a sandbox through the link, before and after the user has the rights.

@@ -5,97 +5,98 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/controlplane-link/reach/allow"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 )
 
-// Finder finds pods. Make one with New.
+// Finder finds pods. It is safe for concurrent use. Make one with New.
 type Finder struct {
-	kube    kubernetes.Interface
-	dynamic dynamic.Interface
+	cluster client.Reader
+	found   *cache.LRUExpireCache // by workload
+	asking  singleflight.Group
 }
+
+// answer are the addresses of a workload's pods.
+type answer struct {
+	at        time.Time
+	addresses []netip.Addr
+}
+
+const (
+	// freshFor is how long an answer is used, askWithin bounds the requests for one.
+	freshFor, askWithin = 2 * time.Second, 5 * time.Second
+	// keepFor is how long an answer is remembered for Found, of maxKept workloads: longer than its addresses
+	// are dialled.
+	keepFor, maxKept = time.Minute, 1024
+	// maxPods bounds the pods of one answer.
+	maxPods = 64
+)
 
 // New returns a Finder that needs the rights to get Deployments and Rollouts, and to list pods.
 func New(reach *rest.Config) (*Finder, error) {
-	kube, err := kubernetes.NewForConfig(reach)
+	cluster, err := client.New(reach, client.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
 	}
-	workloads, err := dynamic.NewForConfig(reach)
-	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
-	}
-	return &Finder{kube, workloads}, nil
+	return &Finder{cluster: cluster, found: cache.NewLRUExpireCache(maxKept)}, nil
 }
 
-var resources = map[allow.Form]schema.GroupVersionResource{
-	allow.Deployment: {Group: "apps", Version: "v1", Resource: "deployments"},
-	allow.Rollout:    {Group: "argoproj.io", Version: "v1alpha1", Resource: "rollouts"},
-}
-
-// maxPods bounds the pods of one answer.
-const maxPods = 64
-
-// Find returns the addresses of the ready pods of a workload; none: it does not exist or has none.
-func (f *Finder) Find(ctx context.Context, w allow.Target) ([]netip.Addr, error) {
-	o, err := f.dynamic.Resource(resources[w.Form]).Namespace(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
+// Find returns the addresses of the ready pods of a workload; none: it does not exist or has none. The answer
+// can be some seconds old.
+func (f *Finder) Find(w crdv1.ObjectRef) ([]netip.Addr, error) {
+	if kept, is := f.found.Get(w); is && time.Since(kept.(answer).at) < freshFor {
+		return kept.(answer).addresses, nil
 	}
-	selector, err := selectorOf(o)
-	if err != nil || selector == "" { // an empty one would select every pod
-		return nil, err
-	}
-	list, err := f.kube.CoreV1().Pods(w.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector, FieldSelector: "status.phase=Running", Limit: 10 * maxPods})
-	if err != nil {
-		return nil, err
-	}
-	return Ready(list.Items), nil
-}
-
-// selectorOf returns the selector of a workload's pods, as text.
-func selectorOf(o *unstructured.Unstructured) (string, error) {
-	found, is, err := unstructured.NestedMap(o.Object, "spec", "selector")
-	if err != nil || !is {
-		return "", err
-	}
-	var labels metav1.LabelSelector
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found, &labels); err != nil {
-		return "", err
-	}
-	selector, err := metav1.LabelSelectorAsSelector(&labels)
-	if err != nil {
-		return "", err
-	}
-	return selector.String(), nil
-}
-
-// Ready returns the addresses of the pods that are ready and do not terminate.
-func Ready(all []corev1.Pod) (out []netip.Addr) {
-	for _, p := range all {
-		if p.DeletionTimestamp != nil || len(out) == maxPods {
-			continue
+	addresses, err, _ := f.asking.Do(w.Kind+"/"+w.Namespace+"/"+w.Name, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), askWithin) // of all that wait for it
+		defer cancel()
+		addresses, err := f.ask(ctx, w)
+		if err == nil {
+			f.found.Add(w, answer{time.Now(), addresses}, keepFor)
 		}
-		for _, c := range p.Status.Conditions {
-			if c.Type != corev1.PodReady || c.Status != corev1.ConditionTrue {
-				continue
-			}
-			if a, err := netip.ParseAddr(p.Status.PodIP); err == nil {
-				out = append(out, a.Unmap())
-			}
+		return addresses, err
+	})
+	return addresses.([]netip.Addr), err
+}
+
+// Found reports whether an address is of those that Find returned last for a workload.
+func (f *Finder) Found(w crdv1.ObjectRef, address netip.Addr) bool {
+	kept, is := f.found.Get(w)
+	return is && slices.Contains(kept.(answer).addresses, address.Unmap())
+}
+
+// ask reads the pods of a workload.
+func (f *Finder) ask(ctx context.Context, w crdv1.ObjectRef) ([]netip.Addr, error) {
+	workload, err := baseline.Read(ctx, f.cluster, w)
+	if err != nil || workload == nil {
+		return nil, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(workload.Selector)
+	if err != nil || selector.String() == "" { // it would select every pod
+		return nil, err
+	}
+	var list corev1.PodList
+	err = f.cluster.List(ctx, &list, client.InNamespace(w.Namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.MatchingFields{"status.phase": string(corev1.PodRunning)}, client.Limit(10*maxPods))
+	return ready(list.Items), err
+}
+
+// ready returns the addresses of the pods that are ready and do not terminate.
+func ready(all []corev1.Pod) (out []netip.Addr) {
+	for _, p := range all {
+		is := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		if a, err := netip.ParseAddr(p.Status.PodIP); err == nil && is && p.DeletionTimestamp == nil && len(out) < maxPods {
+			out = append(out, a.Unmap())
 		}
 	}
 	return out
