@@ -138,10 +138,10 @@ func (s *Server) peer(address string) (*carrier.Session, error) {
 // other replicas then, and none begins. A listener of callers.Listen should await handshakes. Call it once.
 func (s *Server) ServeReplicas(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(ctx, s.part)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
+	defer s.part()
 	callers.Accept(ctx, l, s.cfg.Logger, &running, func(conn net.Conn) { s.serveReplica(ctx, l, conn) })
 	return nil
 }
