@@ -20,10 +20,10 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
 	"switchyard.dev/controlplane-link/reach/allow"
-	"switchyard.dev/controlplane-link/reach/pods"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/dialer"
@@ -147,7 +147,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	if m.cluster, err = cluster.New(watched); err != nil {
 		return nil, err
 	}
-	finder, err := pods.New(access)
+	finder, err := ready.New(access)
 	if err != nil {
 		return nil, err
 	}

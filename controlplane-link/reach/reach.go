@@ -12,9 +12,9 @@ import (
 	"slices"
 
 	"switchyard.dev/controlplane-link/reach/allow"
-	"switchyard.dev/controlplane-link/reach/pods"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/cluster"
@@ -32,7 +32,7 @@ type Config struct {
 	// returns them. Required.
 	Cluster outbound.Knows
 	// Pods finds pods of workloads. Required.
-	Pods *pods.Finder
+	Pods *ready.Finder
 	// Audit and Counts are as in outbound.Config. Required.
 	Audit  *audit.Log
 	Counts outbound.Counts

@@ -1,4 +1,4 @@
-package pods_test
+package ready_test
 
 import (
 	"net/http"
@@ -13,10 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"switchyard.dev/controlplane-link/reach/pods"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tests/world"
-	"switchyard.dev/tunnels/policy"
 )
 
 func TestMain(m *testing.M) { world.Main(m) }
@@ -46,9 +46,9 @@ func TestPodsOfAWorkload(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	})
-	finder, err := pods.New(access)
+	finder, err := ready.New(access)
 	w.Must(err)
-	cart, one := crdv1.ObjectRef{Kind: policy.KindDeployment, Namespace: namespace, Name: "cart"}, netip.MustParseAddr("10.1.0.1")
+	cart, one := crdv1.ObjectRef{Kind: baseline.KindDeployment, Namespace: namespace, Name: "cart"}, netip.MustParseAddr("10.1.0.1")
 	if finder.Found(cart, one) {
 		t.Error("it was found before")
 	}
@@ -69,7 +69,7 @@ func TestPodsOfAWorkload(t *testing.T) {
 	if !finder.Found(cart, one) || finder.Found(cart, netip.MustParseAddr("10.1.0.3")) {
 		t.Error("the addresses that were found are not remembered, or others are")
 	}
-	for _, kind := range []string{policy.KindDeployment, policy.KindRollout} {
+	for _, kind := range []string{baseline.KindDeployment, baseline.KindRollout} {
 		if got, err := finder.Find(crdv1.ObjectRef{Kind: kind, Namespace: namespace, Name: "none"}); err != nil || len(got) > 0 {
 			t.Errorf("%s that does not exist: %v, %v", kind, got, err)
 		}

@@ -1,5 +1,6 @@
-// Package pods finds the ready pods of a Deployment or a Rollout.
-package pods
+// Package ready finds the ready pods of a Deployment or a Rollout, without a cache of all pods: for programs that
+// need those of few workloads.
+package ready
 
 import (
 	"context"
