@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -75,15 +76,11 @@ func New(cfg Config) (*Agent, error) {
 	if ip, _ := netip.ParseAddr(host); cfg.Plain && host != "localhost" && !callers.Loopback(ip) {
 		return nil, errors.New("link: without TLS the token would be sent in the clear: enable TLS, or use an address on loopback")
 	}
-	if cfg.Policy == (attempts.Policy{}) {
-		cfg.Policy = Policy()
-	}
+	cfg.Policy = cmp.Or(cfg.Policy, Policy())
 	if cfg.Proxy == nil || cfg.Plain {
 		cfg.Proxy = dialer.None
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Agent{cfg: cfg, machine: attempts.New(cfg.Policy), events: make(chan func(time.Time) attempts.Step), state: State{Since: time.Now()}}, nil
 }
 

@@ -4,6 +4,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -78,9 +79,7 @@ func New(cfg Config) (*Reach, error) {
 	if cfg.Cluster == nil || cfg.Pods == nil {
 		return nil, errors.New("reach: Cluster and Pods are required")
 	}
-	if cfg.Resolver == nil {
-		cfg.Resolver = net.DefaultResolver
-	}
+	cfg.Resolver = cmp.Or[outbound.Resolver](cfg.Resolver, net.DefaultResolver)
 	r := &Reach{cfg: cfg, exceptions: map[string]*outbound.Gate{}}
 	var err error
 	if r.gate, err = r.open(""); err != nil {

@@ -91,9 +91,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Handshakes = cmp.Or(cfg.Handshakes, 200)
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes), 1), agents: map[registry.Cluster]*Agent{}}
 	s.peering, s.part = context.WithCancel(context.Background())
 	return s, nil
