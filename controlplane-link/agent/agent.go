@@ -41,36 +41,47 @@ type Main struct {
 	unknown    *unknown // nil: it is not reported
 }
 
-// maxConnections bounds the connections to each listener.
-const maxConnections = 2048
+const (
+	// maxConnections bounds the connections to each listener.
+	maxConnections = 2048
+	// lingerWithin is how long connections have to end when the agent ends. The chart gives its pod 30 s.
+	lingerWithin = 20 * time.Second
+)
 
-// Run keeps the session until ctx ends and returns nil then, or until a part fails. Call it once.
+// Run keeps the session until ctx ends, and lingerWithin longer while there are connections; it returns nil then.
+// It returns an error when a part fails. Call it once.
 func (m *Main) Run(ctx context.Context) error {
 	defer m.audit.Close()
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return m.serve(ctx, m.settings.HealthAddress, "health", m.health()) })
-	all.Go(func() error { return m.serve(ctx, m.settings.MetricsAddress, "metrics", m.scraped()) })
-	all.Go(func() error { return m.cluster.Run(ctx) })
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	all, serving := errgroup.WithContext(serving)
+	all.Go(func() error { return m.serve(serving, m.settings.HealthAddress, "health", m.health()) })
+	all.Go(func() error { return m.serve(serving, m.settings.MetricsAddress, "metrics", m.scraped()) })
+	all.Go(func() error { return m.cluster.Run(serving) })
 	all.Go(func() error {
+		defer stop()
+		linking, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(serving, end)()
 		// Before the caches have synced no address is known, and none is reached.
-		if err := m.cluster.Synced(ctx); err != nil && ctx.Err() == nil {
+		if err := m.cluster.Synced(linking); err != nil && linking.Err() == nil {
 			return err
 		}
-		m.link.Run(ctx)
+		m.link.Run(linking)
 		return nil
 	})
 	all.Go(func() error {
-		m.token.watch(ctx, m.link.Renew)
+		m.token.watch(serving, m.link.Renew)
 		return nil
 	})
 	if m.unknown != nil {
 		all.Go(func() error {
-			m.unknown.run(ctx, m.link)
+			m.unknown.run(serving, m.link)
 			return nil
 		})
 	}
 	all.Go(func() error {
-		m.follow(ctx)
+		m.follow(serving)
 		return nil
 	})
 	return all.Wait()

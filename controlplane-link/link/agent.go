@@ -7,6 +7,7 @@ import (
 	dice "math/rand/v2"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"switchyard.dev/eventbus/wake"
@@ -40,6 +41,9 @@ type Config struct {
 	Policy attempts.Policy
 	// Timing has the time limits of sessions; zero: the defaults.
 	Timing carrier.Timing
+	// Linger is how long connections have to end once the context of Run has; the session continues until
+	// then. Default: they are cut.
+	Linger time.Duration
 	// Logger logs sessions and failures. Default: none.
 	Logger *slog.Logger
 }
@@ -54,6 +58,8 @@ type Agent struct {
 	state   State
 	current *carrier.Session
 	changed wake.Signal
+	// superseded: a newer agent took the last session.
+	superseded bool
 }
 
 // New returns an Agent without a session, to be started with Run.
@@ -102,15 +108,18 @@ func (a *Agent) Renew(ctx context.Context) {
 	})
 }
 
-// Run keeps a session until ctx ends.
+// Run keeps a session until ctx ends, and Config.Linger longer while there are connections.
 func (a *Agent) Run(ctx context.Context) {
-	l := loop{Agent: a, Driver: driver.New(ctx)}
+	sessions, end := context.WithCancel(context.WithoutCancel(ctx))
+	l := loop{Agent: a, Driver: driver.New(sessions)}
 	defer l.Running.Wait()
 	defer l.Close()
+	defer end()
 	l.do(a.machine.Begin)
 	for {
 		select {
 		case <-ctx.Done():
+			l.drain()
 			return
 		case event := <-a.events:
 			l.do(event)
@@ -122,6 +131,27 @@ func (a *Agent) Run(ctx context.Context) {
 				step, _ := a.machine.Slept(now, gap)
 				return step
 			})
+		}
+	}
+}
+
+// drain lets connections end. No attempt begins.
+func (l *loop) drain() {
+	late := time.After(l.cfg.Linger)
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for l.connections.Load() > 0 {
+		select {
+		case event := <-l.events:
+			l.mu.Lock()
+			event(time.Now())
+			l.mu.Unlock()
+		case <-ticker.C:
+		case <-late:
+			if n := l.connections.Load(); n > 0 {
+				l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", n, "after", l.cfg.Linger.String())
+			}
+			return
 		}
 	}
 }
@@ -138,6 +168,7 @@ func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
 type loop struct {
 	*Agent
 	*driver.Driver
+	connections atomic.Int32 // of all sessions
 }
 
 // do passes an event to the machine, and executes its step.
@@ -175,7 +206,7 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 			if l.current != nil {
 				retire(l.current, l.state.Welcome, welcome)
 			}
-			l.current = s
+			l.current, l.superseded = s, false
 			l.set(State{Kind: Up, Since: now, Welcome: welcome, Known: true})
 		}
 		return attempts.Step{}
@@ -198,6 +229,7 @@ func (l *loop) failed(now time.Time, epoch uint64, err error) attempts.Step {
 		return attempts.Step{}
 	}
 	next, wait := after(l.state, now, err, l.cfg.Published)
+	l.superseded = l.superseded || next.Kind == Superseded
 	if l.current == nil || l.current.Err() != nil { // else the session beside this attempt continues
 		l.set(next)
 	}
@@ -214,6 +246,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
 	l.event(l.Context, func(now time.Time) attempts.Step {
 		if l.current == s {
+			l.superseded = l.superseded || !comeBack
 			l.current = nil
 			kind := Down
 			if !comeBack {
@@ -233,7 +266,11 @@ func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.W
 		if err != nil {
 			return
 		}
-		l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
+		l.connections.Add(1)
+		l.Running.Go(func() {
+			defer l.connections.Add(-1)
+			l.cfg.Handle(ctx, in, welcome)
+		})
 	}
 }
 
@@ -250,16 +287,20 @@ func retire(former *carrier.Session, was, is *linkv1.Welcome) {
 	time.AfterFunc(after, func() { former.Close(nil) })
 }
 
-// leave begins another session as soon as the server of this one reports that it drains. This one
-// continues until the server ends it, or shortly after the time that the server announced.
+// leave begins another session as soon as the server of this one reports that it drains; none, if a newer agent
+// has one. This session continues until the server ends it, or shortly after the time that the server announced.
 func (l *loop) leave(s *carrier.Session, epoch uint64) {
 	select {
 	case leave := <-s.Leaving():
 		late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
 		defer late.Stop()
-		if leave.GetComeBack() {
-			l.event(l.Context, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
-		}
+		l.event(l.Context, func(now time.Time) attempts.Step {
+			if leave.GetComeBack() {
+				return l.machine.Leaving(now, epoch)
+			}
+			l.superseded = l.superseded || l.current == s
+			return attempts.Step{}
+		})
 		<-s.Done()
 	case <-s.Done():
 	}

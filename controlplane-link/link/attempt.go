@@ -60,7 +60,7 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	answer := &linkv1.Answer{}
 	settings := Settings()
 	settings.Timing = a.cfg.Timing
-	s, err := settings.Connect(ctx, secure, withToken(hello, token), answer, func() error {
+	s, err := settings.Connect(ctx, secure, complete(hello, token, a.yields()), answer, func() error {
 		switch is := answer.GetIs().(type) {
 		case *linkv1.Answer_Welcome:
 			return nil
@@ -70,6 +70,13 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 		return errors.New("the control plane's answer is neither a welcome nor a refusal")
 	})
 	return s, answer.GetWelcome(), err
+}
+
+// yields reports whether a newer agent took the last session.
+func (a *Agent) yields() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.superseded
 }
 
 // trusting adds to the error of a connection that no server is trusted, if that is so.

@@ -106,9 +106,10 @@ func after(s State, now time.Time, err error, published bool) (State, time.Durat
 	return State{Kind: kind, Since: s.Since, Err: err, Known: s.Known || kind != Down}, wait
 }
 
-// withToken returns a Hello with a token; the Hello itself is not changed.
-func withToken(h *linkv1.Hello, token string) *linkv1.Hello {
+// complete returns a Hello with a token, and whether a newer agent took the last session; the Hello itself is
+// not changed.
+func complete(h *linkv1.Hello, token string, superseded bool) *linkv1.Hello {
 	h = proto.Clone(h).(*linkv1.Hello)
-	h.Token = token
+	h.Token, h.Superseded = token, superseded
 	return h
 }

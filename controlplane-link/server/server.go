@@ -47,7 +47,8 @@ type Config struct {
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
 	Lease time.Duration
-	// Linger is how long connections of agents have to end after Drain: 20 s.
+	// Linger is how long connections of agents have to end after Drain, or when a newer agent has the session:
+	// 20 s.
 	Linger time.Duration
 	// Logger logs sessions and refusals. Default: none.
 	Logger *slog.Logger
@@ -101,7 +102,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.sessions.Wait()
 	defer cancel()
 	s.sessions.Go(func() { s.turns.run(ctx) })
-	s.cfg.Registry.Watch(ctx, s.replaced)
+	s.cfg.Registry.Watch(ctx, func(c registry.Cluster, now admission.Entry) { s.replaced(ctx, c, now) })
 	s.cfg.Tokens.Watch(ctx, s.revoked)
 	return accept(ctx, l, s.serve)
 }
@@ -216,7 +217,7 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
-		s.sessions.Go(func() { former.superseded(a.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
 	}
 	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
 	defer stop()
@@ -228,7 +229,12 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	if s.draining.Load() { // Drain began after the admission, and need not have seen it
 		s.sessions.Go(func() { s.leave(a) })
 	}
-	s.renew(a)
+	s.renew(ctx, a)
+	s.remove(a)
+}
+
+// remove removes a session from those in which connections are opened.
+func (s *Server) remove(a *Agent) {
 	s.mu.Lock()
 	if s.agents[a.Cluster] == a {
 		delete(s.agents, a.Cluster)
@@ -241,7 +247,7 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 // here.
 func (s *Server) recheck(ctx context.Context, a *Agent) {
 	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch && !s.draining.Load() {
-		a.superseded(e.Instance) // it need not be in s.agents
+		s.superseded(ctx, a, e.Instance) // it need not be in s.agents
 	}
 	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 		a.revoked()
@@ -250,11 +256,55 @@ func (s *Server) recheck(ctx context.Context, a *Agent) {
 
 // replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
 // after Drain continues.
-func (s *Server) replaced(c registry.Cluster, now admission.Entry) {
+func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission.Entry) {
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
-		s.sessions.Go(func() { a.superseded(now.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
+	}
+}
+
+// lingerCheck is how often superseded compares a session that it lets linger.
+const lingerCheck = 250 * time.Millisecond
+
+// superseded ends a session because another agent, or another connection of this one, has that of the cluster.
+// Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
+// them. New ones are opened in the other session.
+func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
+	a.taken.Do(func() {
+		s.remove(a)
+		if instance == a.Instance {
+			a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
+			return
+		}
+		const why = "A newer agent of this cluster has the session."
+		leave := &tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: why}, Linger: durationpb.New(s.cfg.Linger)}
+		_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
+		s.linger(ctx, a)
+		if n := a.session.Connections(); n > 0 && a.session.Err() == nil {
+			s.cfg.Logger.Info("connections through the session of a former agent are cut", "cluster", a.Cluster.Name, "epoch", a.Epoch, "connections", n)
+		}
+		a.end(tunnelv1.Reason_REASON_TAKEN, why, false)
+	})
+}
+
+// linger waits until the connections of a session have ended, its token is revoked, or its time is over.
+func (s *Server) linger(ctx context.Context, a *Agent) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	defer cancel()
+	ticker := time.NewTicker(lingerCheck)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-a.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
+			return
+		}
 	}
 }
 
