@@ -18,8 +18,8 @@ var user = &linkv1.Caller{Name: "jo", Roles: []string{"dev"}}
 
 // kubernetes sends a request of the user to the cluster's API, through the link, and returns the
 // status and the body.
-func (p *controlPlane) kubernetes(ctx context.Context, method, path, form, body string) (int, string, error) {
-	agent, err := p.link.Agent(ctx, linked)
+func (s *story) kubernetes(ctx context.Context, method, path, form, body string) (int, string, error) {
+	agent, err := s.at.Link.Agent(ctx, linked)
 	if err != nil {
 		return 0, "", err
 	}
@@ -29,9 +29,9 @@ func (p *controlPlane) kubernetes(ctx context.Context, method, path, form, body 
 }
 
 // service sends a request of the user to a Service by its name, through the link.
-func (p *controlPlane) service(ctx context.Context, url, key string) (int, string, error) {
+func (s *story) service(ctx context.Context, url, key string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		agent, err := p.link.Agent(ctx, linked)
+		agent, err := s.at.Link.Agent(ctx, linked)
 		if err != nil {
 			return nil, err
 		}
