@@ -55,6 +55,23 @@ var (
 			}
 		}
 	}}
+	// forgedKeys are API keys of the right length, each another one, as fast as they are refused.
+	forgedKeys = attack{"forged keys", func(ctx context.Context, c net.Conn) {
+		t := tls.Client(c, overTLS())
+		answers := bufio.NewReader(t)
+		for ctx.Err() == nil {
+			if _, err := fmt.Fprintf(t, "GET / HTTP/1.1\r\nHost: web.shop.svc\r\nsignadot-cluster: shared-0\r\nsignadot-api-key: %s\r\n\r\n", rand.Text()+rand.Text()); err != nil {
+				return
+			}
+			answer, err := http.ReadResponse(answers, nil)
+			if err != nil {
+				return
+			}
+			if drain(answer.Body); answer.Body.Close() != nil {
+				return
+			}
+		}
+	}}
 	slowHead = attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
 	junk     = attack{"junk", func(_ context.Context, c net.Conn) {
 		noise := make([]byte, 4<<10)

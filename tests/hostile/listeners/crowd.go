@@ -1,6 +1,7 @@
 package listeners
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -76,6 +77,8 @@ type Orders struct {
 	Address   string
 	// Attacks are the names of their attacks, in turn.
 	Attacks []string
+	// From is the address that all of them have. Default: addresses of their own.
+	From string
 }
 
 // Counts counts connections of attackers.
@@ -105,7 +108,7 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	ctx := context.Background() // they go on until their process ends
 	for i := range o.Attackers {
 		go func() {
-			dialer := from(hostileAddress(i), 10*time.Second)
+			dialer := from(cmp.Or(o.From, hostileAddress(i)), 10*time.Second)
 			if strings.HasPrefix(o.Address, "127.") {
 				dialer.LocalAddr = nil // a port-forward: the node drops connections to loopback from elsewhere
 			}

@@ -8,6 +8,8 @@
 //	siege.go     one listener, without the attack and with it
 //	random.go    random inputs, to the listeners of tunnels
 //	together.go  the most expensive attacks at once, while a leader is ended and sandboxes come
+//	beside.go    the link server, on a machine beside the cluster
+//	agents.go    its honest callers: agents of clusters at one address, users, another replica
 //	world.go     the cluster: its pods, tokens, memory
 //	ports.go     whether a program listens on a port without an attack
 //	figures.go   the output

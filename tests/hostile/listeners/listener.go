@@ -3,6 +3,8 @@ package listeners
 import (
 	"slices"
 
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
 )
 
@@ -23,7 +25,9 @@ var (
 	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
 	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
 	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
-	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+	// linkServer runs on a machine beside the cluster.
+	linkServer = Program{Name: "linkserver"}
+	sidecar    = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
 // Listener is a port that pods can reach.
@@ -40,7 +44,7 @@ type Listener struct {
 	attacks []attack
 }
 
-// All returns every listener of our programs and of the pods that they make.
+// All returns every listener of our programs, of the pods that they make, and of the link server.
 func All() []*Listener {
 	web := []attack{silent, halfTLS, slowHead, junk}
 	return []*Listener{
@@ -65,6 +69,10 @@ func All() []*Listener {
 		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{agent, 8088, "health", fetch("/healthz"), with(web, unread("/healthz"))},
 		{agent, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{linkServer, plane.Agents, "agents", connectAgents, []attack{silent, halfTLS, slowAs(link.Protocol), junk}},
+		{linkServer, plane.Users, "users", askThroughLink, []attack{silent, halfTLS, slowTLS, junk, forgedKeys}},
+		{linkServer, plane.Replicas, "replicas", forward, []attack{silent, halfTLS, slowAs(replicaProtocol), junk}},
+		{linkServer, plane.Metrics, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
 	}

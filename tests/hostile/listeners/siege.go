@@ -41,6 +41,8 @@ type Finding struct {
 	// Ends are the outcomes of random inputs, and Honest the legitimate calls beside them.
 	Ends   Ends
 	Honest Calls
+	// Shared are the agents beside silent connections from their address; nil for other listeners.
+	Shared *Shared
 }
 
 // Calls are what became of honest calls.
@@ -97,9 +99,12 @@ func (w *World) send(crowd *process.Process, l *Listener, n int, attacks ...atta
 	for _, a := range attacks {
 		names = append(names, a.name)
 	}
-	pods := len(w.pods[l.Program.Name])
+	pods, shared := len(w.pods[l.Program.Name]), ""
+	if l.Program == linkServer {
+		pods, shared = 1, honestAddress // as agents of many clusters behind one gateway
+	}
 	for pod := range pods {
-		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names}, nil); err != nil {
+		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names, shared}, nil); err != nil {
 			return err
 		}
 	}

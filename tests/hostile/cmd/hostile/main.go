@@ -29,8 +29,11 @@ func main() {
 }
 
 func run(ctx context.Context) (int, error) {
-	if process.Role() == listeners.Role {
+	switch process.Role() {
+	case listeners.Role:
 		return 0, process.Answer(&listeners.Crowd{})
+	case listeners.LinkRole:
+		return 0, process.Answer(&listeners.LinkServer{})
 	}
 	if !demo.Inside() {
 		return demo.RunInside(ctx, ".")
