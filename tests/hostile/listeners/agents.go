@@ -92,6 +92,7 @@ func answerOK(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
 	defer c.Close()
 	if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
 		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+		drain(c) // to close it before the client does would cut it
 	}
 }
 
