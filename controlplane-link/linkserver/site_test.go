@@ -179,7 +179,10 @@ func (s *site) start(change func(*linkserver.Config)) *running {
 }
 
 // agent starts the agent of cluster prod, and waits for its session.
-func (s *site) agent(address string) *link.Agent {
+func (s *site) agent(address string) *link.Agent { return s.instance(address, "a", 1) }
+
+// instance starts an agent of that name, and waits for its session.
+func (s *site) instance(address, name string, epoch uint64) *link.Agent {
 	s.Helper()
 	roots := trust.NewRoots("the test")
 	if err := roots.Set(s.authority.Bundle()); err != nil {
@@ -188,7 +191,7 @@ func (s *site) agent(address string) *link.Agent {
 	a, err := link.New(link.Config{
 		Address: address, Verify: roots.Verify, Token: func() (string, error) { return prodToken, nil }, Handle: s.handle, Logger: s.logger(),
 		Hello: func(context.Context) (*linkv1.Hello, error) {
-			return &linkv1.Hello{Version: admission.Version, ClusterUid: "uid-1", Instance: "a", OperatorVersion: "test"}, nil
+			return &linkv1.Hello{Version: admission.Version, ClusterUid: "uid-1", Instance: name, OperatorVersion: "test"}, nil
 		},
 		Policy: attempts.Policy{Shortest: time.Millisecond, Longest: 50 * time.Millisecond, Brisk: 50 * time.Millisecond, Fresh: time.Hour, Patience: attempts.Endless, MaxGap: time.Hour, FullJitter: true},
 	})
@@ -205,7 +208,7 @@ func (s *site) agent(address string) *link.Agent {
 		cancel()
 		<-ended
 	})
-	s.up(a, 1)
+	s.up(a, epoch)
 	return a
 }
 

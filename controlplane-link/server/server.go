@@ -71,6 +71,7 @@ type Server struct {
 	cfg      Config
 	turns    *turns
 	draining atomic.Bool
+	lingers  atomic.Int32 // sessions that superseded lets linger
 	sessions sync.WaitGroup
 
 	mu      sync.Mutex
@@ -290,6 +291,8 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 
 // linger waits until the connections of a session have ended, its token is revoked, or its time is over.
 func (s *Server) linger(ctx context.Context, a *Agent) {
+	s.lingers.Add(1)
+	defer s.lingers.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
 	defer cancel()
 	ticker := time.NewTicker(lingerCheck)
@@ -345,6 +348,10 @@ func (s *Server) leave(a *Agent) {
 
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Lingering reports whether connections through a former agent have yet to end. Idle ones that clients keep should be
+// closed, so that they are not used when they are cut.
+func (s *Server) Lingering() bool { return s.lingers.Load() > 0 }
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {
