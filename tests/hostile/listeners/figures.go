@@ -29,8 +29,8 @@ func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 		return err
 	}
 	if attacksLink(only) {
-		undo, err := w.besideCluster(ctx)
-		defer func() { _ = undo() }() // what is left is removed by the next run
+		err := w.openLink(ctx)
+		defer func() { _ = w.link.Close() }() // what is left is removed by the next run
 		if err != nil {
 			return err
 		}

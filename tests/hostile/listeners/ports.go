@@ -17,7 +17,7 @@ func (w *World) everyPort(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, l := range All() {
 		p := l.Program
-		if seen[p.Name] || p == linkServer && w.beside == nil {
+		if seen[p.Name] || p == linkServer && w.link == nil {
 			continue
 		}
 		seen[p.Name] = true
@@ -38,7 +38,7 @@ func (w *World) everyPort(ctx context.Context) error {
 // addresses that other pods can reach.
 func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
 	if p == linkServer {
-		return listeningOf(w.beside.server.ID())
+		return listeningOf(w.link.ID())
 	}
 	var ports []int
 	err := w.containers(ctx, p, func(c container) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -94,10 +95,10 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 }
 
 // send sends attackers to all pods of a listener's program, as many to each.
-func (w *World) send(crowd *process.Process, l *Listener, n int, attacks ...attack) error {
+func (w *World) send(crowd *process.Process, l *Listener, n int, all ...attacks.Attack) error {
 	var names []string
-	for _, a := range attacks {
-		names = append(names, a.name)
+	for _, a := range all {
+		names = append(names, a.Name)
 	}
 	pods, shared := len(w.pods[l.Program.Name]), ""
 	if l.Program == linkServer {

@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/hostile/forwarded"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
@@ -32,8 +33,8 @@ func run(ctx context.Context) (int, error) {
 	switch process.Role() {
 	case listeners.Role:
 		return 0, process.Answer(&listeners.Crowd{})
-	case listeners.LinkRole:
-		return 0, process.Answer(&listeners.LinkServer{})
+	case beside.Role:
+		return 0, process.Answer(&beside.Server{})
 	}
 	if !demo.Inside() {
 		return demo.RunInside(ctx, ".")
