@@ -125,17 +125,11 @@ func (c *connected) replaced(what string, do func()) {
 		}
 	})
 	busy, idle := c.opens(), c.opens()
+	used := make(chan error, 1)
+	go func() { used <- c.usesAfter(before, busy) }()
 	do()
-	after := c.session(before.Epoch)
-	if after.Instance == before.Instance {
-		c.t.Errorf("%s: the agent is the same", what)
-	}
-	// The former agent still serves the connections that it has.
-	if err := busy.asks(); err != nil {
+	if err := <-used; err != nil {
 		c.t.Errorf("%s: a connection through the former agent: %v", what, err)
-	}
-	if err := busy.Close(); err != nil {
-		c.t.Error(err)
 	}
 	if lasted, err := idle.ends(); err == nil || errors.Is(err, io.EOF) {
 		c.t.Errorf("%s: a connection that does not end was to be cut, and reads %v", what, err)
@@ -157,6 +151,28 @@ func (c *connected) replaced(what string, do func()) {
 		c.t.Errorf("%s: there was no session at %d looks, each 5 ms", what, n)
 	}
 	figures.AtMost(os.Stdout, "link-failed-during-"+what, float64(failed)/perSecond, "s", 1)
+}
+
+// usesAfter uses a connection once another agent than a former one has the session, and closes it.
+func (c *connected) usesAfter(former *server.Agent, l *lasting) error {
+	ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Minute)
+	defer cancel()
+	for {
+		now, err := c.plane.Link.Agent(ctx, plane.Cluster(linked))
+		if err != nil {
+			return err
+		}
+		if now.Instance != former.Instance {
+			break
+		}
+		if err := wait.For(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("the agent is still the former one: %w", err)
+		}
+	}
+	if err := l.asks(); err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 // lasting is a connection to the workload through the link, which its client does not close.
