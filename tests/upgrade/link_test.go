@@ -110,9 +110,9 @@ func (c *connected) replaced(what string, do func()) {
 		sender := traffic.Sender{URL: "https://" + c.plane.Address(plane.Users) + "/", Client: &http.Client{Timeout: 10 * time.Second, Transport: transport}, Judge: traffic.Podinfo}
 		go func() { done <- sender.Rate(c.t.Context(), perSecond, wants, stop) }()
 	}
-	var without atomic.Int64 // looks at which there was no session
-	var looks sync.WaitGroup
-	looks.Go(func() {
+	var without atomic.Int64 // checks that found no session
+	var checks sync.WaitGroup
+	checks.Go(func() {
 		for ticker := time.NewTicker(5 * time.Millisecond); ; {
 			select {
 			case <-stop:
@@ -137,7 +137,7 @@ func (c *connected) replaced(what string, do func()) {
 		c.t.Logf("%s: a connection that does not end by itself lasted %.0f s from the beginning, then: %v", what, lasted.Seconds(), err)
 	}
 	close(stop)
-	looks.Wait()
+	checks.Wait()
 	failed := 0
 	for range 2 {
 		ledger := <-done
@@ -148,7 +148,7 @@ func (c *connected) replaced(what string, do func()) {
 		}
 	}
 	if n := without.Load(); n > 0 {
-		c.t.Errorf("%s: there was no session at %d looks, each 5 ms", what, n)
+		c.t.Errorf("%s: there was no session at %d checks, one each 5 ms", what, n)
 	}
 	figures.AtMost(os.Stdout, "link-failed-during-"+what, float64(failed)/perSecond, "s", 1)
 }

@@ -152,7 +152,7 @@ func (a *Agent) Again(ctx context.Context) error {
 	return a.newer(ctx, had)
 }
 
-// Connect has the agent whose turn it is connect again.
+// Connect has the next agent connect again.
 func (s *Site) Connect(ctx context.Context) error { return s.next().Again(ctx) }
 
 // Ask returns calls that request the Service of each cluster in turn, with the API key.

@@ -88,5 +88,5 @@ func (s *Site) Close() (err error) {
 // ID is that of the process of the link server.
 func (s *Site) ID() int { return s.server.ID() }
 
-// next returns the agent whose turn it is.
+// next returns the agents in turn.
 func (s *Site) next() *Agent { return s.Agents[int(s.turn.Add(1))%len(s.Agents)] }

@@ -30,7 +30,7 @@ func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 	}
 	if attacksLink(only) {
 		err := w.openLink(ctx)
-		defer func() { _ = w.link.Close() }() // what is left is removed by the next run
+		defer func() { _ = w.link.Close() }() // the next run removes its remains
 		if err != nil {
 			return err
 		}
