@@ -293,18 +293,8 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 func (s *Server) linger(ctx context.Context, a *Agent) {
 	s.lingers.Add(1)
 	defer s.lingers.Add(-1)
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
-	defer cancel()
-	ticker := time.NewTicker(lingerCheck)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-		case <-a.Done():
-			return
-		case <-ctx.Done():
-			return
-		}
+	until := time.Now().Add(s.cfg.Linger)
+	for ; ctx.Err() == nil && a.session.Err() == nil && time.Now().Before(until); time.Sleep(lingerCheck) {
 		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
 			return
 		}

@@ -100,16 +100,9 @@ const releaseEvery = 100 * time.Millisecond
 // release closes idle connections to Services while some pass a former agent, until ctx ends: the next requests use
 // the new one.
 func (h *Handler) release(ctx context.Context) {
-	ticker := time.NewTicker(releaseEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if h.server.Lingering() {
-				h.services.CloseIdleConnections()
-			}
-		case <-ctx.Done():
-			return
+	for ; ctx.Err() == nil; time.Sleep(releaseEvery) {
+		if h.server.Lingering() {
+			h.services.CloseIdleConnections()
 		}
 	}
 }
@@ -239,10 +232,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if t.key != nil { // clients without a key could fill the log
 		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster, "from", r.RemoteAddr)
 	} else {
-		select { // so that a client that guesses keys occupies no processor
-		case <-time.After(refusedAfter):
-		case <-r.Context().Done():
-		}
+		time.Sleep(refusedAfter) // so that a client that guesses keys occupies no processor
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)
 	}
