@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// clusters is how many clusters have agents at one address.
+	// clusters is how many clusters have agents at one address. As many more connect and leave.
 	clusters = 20
 	// patience is how long an honest call may take.
 	patience = 10 * time.Second
@@ -71,7 +71,7 @@ func (s *Site) startAgents(ctx context.Context, clusters []string) error {
 		s.Agents = append(s.Agents, &Agent{cluster, a})
 	}
 	for _, a := range s.Agents {
-		if err := a.newer(ctx, 0); err != nil {
+		if err := a.up(ctx); err != nil {
 			return err
 		}
 	}
@@ -128,13 +128,13 @@ func (a *Agent) Epoch() uint64 {
 	return state.Welcome.GetEpoch()
 }
 
-// newer waits for a session that is newer than an epoch.
-func (a *Agent) newer(ctx context.Context, than uint64) error {
+// up waits for a session.
+func (a *Agent) up(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		state, changed := a.State()
-		if state.Kind == link.Up && state.Welcome.GetEpoch() > than {
+		if state.Kind == link.Up {
 			return nil
 		}
 		select {
@@ -145,27 +145,53 @@ func (a *Agent) newer(ctx context.Context, than uint64) error {
 	}
 }
 
-// Again connects again: a new TCP connection, with its handshake and Hello.
-func (a *Agent) Again(ctx context.Context) error {
-	had := a.Epoch()
-	a.Renew(ctx)
-	return a.newer(ctx, had)
+// Connect returns calls that connect as the agents of further clusters, in turn: each makes a TCP connection, the
+// handshakes, and has a session.
+func (s *Site) Connect() (func(context.Context) error, error) {
+	roots, err := s.roots()
+	if err != nil {
+		return nil, err
+	}
+	config := link.Settings().Secure(roots)
+	return func(ctx context.Context) error {
+		cluster := calling[int(s.turn.Add(1))%clusters]
+		c, err := s.dial(ctx, "tcp", s.Address(plane.Agents))
+		if err != nil {
+			return err
+		}
+		hello, answer := &linkv1.Hello{Version: admission.Version, Token: s.Tokens[cluster], ClusterUid: cluster, Instance: "honest"}, &linkv1.Answer{}
+		session, err := link.Settings().Connect(ctx, tls.Client(c, config), hello, answer, func() error {
+			if answer.GetWelcome() == nil {
+				return fmt.Errorf("cluster %s has no session: %v", cluster, answer)
+			}
+			return nil
+		})
+		if err != nil {
+			return errors.Join(err, c.Close())
+		}
+		session.Close(nil)
+		return nil
+	}, nil
 }
 
-// Connect has the next agent connect again.
-func (s *Site) Connect(ctx context.Context) error { return s.next().Again(ctx) }
-
-// Ask returns calls that request the Service of each cluster in turn, with the API key.
-func (s *Site) Ask() (func(context.Context) error, error) {
+// roots returns the TLS settings of a client of the link server.
+func (s *Site) roots() (*tls.Config, error) {
 	bundle, err := os.ReadFile(s.File(trust.BundleFile))
 	if err != nil {
 		return nil, err
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(bundle)
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{
-		DisableKeepAlives: true, DialContext: s.dial, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: s.Machine.Address},
-	}}
+	return &tls.Config{RootCAs: roots, ServerName: s.Machine.Address}, nil
+}
+
+// Ask returns calls that request the Service of each cluster in turn, with the API key.
+func (s *Site) Ask() (func(context.Context) error, error) {
+	roots, err := s.roots()
+	if err != nil {
+		return nil, err
+	}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.dial, TLSClientConfig: roots}}
 	return func(ctx context.Context) error {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Address(plane.Users)+"/", nil)
 		if err != nil {

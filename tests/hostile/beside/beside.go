@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 
 	"switchyard.dev/controlplane-link/linkserver"
@@ -40,6 +41,16 @@ func (*Server) Serve(o Orders, _ *struct{}) error {
 	return nil
 }
 
+// The names of clusters: those of Site.Agents, and those of Site.Connect.
+var sharing, calling = names("shared"), names("calling")
+
+func names(beginning string) (all []string) {
+	for n := range clusters {
+		all = append(all, fmt.Sprint(beginning, "-", n))
+	}
+	return all
+}
+
 // Dial connects from the address of honest callers.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -59,11 +70,7 @@ type Site struct {
 // error.
 func Open(ctx context.Context, dial Dial) (s *Site, err error) {
 	s = &Site{dial: dial, end: func() {}}
-	var names []string
-	for n := range clusters {
-		names = append(names, fmt.Sprint("shared-", n))
-	}
-	if s.Plane, err = plane.New(ctx, names...); err != nil {
+	if s.Plane, err = plane.New(ctx, slices.Concat(sharing, calling)...); err != nil {
 		return s, err
 	}
 	if s.server, err = process.Start(Role, "ip", "netns", "exec", s.Machine.Name); err != nil {
@@ -73,7 +80,7 @@ func Open(ctx context.Context, dial Dial) (s *Site, err error) {
 		return s, fmt.Errorf("start the link server: %w", err)
 	}
 	ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	return s, s.startAgents(ctx, names)
+	return s, s.startAgents(ctx, sharing)
 }
 
 // Close ends all.

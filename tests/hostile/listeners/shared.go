@@ -46,13 +46,13 @@ func (w *World) lookAtLink() (state, error) {
 }
 
 // The honest callers of the link server.
-func connectAgents(w *World, _ *Listener) (call, error)  { return w.link.Connect, nil }
+func connectAgents(w *World, _ *Listener) (call, error)  { return w.link.Connect() }
 func askThroughLink(w *World, _ *Listener) (call, error) { return w.link.Ask() }
 func askAsReplica(w *World, _ *Listener) (call, error)   { return w.link.Forward() }
 
 // Shared is what became of the agents beside silent connections from their own address.
 type Shared struct {
-	// Kept kept their session until they connected again, and Served then had one, of Agents.
+	// Kept kept their session, and Served of as many others got one, of Agents each.
 	Kept, Served, Agents int
 	// Silent is how many silent connections there were at most.
 	Silent int64
@@ -61,7 +61,7 @@ type Shared struct {
 }
 
 // silence attacks the listener of agents with silent connections alone, from the address that all agents
-// share. Then all agents connect again.
+// share. Then as many agents of other clusters connect from there.
 func (w *World) silence(ctx context.Context, f *Finding, o Options) (err error) {
 	if f.Listener.Program != linkServer || f.Listener.Port != plane.Agents {
 		return nil
@@ -87,30 +87,38 @@ func (w *World) silence(ctx context.Context, f *Finding, o Options) (err error) 
 		f.Shared.Silent = max(f.Shared.Silent, n.There)
 		_ = wait.For(ctx, 100*time.Millisecond)
 	}
-	f.Shared.again(ctx, w.link, before)
+	connect, err := w.link.Connect()
+	if err != nil {
+		return err
+	}
+	f.Shared.Served, f.Shared.Why = served(ctx, len(w.link.Agents), connect)
+	for i, a := range w.link.Agents {
+		if a.Epoch() == before[i] {
+			f.Shared.Kept++
+		}
+	}
 	return nil
 }
 
-// again has all agents connect again; before are the numbers of their sessions.
-func (s *Shared) again(ctx context.Context, link *beside.Site, before []uint64) {
+// served makes n calls at once, and returns how many were served, and the errors of the others.
+func served(ctx context.Context, n int, honest call) (ok int, why error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var mu sync.Mutex
 	var all sync.WaitGroup
-	for i, a := range link.Agents {
+	for range n {
 		all.Go(func() {
-			kept := a.Epoch() == before[i]
-			err := a.Again(ctx)
+			err := honest(ctx)
 			mu.Lock()
 			defer mu.Unlock()
-			if kept {
-				s.Kept++
-			}
 			if err == nil {
-				s.Served++
+				ok++
 			}
-			s.Why = errors.Join(s.Why, err)
+			why = errors.Join(why, err)
 		})
 	}
 	all.Wait()
+	return ok, why
 }
 
 func (s *Shared) print(out io.Writer, name string) {
@@ -121,6 +129,6 @@ func (s *Shared) print(out io.Writer, name string) {
 		fmt.Fprintf(out, "%s, beside silent connections: %v\n", name, s.Why)
 	}
 	figures.Text(out, name+"_SHARED_ADDRESS", s.Served, "agents_served",
-		fmt.Sprintf("all of %d, beside at most %d silent connections from their address; %d kept their session before", s.Agents, s.Silent, s.Kept),
+		fmt.Sprintf("all of %d that connect, beside at most %d silent connections from their address; as many others had sessions, and %d kept them", s.Agents, s.Silent, s.Kept),
 		s.Served == s.Agents && s.Kept == s.Agents)
 }
