@@ -40,7 +40,7 @@ func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.
 	b, _ := s.start(s.config(r.address, "b"))
 	s.up(b, 2)
 	wait.Eventually(s.TB, patience, "the session of b at the server", func() error {
-		if there, err := r.Agent(s.Context(), prod); err != nil || there.Instance != "b" {
+		if all := r.Agents(); len(all) != 1 || all[0].Instance != "b" {
 			return errors.New("it has another")
 		}
 		return nil
