@@ -45,10 +45,15 @@ type Main struct {
 	uid         string // of namespace kube-system, once it was read
 }
 
-// maxConnections bounds the connections to each listener.
-const maxConnections = 2048
+const (
+	// maxConnections bounds the connections to each listener.
+	maxConnections = 2048
+	// lingerWithin is how long connections have to end when the agent ends. The chart gives its pod 30 s.
+	lingerWithin = 20 * time.Second
+)
 
-// Run keeps the session until ctx ends and returns nil then, or until a part fails. Call it once.
+// Run keeps the session until ctx ends, and lingerWithin longer while there are connections; it returns nil then.
+// It returns an error when a part fails. Call it once.
 func (m *Main) Run(ctx context.Context) error {
 	defer m.audit.Close()
 	addresses := map[string]string{"health": m.settings.HealthAddress, "metrics": m.settings.MetricsAddress}
@@ -56,23 +61,29 @@ func (m *Main) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return callers.ServeProbes(ctx, listeners["health"], m.health()) })
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	all, serving := errgroup.WithContext(serving)
+	all.Go(func() error { return callers.ServeProbes(serving, listeners["health"], m.health()) })
 	all.Go(func() error {
-		return callers.ServeProbes(ctx, listeners["metrics"], scrapes.Mux(m.registry, func() string { return "" }))
+		return callers.ServeProbes(serving, listeners["metrics"], scrapes.Mux(m.registry, func() string { return "" }))
 	})
-	all.Go(func() error { return m.cluster.Run(ctx) })
+	all.Go(func() error { return m.cluster.Run(serving) })
 	all.Go(func() error {
+		defer stop()
+		linking, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(serving, end)()
 		// Before the caches have synced no address is known, and none is reached.
-		if err := m.cluster.Synced(ctx); err != nil && ctx.Err() == nil {
+		if err := m.cluster.Synced(linking); err != nil && linking.Err() == nil {
 			return err
 		}
-		m.link.Run(ctx)
+		m.link.Run(linking)
 		return nil
 	})
 	if m.unknown != nil {
 		all.Go(func() error {
-			m.unknown.run(ctx, m.link)
+			m.unknown.run(serving, m.link)
 			return nil
 		})
 	}

@@ -181,7 +181,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}
 	instance := rand.Text()
 	m.link, err = link.New(link.Config{
-		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: s.token, Handle: m.handle, Logger: logger,
+		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: s.token, Handle: m.handle, Linger: lingerWithin, Logger: logger,
 		Hello: func(ctx context.Context) (*linkv1.Hello, error) { return m.hello(ctx, instance) },
 	})
 	return m, err

@@ -47,6 +47,9 @@ type Config struct {
 	Policy attempts.Policy
 	// Timing has the time limits of sessions; zero: the defaults.
 	Timing carrier.Timing
+	// Linger is how long connections have to end once the context of Run has; the session continues until
+	// then. Default: they are cut.
+	Linger time.Duration
 	// Logger logs sessions and failures. Default: none.
 	Logger *slog.Logger
 }
@@ -56,6 +59,8 @@ type Agent struct {
 	cfg    Config
 	events chan func(now time.Time) attempts.Step
 	shown  atomic.Value // the token of the last attempt
+
+	superseded atomic.Bool // a newer agent took the last session
 
 	mu      sync.Mutex
 	machine *attempts.Machine
@@ -91,15 +96,18 @@ func (a *Agent) State() (State, <-chan struct{}) {
 	return a.state, a.changed.Next()
 }
 
-// Run keeps a session until ctx ends.
+// Run keeps a session until ctx ends, and Config.Linger longer while there are connections.
 func (a *Agent) Run(ctx context.Context) {
-	l := loop{Agent: a, Driver: driver.New(ctx)}
+	sessions, end := context.WithCancel(context.WithoutCancel(ctx))
+	l := loop{Agent: a, Driver: driver.New(sessions)}
 	defer l.Running.Wait()
 	defer l.Close()
+	defer end()
 	l.do(a.machine.Begin)
 	for {
 		select {
 		case <-ctx.Done():
+			l.drain()
 			return
 		case event := <-a.events:
 			l.do(event)
@@ -119,10 +127,30 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
+// drain lets connections end. No attempt begins.
+func (l *loop) drain() {
+	late := time.After(l.cfg.Linger)
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for l.connections.Load() > 0 {
+		select {
+		case event := <-l.events:
+			l.mu.Lock()
+			event(time.Now())
+			l.mu.Unlock()
+		case <-ticker.C:
+		case <-late:
+			l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", l.connections.Load(), "after", l.cfg.Linger.String())
+			return
+		}
+	}
+}
+
 // loop is the state of Run.
 type loop struct {
 	*Agent
 	*driver.Driver
+	connections atomic.Int32 // of all sessions
 }
 
 // event passes an event to Run, unless that has ended.
@@ -181,17 +209,27 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 				retire(l.current, l.state.Welcome, welcome)
 			}
 			l.current = s
+			l.superseded.Store(false)
 			l.set(State{Kind: Up, Since: now, Welcome: welcome, Known: true})
 		}
 		return attempts.Step{}
 	})
 	driver.Keep(ctx, s, func(leave *tunnelv1.Leave) {
-		if leave.GetComeBack() {
-			l.event(func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
-		}
+		l.event(func(now time.Time) (step attempts.Step) {
+			if leave.GetComeBack() {
+				step = l.machine.Leaving(now, epoch)
+			} else if l.current == s {
+				l.superseded.Store(true)
+			}
+			return step
+		})
 	}, func() {
 		for in := range s.Requests(ctx) {
-			l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
+			l.connections.Add(1)
+			l.Running.Go(func() {
+				defer l.connections.Add(-1)
+				l.cfg.Handle(ctx, in, welcome)
+			})
 		}
 	})
 	l.lost(s, epoch)
@@ -203,6 +241,9 @@ func (l *loop) failed(now time.Time, epoch uint64, err error) attempts.Step {
 		return attempts.Step{}
 	}
 	next, wait := after(l.state, now, err, l.cfg.Published)
+	if next.Kind == Superseded {
+		l.superseded.Store(true)
+	}
 	if l.current == nil || l.current.Err() != nil { // else the session beside this attempt continues
 		l.set(next)
 	}
@@ -223,6 +264,7 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 			kind := Down
 			if !comeBack {
 				kind = Superseded
+				l.superseded.Store(true)
 			}
 			l.set(State{Kind: kind, Since: now, Err: err, Known: true})
 		}

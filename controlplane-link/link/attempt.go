@@ -47,7 +47,7 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	answer := &linkv1.Answer{}
 	settings := Settings()
 	settings.Timing = a.cfg.Timing
-	hello.Token = token
+	hello.Token, hello.Superseded = token, a.superseded.Load()
 	s, err := settings.Connect(ctx, secure, hello, answer, func() error {
 		switch is := answer.GetIs().(type) {
 		case *linkv1.Answer_Welcome:

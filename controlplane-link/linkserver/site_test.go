@@ -164,12 +164,15 @@ func (s *site) start(change func(*linkserver.Config)) *running {
 }
 
 // agent starts the agent of cluster prod, and waits for its session.
-func (s *site) agent(address string) *link.Agent {
+func (s *site) agent(address string) *link.Agent { return s.instance(address, "a", 1) }
+
+// instance starts an agent of that name, and waits for its session.
+func (s *site) instance(address, name string, epoch uint64) *link.Agent {
 	s.Helper()
-	cfg := agents.Config(s.TB, address, "a", s.authority.Bundle())
+	cfg := agents.Config(s.TB, address, name, s.authority.Bundle())
 	cfg.Token, cfg.Handle, cfg.Logger = func() (string, error) { return s.token.Load().(string), nil }, s.handle, s.logger()
 	a, _ := agents.Start(s.TB, cfg)
-	s.up(a, 1)
+	s.up(a, epoch)
 	return a
 }
 

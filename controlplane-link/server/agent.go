@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"sync"
 	"time"
 
 	"switchyard.dev/controlplane-link/registry"
@@ -22,6 +23,7 @@ type Agent struct {
 
 	token   string // its ID
 	session *carrier.Session
+	taken   sync.Once // superseded was called
 }
 
 // Done is closed once the session has ended.
@@ -30,15 +32,6 @@ func (a *Agent) Done() <-chan struct{} { return a.session.Done() }
 // end ends the session for a reason; comeBack: the agent should try again.
 func (a *Agent) end(reason tunnelv1.Reason, message string, comeBack bool) {
 	a.session.Close(&tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: reason, Message: message}, ComeBack: comeBack})
-}
-
-// superseded ends the session because another agent, or another connection of this one, has it.
-func (a *Agent) superseded(instance string) {
-	if instance == a.Instance {
-		a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
-		return
-	}
-	a.end(tunnelv1.Reason_REASON_TAKEN, "A newer agent of this cluster has the session.", false)
 }
 
 // revoked ends the session because its token was revoked.

@@ -48,7 +48,8 @@ type Config struct {
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
 	Lease time.Duration
-	// Linger is how long connections of agents have to end after Drain: 20 s.
+	// Linger is how long connections of agents have to end after Drain, or when a newer agent has the session:
+	// 20 s.
 	Linger time.Duration
 	// Logger logs sessions and refusals. Default: none.
 	Logger *slog.Logger
@@ -71,6 +72,7 @@ type Server struct {
 	cfg      Config
 	turns    *rate.Limiter // of TLS handshakes
 	draining atomic.Bool
+	lingers  atomic.Int32 // sessions that superseded lets linger
 	sessions sync.WaitGroup
 
 	mu      sync.Mutex
@@ -103,7 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
-	s.cfg.Registry.Watch(ctx, s.replaced)
+	s.cfg.Registry.Watch(ctx, func(c registry.Cluster, now admission.Entry) { s.replaced(ctx, c, now) })
 	s.cfg.Tokens.Watch(ctx, s.revoked)
 	callers.Accept(ctx, l, s.cfg.Logger, &s.sessions, func(conn net.Conn) { s.serve(ctx, l, conn) })
 	return nil
@@ -190,7 +192,7 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
-		s.sessions.Go(func() { former.superseded(a.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
 	}
 	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
 	defer stop()
@@ -206,7 +208,12 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	if s.draining.Load() { // Drain began after the admission, and need not have seen it
 		s.sessions.Go(func() { s.leave(a) })
 	}
-	s.renew(a)
+	s.renew(ctx, a)
+	s.remove(a)
+}
+
+// remove removes a session from those in which connections are opened.
+func (s *Server) remove(a *Agent) {
 	s.mu.Lock()
 	if s.agents[a.Cluster] == a {
 		delete(s.agents, a.Cluster)
@@ -219,7 +226,7 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 // here.
 func (s *Server) recheck(ctx context.Context, a *Agent) {
 	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch && !s.draining.Load() {
-		a.superseded(e.Instance) // it need not be in s.agents
+		s.superseded(ctx, a, e.Instance) // it need not be in s.agents
 	}
 	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 		a.revoked()
@@ -228,11 +235,47 @@ func (s *Server) recheck(ctx context.Context, a *Agent) {
 
 // replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
 // after Drain continues.
-func (s *Server) replaced(c registry.Cluster, now admission.Entry) {
+func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission.Entry) {
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
-		s.sessions.Go(func() { a.superseded(now.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
+	}
+}
+
+// lingerCheck is how often superseded compares a session that it lets linger.
+const lingerCheck = 250 * time.Millisecond
+
+// superseded ends a session because another agent, or another connection of this one, has that of the cluster.
+// Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
+// them. New ones are opened in the other session.
+func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
+	a.taken.Do(func() {
+		s.remove(a)
+		if instance == a.Instance {
+			a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
+			return
+		}
+		const why = "A newer agent of this cluster has the session."
+		leave := &tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: why}, Linger: durationpb.New(s.cfg.Linger)}
+		_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
+		s.linger(ctx, a)
+		if n := a.session.Connections(); n > 0 && a.session.Err() == nil {
+			s.cfg.Logger.Info("connections through the session of a former agent are cut", "cluster", a.Cluster.Name, "epoch", a.Epoch, "connections", n)
+		}
+		a.end(tunnelv1.Reason_REASON_TAKEN, why, false)
+	})
+}
+
+// linger waits until the connections of a session have ended, its token is revoked, or its time is over.
+func (s *Server) linger(ctx context.Context, a *Agent) {
+	s.lingers.Add(1)
+	defer s.lingers.Add(-1)
+	until := time.Now().Add(s.cfg.Linger)
+	for ; ctx.Err() == nil && a.session.Err() == nil && time.Now().Before(until); time.Sleep(lingerCheck) {
+		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
+			return
+		}
 	}
 }
 
@@ -273,6 +316,10 @@ func (s *Server) leave(a *Agent) {
 
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
+
+// Lingering reports whether connections through a former agent have yet to end. Idle ones that clients keep should be
+// closed, so that they are not used when they are cut.
+func (s *Server) Lingering() bool { return s.lingers.Load() > 0 }
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {

@@ -42,6 +42,8 @@ const (
 	openWithin = 30 * time.Second
 	stopWithin = 5 * time.Second
 	maxHead    = 64 << 10
+	// refusedAfter is how long a request without a valid key waits for its answer.
+	refusedAfter = 250 * time.Millisecond
 	// each is how many requests and connections one user may have at a time.
 	each = 1024
 	// statusClosed is in logs and metrics where the client did not wait for the answer, as with nginx.
@@ -61,6 +63,7 @@ type Handler struct {
 	logger   *slog.Logger
 	pool     *callers.Pool
 	forward  *httputil.ReverseProxy
+	services *http.Transport
 	requests *prometheus.CounterVec
 }
 
@@ -71,9 +74,9 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 		grants:   callers.NewPool("credentials", callers.Bounds{Each: each, Pods: callers.AnyNumber, Rate: 1, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
+	h.services = &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20}
 	h.forward = &httputil.ReverseProxy{
-		Transport: &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20},
-		Rewrite:   rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Transport: h.services, Rewrite: rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.answer(w, r, because(r.Context(), err)) },
 	}
 	return h, metrics.Register(h.requests)
@@ -84,10 +87,24 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
 	requests, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	go h.release(requests)
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
 	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
 	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)
+}
+
+// releaseEvery is how often idle connections through a former agent are closed.
+const releaseEvery = 100 * time.Millisecond
+
+// release closes idle connections to Services while some pass a former agent, until ctx ends: the next requests use
+// the new one.
+func (h *Handler) release(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(releaseEvery) {
+		if h.server.Lingering() {
+			h.services.CloseIdleConnections()
+		}
+	}
 }
 
 // targetKey is the key of the target in the context of a request.
@@ -221,6 +238,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if t.key != nil { // clients without a key could fill the log
 		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster.Name, "from", r.RemoteAddr)
 	} else {
+		time.Sleep(refusedAfter) // so that a client that guesses keys occupies no processor
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)
 	}
