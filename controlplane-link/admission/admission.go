@@ -41,9 +41,11 @@ const (
 func (e Entry) Live(now time.Time) bool { return now.Before(e.Until) }
 
 // Admit returns the entry with a new session for an agent, which ends at replica and lasts for
-// lease, or the refusal of an agent that lost the session to a newer one which still has it.
-func (e Entry) Admit(instance, replica string, now time.Time, lease time.Duration) (Entry, *linkv1.Refused) {
-	if e.Live(now) && e.Instance != instance && slices.Contains(e.Superseded, instance) {
+// lease, or the refusal of an agent that lost the session to a newer one while another has it. A registry
+// that was restarted has forgotten that: the agent states it.
+func (e Entry) Admit(h *linkv1.Hello, replica string, now time.Time, lease time.Duration) (Entry, *linkv1.Refused) {
+	instance := h.GetInstance()
+	if e.Live(now) && e.Instance != instance && (h.GetSuperseded() || slices.Contains(e.Superseded, instance)) {
 		return e, Refuse(linkv1.Reason_REASON_SUPERSEDED, supersededAfter,
 			"Another agent of this cluster has the session, epoch %d, and is newer. This one gets it when that has ended; if both should not run, scale Deployment agent to one replica.", e.Epoch)
 	}

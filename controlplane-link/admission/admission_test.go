@@ -23,15 +23,19 @@ func TestWhichAgentHasTheSession(t *testing.T) {
 		after    time.Duration // the step before
 		ended    bool          // the present session ends first
 		epoch    uint64        // 0: it is refused as superseded
+		// superseded: it states that a newer agent took its last session.
+		superseded bool
 	}
 	for name, steps := range map[string][]step{
-		"one agent, over and over":                     {{"a", 0, false, 1}, {"a", time.Hour, false, 2}, {"a", 0, false, 3}},
-		"a newer agent takes over":                     {{"a", 0, false, 1}, {"b", time.Minute, false, 2}},
-		"the former one is refused":                    {{"a", 0, false, 1}, {"b", time.Second, false, 2}, {"a", time.Second, false, 0}, {"b", time.Second, false, 3}, {"a", time.Second, false, 0}},
-		"it returns when the session has ended":        {{"a", 0, false, 1}, {"b", time.Second, false, 2}, {"a", time.Second, true, 3}, {"b", time.Second, false, 0}},
-		"it returns when the session is lost":          {{"a", 0, false, 1}, {"b", time.Second, false, 2}, {"a", lease, false, 3}},
-		"of three the newest has it":                   {{"a", 0, false, 1}, {"b", time.Second, false, 2}, {"c", time.Second, false, 3}, {"a", time.Second, false, 0}, {"b", time.Second, false, 0}},
-		"two of three return, and the last one has it": {{"a", 0, false, 1}, {"b", time.Second, false, 2}, {"c", time.Second, false, 3}, {"a", time.Second, true, 4}, {"b", time.Second, false, 0}, {"c", time.Second, false, 0}},
+		"one agent, over and over":                          {{"a", 0, false, 1, false}, {"a", time.Hour, false, 2, false}, {"a", 0, false, 3, false}},
+		"a newer agent takes over":                          {{"a", 0, false, 1, false}, {"b", time.Minute, false, 2, false}},
+		"the former one is refused":                         {{"a", 0, false, 1, false}, {"b", time.Second, false, 2, false}, {"a", time.Second, false, 0, false}, {"b", time.Second, false, 3, false}, {"a", time.Second, false, 0, false}},
+		"it returns when the session has ended":             {{"a", 0, false, 1, false}, {"b", time.Second, false, 2, false}, {"a", time.Second, true, 3, false}, {"b", time.Second, false, 0, false}},
+		"it returns when the session is lost":               {{"a", 0, false, 1, false}, {"b", time.Second, false, 2, false}, {"a", lease, false, 3, false}},
+		"it returns first to a registry that was restarted": {{"a", 0, false, 1, true}, {"b", time.Second, false, 2, false}, {"a", time.Second, false, 0, false}},
+		"it returns last to a registry that was restarted":  {{"b", 0, false, 1, false}, {"a", time.Second, false, 0, true}, {"b", time.Second, false, 2, false}},
+		"of three the newest has it":                        {{"a", 0, false, 1, false}, {"b", time.Second, false, 2, false}, {"c", time.Second, false, 3, false}, {"a", time.Second, false, 0, false}, {"b", time.Second, false, 0, false}},
+		"two of three return, and the last one has it":      {{"a", 0, false, 1, false}, {"b", time.Second, false, 2, false}, {"c", time.Second, false, 3, false}, {"a", time.Second, true, 4, false}, {"b", time.Second, false, 0, false}, {"c", time.Second, false, 0, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e admission.Entry
@@ -41,7 +45,7 @@ func TestWhichAgentHasTheSession(t *testing.T) {
 				if s.ended {
 					e, _ = e.Renew(e.Epoch, time.Time{})
 				}
-				next, refused := e.Admit(s.instance, "r", now, lease)
+				next, refused := e.Admit(&linkv1.Hello{Instance: s.instance, Superseded: s.superseded}, "r", now, lease)
 				switch {
 				case s.epoch == 0:
 					if refused.GetReason() != linkv1.Reason_REASON_SUPERSEDED || refused.GetRetryAfter().AsDuration() <= 0 || !next.Equal(e) {
@@ -57,12 +61,12 @@ func TestWhichAgentHasTheSession(t *testing.T) {
 }
 
 func TestOnlyTheNewestSessionIsRenewed(t *testing.T) {
-	e, _ := admission.Entry{}.Admit("a", "r", start, lease)
+	e, _ := admission.Entry{}.Admit(&linkv1.Hello{Instance: "a"}, "r", start, lease)
 	later, ours := e.Renew(1, start.Add(time.Hour))
 	if !ours || !later.Live(start.Add(lease)) {
 		t.Errorf("%+v, %t", later, ours)
 	}
-	next, _ := later.Admit("b", "r", start, lease)
+	next, _ := later.Admit(&linkv1.Hello{Instance: "b"}, "r", start, lease)
 	if same, ours := next.Renew(1, start.Add(time.Hour)); ours || !same.Equal(next) {
 		t.Errorf("the former session was renewed: %+v", same)
 	}
@@ -77,7 +81,7 @@ func TestRandomAgents(t *testing.T) {
 		for range rapid.IntRange(1, 100).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(20*time.Second)).Draw(t, "passes")))
 			instance := fmt.Sprint(rapid.IntRange(0, 30).Draw(t, "instance"))
-			next, refused := e.Admit(instance, "r", now, lease)
+			next, refused := e.Admit(&linkv1.Hello{Instance: instance}, "r", now, lease)
 			switch {
 			case refused != nil:
 				if instance == e.Instance || !e.Live(now) || !next.Equal(e) {

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/controlplane-link/admission"
+	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/controlplane-link/kubeapi"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
@@ -34,76 +37,87 @@ type Main struct {
 	audit      *audit.Log
 	reach      *reach.Reach
 	kubernetes *kubeapi.API
-	configMaps client.ConfigMapInterface // of the operator's namespace
-	token      *token
-	uid        *uid
+	core       client.CoreV1Interface
 	link       *link.Agent
 	unknown    *unknown // nil: it is not reported
+
+	identifying sync.Mutex
+	uid         string // of namespace kube-system, once it was read
 }
 
-// maxConnections bounds the connections to each listener.
-const maxConnections = 2048
+const (
+	// maxConnections bounds the connections to each listener.
+	maxConnections = 2048
+	// lingerWithin is how long connections have to end when the agent ends. The chart gives its pod 30 s.
+	lingerWithin = 20 * time.Second
+)
 
-// Run keeps the session until ctx ends and returns nil then, or until a part fails. Call it once.
+// Run keeps the session until ctx ends, and lingerWithin longer while there are connections; it returns nil then.
+// It returns an error when a part fails. Call it once.
 func (m *Main) Run(ctx context.Context) error {
 	defer m.audit.Close()
-	all, ctx := errgroup.WithContext(ctx)
-	all.Go(func() error { return m.serve(ctx, m.settings.HealthAddress, "health", m.health()) })
-	all.Go(func() error { return m.serve(ctx, m.settings.MetricsAddress, "metrics", m.scraped()) })
-	all.Go(func() error { return m.cluster.Run(ctx) })
+	addresses := map[string]string{"health": m.settings.HealthAddress, "metrics": m.settings.MetricsAddress}
+	listeners, err := callers.Listeners(addresses, maxConnections, m.registry, "switchyard_agent_connections_closed_total", m.logger)
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	all, serving := errgroup.WithContext(serving)
+	all.Go(func() error { return callers.ServeProbes(serving, listeners["health"], m.health()) })
 	all.Go(func() error {
+		return callers.ServeProbes(serving, listeners["metrics"], scrapes.Mux(m.registry, func() string { return "" }))
+	})
+	all.Go(func() error { return m.cluster.Run(serving) })
+	all.Go(func() error {
+		defer stop()
+		linking, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(serving, end)()
 		// Before the caches have synced no address is known, and none is reached.
-		if err := m.cluster.Synced(ctx); err != nil && ctx.Err() == nil {
+		if err := m.cluster.Synced(linking); err != nil && linking.Err() == nil {
 			return err
 		}
-		m.link.Run(ctx)
-		return nil
-	})
-	all.Go(func() error {
-		m.token.watch(ctx, m.link.Renew)
+		m.link.Run(linking)
 		return nil
 	})
 	if m.unknown != nil {
 		all.Go(func() error {
-			m.unknown.run(ctx, m.link)
+			m.unknown.run(serving, m.link)
 			return nil
 		})
 	}
-	all.Go(func() error {
-		m.follow(ctx)
-		return nil
-	})
 	return all.Wait()
-}
-
-// follow keeps the metric of the link's state.
-func (m *Main) follow(ctx context.Context) {
-	for {
-		state, changed := m.link.State()
-		m.metrics.state(state.Kind)
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // hello returns the Hello of an attempt.
 func (m *Main) hello(ctx context.Context, instance string) (*linkv1.Hello, error) {
 	m.metrics.attempts.Inc()
-	uid, err := m.uid.read(ctx)
-	return &linkv1.Hello{Version: admission.Version, ClusterUid: uid, Instance: instance, OperatorVersion: m.settings.Version, Configuration: m.settings.Configuration}, err
+	m.identifying.Lock()
+	defer m.identifying.Unlock()
+	if m.uid == "" {
+		system, err := m.core.Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("read the UID of the cluster: %w", err)
+		}
+		m.uid = string(system.UID)
+	}
+	return &linkv1.Hello{Version: admission.Version, ClusterUid: m.uid, Instance: instance, OperatorVersion: m.settings.Version, Configuration: m.settings.Configuration}, nil
 }
 
 // handle answers one connection that the control plane requests.
 func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
 	open, _ := in.Request.(*linkv1.Open)
+	user, err := identity.Of(welcome.GetOrganisation(), open.GetCaller())
+	if err != nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The control plane's caller is refused: " + err.Error() + "."})
+		return
+	}
 	switch to := open.GetTo().(type) {
 	case *linkv1.Open_Service:
-		m.reach.Serve(ctx, in, open, welcome.GetOrganisation())
+		m.reach.Serve(ctx, in, open, user)
 	case *linkv1.Open_KubernetesApi:
-		m.kubernetes.Serve(ctx, in, open, welcome.GetOrganisation())
+		m.kubernetes.Serve(ctx, in, user)
 	case *linkv1.Open_Keys:
 		m.setKeys(ctx, in, to.Keys, welcome)
 	default:
@@ -111,37 +125,13 @@ func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1
 	}
 }
 
-// serve serves a listener for probes or metrics until ctx ends.
-func (m *Main) serve(ctx context.Context, address, name string, handler http.Handler) error {
-	l, err := callers.Listen(address, name, maxConnections, callers.WriteWithin, m.logger)
-	if err != nil {
-		return err
-	}
-	if err := l.CountClosed(m.registry, "switchyard_agent_connections_closed_total", prometheus.Labels{"listener": name}); err != nil {
-		return err
-	}
-	return callers.ServeProbes(ctx, l, handler)
-}
-
-// scraped returns the handler of metrics.
-func (m *Main) scraped() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", scrapes.New(m.registry))
-	return mux
-}
-
 // health returns the handler of probes.
 func (m *Main) health() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /nullz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /nullz", scrapes.Probe(func() (bool, string) { return true, "ok" }))
+	mux.HandleFunc("GET /healthz", scrapes.Probe(func() (bool, string) {
 		state, _ := m.link.State()
-		ready, message := state.Ready(time.Now())
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if !ready {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-		_, _ = fmt.Fprintln(w, message)
-	})
+		return state.Ready(time.Now())
+	}))
 	return mux
 }

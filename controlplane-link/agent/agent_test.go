@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -22,16 +23,17 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/controlplane-link/issuer"
-	"switchyard.dev/controlplane-link/kubeapi/table"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/carrier"
@@ -45,24 +47,6 @@ var (
 	prod = registry.Cluster{Organisation: "acme", Name: "prod"}
 	jo   = &linkv1.Caller{Name: "jo", Roles: []string{"dev"}}
 )
-
-// lines keeps the log.
-type lines struct {
-	sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.String()
-}
 
 // names is the cluster's DNS.
 type names struct {
@@ -93,7 +77,7 @@ type site struct {
 	server    *server.Server
 	issuer    *issuer.Issuer
 	names     *names
-	log       *lines
+	log       *background.Output
 	health    string
 	operator  string
 	namespace string
@@ -108,7 +92,7 @@ func newSite(t *testing.T, change ...func(*agent.Settings)) *site {
 
 func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site {
 	t.Helper()
-	s := &site{World: w, names: &names{known: map[string]string{}}, log: &lines{}}
+	s := &site{World: w, names: &names{known: map[string]string{}}, log: &background.Output{}}
 	s.operator, s.namespace = s.NewNamespace("operator"), s.NewNamespace("shop")
 	s.listen(t)
 	s.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: controlkeys.ConfigMap}})
@@ -129,8 +113,12 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 		c(&settings)
 	}
 	user := "agent-" + s.operator
-	s.Grant(user, "", slices.Concat(table.Rules(table.Cluster, nil), table.Rules(table.Namespaces, nil))...)
-	s.Grant(user, s.operator, table.Rules(table.Operator, nil)...)
+	text, err := os.ReadFile("../../charts/operator/files/agent-rules.yaml")
+	s.Must(err)
+	var rules map[string][]rbacv1.PolicyRule // by their scope
+	s.Must(yaml.Unmarshal(text, &rules))
+	s.Grant(user, "", slices.Concat(rules["cluster"], rules["namespaces"])...)
+	s.Grant(user, s.operator, rules["operator"]...)
 	access := s.As(user)
 	access.QPS = -1
 	main, err := settings.Open(access, s.log, slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -165,7 +153,7 @@ func (s *site) serve(t *testing.T, authority *trusttest.Authority) (address stri
 	pair, err := tls.X509KeyPair(leaf.Cert, leaf.Key)
 	s.Must(err)
 	tokens := &registry.MemoryTokens{}
-	tokens.Add("s3cret-token", registry.Token{ID: "1", Cluster: prod})
+	tokens.Set(map[[sha256.Size]byte]registry.Token{sha256.Sum256([]byte("s3cret-token")): {ID: "1", Cluster: prod}})
 	s.issuer, err = issuer.New(keyOf(1))
 	s.Must(err)
 	s.server, err = server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{pair}}, Registry: &registry.Memory{}, Tokens: tokens, Keys: s.issuer, Replica: "one"})
@@ -204,20 +192,26 @@ func (s *site) listen(t *testing.T) {
 	}()
 }
 
-// agent returns the session.
-func (s *site) agent(t *testing.T) *server.Agent {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
-	defer cancel()
-	a, err := s.server.Agent(ctx, prod)
-	s.Must(err)
-	return a
+// connected waits for the session.
+func (s *site) connected() {
+	s.Eventually("the session", func() error {
+		if len(s.server.Agents()) == 0 {
+			return server.ErrNoAgent
+		}
+		return nil
+	})
+}
+
+// service is a Service, for a caller.
+func service(caller *linkv1.Caller, host string, port uint32) *linkv1.Open {
+	return &linkv1.Open{Caller: caller, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: host, Port: port}}}
 }
 
 // reach connects to a host through the link.
 func (s *site) reach(t *testing.T, caller *linkv1.Caller, host string, port uint16) error {
 	t.Helper()
-	c, err := s.agent(t).Service(t.Context(), caller, host, port)
+	s.connected()
+	c, err := s.server.Open(t.Context(), prod, service(caller, host, uint32(port)))
 	if err != nil {
 		return err
 	}
@@ -374,7 +368,8 @@ func (s *site) call(t *testing.T, caller *linkv1.Caller, method, path, body stri
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	transport := s.agent(t).Transport(caller)
+	s.connected()
+	transport := s.server.Transport(prod, caller)
 	defer transport.CloseIdleConnections()
 	answer, err := transport.RoundTrip(r)
 	s.Must(err)
@@ -525,5 +520,5 @@ func TestHealth(t *testing.T) {
 	is("/healthz", http.StatusOK, "there is no cluster token")
 	s.Must(os.Rename(file, file+".none"))
 	is("/healthz", http.StatusOK, "Connected to the control plane")
-	s.agent(t)
+	s.connected()
 }

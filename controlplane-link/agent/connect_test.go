@@ -71,14 +71,11 @@ func (s *site) front(t *testing.T, revoked *atomic.Bool) *httptest.Server {
 	t.Helper()
 	user := &linkv1.Caller{Name: "jo", Roles: []string{"dev"}, ApiKey: true}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		agent, err := s.server.Agent(r.Context(), prod)
 		switch {
 		case revoked.Load() || r.Header.Get("Signadot-Api-Key") != "s3cret-key" || r.Header.Get("Signadot-Cluster") != prod.Name:
 			http.Error(w, "the key is not known", http.StatusUnauthorized)
-		case err != nil:
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		case r.Method == http.MethodPost && r.URL.Path == signed.GrantPath:
-			kube := agent.Transport(&linkv1.Caller{})
+			kube := s.server.Transport(prod, &linkv1.Caller{})
 			defer kube.CloseIdleConnections()
 			grant, err := s.issuer.Grant(r.Context(), kube, s.operator, prod, user)
 			if err != nil {
@@ -87,7 +84,7 @@ func (s *site) front(t *testing.T, revoked *atomic.Bool) *httptest.Server {
 			}
 			_ = json.NewEncoder(w).Encode(grant)
 		case r.Method == http.MethodConnect && r.Host == proxy.Name+":7777":
-			there, err := agent.Service(r.Context(), user, "tunnel-proxy."+s.operator+".svc", 7777)
+			there, err := s.server.Open(r.Context(), prod, service(user, "tunnel-proxy."+s.operator+".svc", 7777))
 			if err != nil {
 				http.Error(w, err.Error(), http.StatusBadGateway)
 				return

@@ -2,13 +2,7 @@ package agent
 
 import (
 	"context"
-	"fmt"
-	"maps"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -30,7 +24,7 @@ func (m *Main) setKeys(ctx context.Context, in *carrier.Incoming, keys *linkv1.K
 	}
 	ctx, cancel := context.WithTimeout(ctx, keysWithin)
 	defer cancel()
-	if err := storeKeys(ctx, m.configMaps, controlkeys.Data(signed.Cluster{Organisation: welcome.GetOrganisation(), Name: welcome.GetCluster()}, set)); err != nil {
+	if err := controlkeys.Store(ctx, m.core.ConfigMaps(m.settings.Namespace), signed.Cluster{Organisation: welcome.GetOrganisation(), Name: welcome.GetCluster()}, set); err != nil {
 		m.logger.Warn("the keys of the control plane are not stored, so tunnel proxies may refuse credentials of its users, or accept those of a removed key", "error", err)
 		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: "The agent cannot store the keys: " + err.Error() + "."})
 		return
@@ -38,18 +32,4 @@ func (m *Main) setKeys(ctx context.Context, in *carrier.Incoming, keys *linkv1.K
 	if c, err := in.Accept(); err == nil {
 		_ = c.Close()
 	}
-}
-
-// storeKeys writes the data of ConfigMap controlplane-keys, unless it has that.
-func storeKeys(ctx context.Context, configMaps client.ConfigMapInterface, data map[string]string) error {
-	had, err := configMaps.Get(ctx, controlkeys.ConfigMap, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("ConfigMap %s does not exist: install the chart again", controlkeys.ConfigMap)
-	}
-	if err != nil || maps.Equal(had.Data, data) {
-		return err
-	}
-	had.Data = data
-	_, err = configMaps.Update(ctx, had, metav1.UpdateOptions{})
-	return err
 }

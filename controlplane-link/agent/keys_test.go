@@ -92,7 +92,8 @@ func TestTheClusterHasTheKeysOfTheControlPlane(t *testing.T) {
 // TestAGrantHasTheOperatorsAuthority also shows which ConfigMaps are reached through the link.
 func TestAGrantHasTheOperatorsAuthority(t *testing.T) {
 	s := newSite(t)
-	kube := s.agent(t).Transport(&linkv1.Caller{})
+	s.connected()
+	kube := s.server.Transport(prod, &linkv1.Caller{})
 	defer kube.CloseIdleConnections()
 	if _, err := s.issuer.Grant(t.Context(), kube, s.operator, prod, jo); err == nil || !strings.Contains(err.Error(), `in cluster "prod" cannot be read: ConfigMap signadot-authority: 404`) {
 		t.Errorf("without an authority: %v", err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 
@@ -21,10 +20,10 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
 	"switchyard.dev/controlplane-link/reach/allow"
-	"switchyard.dev/controlplane-link/reach/pods"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/dialer"
@@ -73,16 +72,6 @@ type Settings struct {
 func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	s := Settings{Configuration: &linkv1.Configuration{}}
 	c := s.Configuration
-	list := func(to *[]string) func(string) error {
-		return func(text string) error {
-			for one := range strings.SplitSeq(text, ",") {
-				if one = strings.TrimSpace(one); one != "" {
-					*to = append(*to, one)
-				}
-			}
-			return nil
-		}
-	}
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
 	flags.StringVar(&s.Address, "control-plane", Published, "address of the control plane, host:port")
 	flags.StringVar(&s.CA, "ca-file", "", "file with the authorities of the control plane, as PEM; none: no server is trusted")
@@ -93,9 +82,9 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.Domain, "cluster-domain", "", "domain of the cluster's Services; empty: as the resolver of this pod has it")
-	flags.Func("namespaces", "reach these namespaces only, separated by commas; none: all", list(&c.AllowedNamespaces))
+	flags.Func("namespaces", "reach these namespaces only, separated by commas; none: all", program.List(&c.AllowedNamespaces))
 	flags.Func("ports", "reach these ports of Services only, separated by commas; none: all", s.addPorts)
-	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", list(&c.Meshes))
+	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", program.List(&c.Meshes))
 	flags.BoolVar(&c.Services, "services", true, "whether Services can be reached through the link")
 	flags.BoolVar(&c.PodLogs, "pod-logs", false, "whether logs of pods can be read through the link")
 	flags.BoolVar(&s.ReportUnknown, "report-unknown", true, "whether to report objects that the control plane does not know; they are kept")
@@ -131,17 +120,13 @@ func (s *Settings) addPorts(text string) error {
 func (s Settings) verify() (verify link.Verify, err error) {
 	switch {
 	case s.SystemCA:
-		return link.SystemRoots, nil
+		return trust.VerifyWithSystem, nil
 	case s.CA == "":
 		return verify, nil
 	}
-	bundle, err := os.ReadFile(s.CA)
+	roots, err := trust.ReadRoots(s.CA, "controlPlane.ca")
 	if err != nil {
 		return nil, fmt.Errorf("read the authorities of the control plane: %w", err)
-	}
-	roots := trust.NewRoots("controlPlane.ca")
-	if err := roots.Set(bundle); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.CA, err)
 	}
 	return roots.Verify, nil
 }
@@ -150,10 +135,11 @@ func (s Settings) verify() (verify link.Verify, err error) {
 // out, whatever the logger's level is.
 func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) (*Main, error) {
 	m := &Main{settings: s, logger: logger, registry: program.Registry()}
+	m.metrics = newMetrics(m.registry, func() link.Kind {
+		state, _ := m.link.State()
+		return state.Kind
+	})
 	var err error
-	if m.metrics, err = newMetrics(m.registry); err != nil {
-		return nil, err
-	}
 	watched := cluster.Config{Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused}
 	if len(s.SidecarPorts) > 0 {
 		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}
@@ -161,7 +147,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	if m.cluster, err = cluster.New(watched); err != nil {
 		return nil, err
 	}
-	finder, err := pods.New(access)
+	finder, err := ready.New(access)
 	if err != nil {
 		return nil, err
 	}
@@ -174,20 +160,14 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}); err != nil {
 		return nil, err
 	}
-	var options table.Options
-	if s.Configuration.GetPodLogs() {
-		options = append(options, table.PodLogs)
-	}
 	if m.kubernetes, err = kubeapi.New(kubeapi.Config{
-		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{Options: options, Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
+		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{PodLogs: s.Configuration.GetPodLogs(), Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
 	}); err != nil {
 		return nil, err
 	}
-	kube, err := client.NewForConfig(access)
-	if err != nil {
+	if m.core, err = client.NewForConfig(access); err != nil {
 		return nil, err
 	}
-	m.configMaps = kube.ConfigMaps(s.Namespace)
 	if s.ReportUnknown {
 		client, err := metadata.NewForConfig(access)
 		if err != nil {
@@ -195,15 +175,13 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 		}
 		m.unknown = &unknown{client: client, logger: logger, gauge: m.metrics.unknown, last: map[string][]string{}}
 	}
-	m.token = &token{file: s.TokenFile}
-	m.uid = &uid{access: access}
 	verify, err := s.verify()
 	if err != nil {
 		return nil, err
 	}
 	instance := rand.Text()
 	m.link, err = link.New(link.Config{
-		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: m.token.read, Handle: m.handle, Logger: logger,
+		Address: s.Address, Published: s.Address == Published, Verify: verify, Plain: !s.TLS, Proxy: dialer.FromEnvironment(), Token: s.token, Handle: m.handle, Linger: lingerWithin, Logger: logger,
 		Hello: func(ctx context.Context) (*linkv1.Hello, error) { return m.hello(ctx, instance) },
 	})
 	return m, err

@@ -8,9 +8,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/pager"
 
 	"switchyard.dev/controlplane-link/link"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -23,8 +27,10 @@ var managed = []string{"signadotsandboxes", "signadotroutegroups", "jobs", "jobr
 const (
 	// reportEvery is how often objects are compared while there is a session.
 	reportEvery = 5 * time.Minute
-	// reportedNames bounds the names in a record, and reportPage the objects of one request.
-	reportedNames, reportPage = 20, 500
+	// sessionEvery is how often it is checked whether there is one.
+	sessionEvery = time.Second
+	// reportedNames bounds the names in a record.
+	reportedNames = 20
 )
 
 // unknown reports objects that the control plane does not know: those without its annotation. It
@@ -38,21 +44,18 @@ type unknown struct {
 
 // run reports while there is a session, until ctx ends.
 func (u *unknown) run(ctx context.Context, of *link.Agent) {
-	for ctx.Err() == nil {
-		state, changed := of.State()
-		if state.Kind != link.Up {
-			select {
-			case <-changed:
-			case <-ctx.Done():
+	for {
+		wait := sessionEvery
+		if state, _ := of.State(); state.Kind == link.Up {
+			for _, resource := range managed {
+				u.report(ctx, resource)
 			}
-			continue
-		}
-		for _, resource := range managed {
-			u.report(ctx, resource)
+			wait = reportEvery
 		}
 		select {
-		case <-time.After(reportEvery):
+		case <-time.After(wait):
 		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -80,22 +83,15 @@ func (u *unknown) report(ctx context.Context, resource string) {
 // list returns the names of the unknown objects of a resource.
 func (u *unknown) list(ctx context.Context, resource string) (names []string, err error) {
 	objects := u.client.Resource(schema.GroupVersionResource{Group: crdv1.Group, Version: "v1", Resource: resource})
-	for options := (metav1.ListOptions{Limit: reportPage}); ; {
-		page, err := objects.List(ctx, options)
-		if err != nil {
-			return nil, err
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return objects.List(ctx, options)
+	})
+	err = pages.EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		one, err := meta.Accessor(o)
+		if err == nil && !metav1.HasAnnotation(metav1.ObjectMeta{Annotations: one.GetAnnotations()}, crdv1.AnnotationGeneration) {
+			names = append(names, cache.MetaObjectToName(one).String())
 		}
-		for _, o := range page.Items {
-			if _, known := o.Annotations[crdv1.AnnotationGeneration]; !known {
-				name := o.Name
-				if o.Namespace != "" {
-					name = o.Namespace + "/" + name
-				}
-				names = append(names, name)
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			return names, nil
-		}
-	}
+		return err
+	})
+	return names, err
 }

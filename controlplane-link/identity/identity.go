@@ -27,14 +27,14 @@ const (
 // Of returns the user of a caller of an organisation. The control plane itself has the name of the
 // organisation and no groups.
 func Of(organisation string, c *linkv1.Caller) (identity.User, error) {
-	if err := valid("organisation", organisation); err != nil {
+	if err := Valid("organisation", organisation); err != nil {
 		return identity.User{}, err
 	}
 	all := Prefix + organisation
 	if c.GetName() == "" {
 		return identity.User{Name: all}, nil
 	}
-	if err := valid("user", c.GetName()); err != nil {
+	if err := Valid("user", c.GetName()); err != nil {
 		return identity.User{}, err
 	}
 	if len(c.GetRoles()) > maxRoles {
@@ -42,7 +42,7 @@ func Of(organisation string, c *linkv1.Caller) (identity.User, error) {
 	}
 	u := identity.User{Name: all + ":" + c.GetName(), Groups: []string{all}}
 	for _, role := range c.GetRoles() {
-		if err := valid("role", role); err != nil {
+		if err := Valid("role", role); err != nil {
 			return identity.User{}, err
 		}
 		u.Groups = append(u.Groups, all+":"+role)
@@ -50,13 +50,9 @@ func Of(organisation string, c *linkv1.Caller) (identity.User, error) {
 	return u, nil
 }
 
-// Valid returns an error for a name that is empty, too long or not of the letters of names. what
-// describes it: organisation, cluster, user or role.
-func Valid(what, name string) error { return valid(what, name) }
-
-// valid returns an error for a part that is empty or could be read as several. Names may be
-// addresses of mail.
-func valid(what, part string) error {
+// Valid returns an error for a name that is empty, too long, or could be read as several. Names may be
+// addresses of mail. what describes it: organisation, cluster, user or role.
+func Valid(what, part string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._@+"
 	if part == "" || len(part) > maxName || strings.ContainsFunc(part, func(r rune) bool { return !strings.ContainsRune(letters, r) }) {
 		return fmt.Errorf("the name of the %s is not valid: it has 1 to %d letters, digits and -._@+", what, maxName)

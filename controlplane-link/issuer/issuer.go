@@ -10,9 +10,7 @@ package issuer
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/crypto/ssh"
 	corev1 "k8s.io/api/core/v1"
 
 	"switchyard.dev/controlplane-link/identity"
@@ -51,14 +50,10 @@ func Open(file string) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the signing key cannot be read: %w", err)
 	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, fmt.Errorf("the signing key %s is not PEM: create one with openssl genpkey -algorithm ed25519", file)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	parsed, err := ssh.ParseRawPrivateKey(text)
 	key, is := parsed.(ed25519.PrivateKey)
 	if err != nil || !is {
-		return nil, fmt.Errorf("the signing key %s is not an Ed25519 private key in PKCS #8: create one with openssl genpkey -algorithm ed25519", file)
+		return nil, fmt.Errorf("the signing key %s is not an Ed25519 private key in PKCS #8 and PEM: create one with openssl genpkey -algorithm ed25519", file)
 	}
 	return New(key)
 }

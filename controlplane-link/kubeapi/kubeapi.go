@@ -29,16 +29,16 @@ import (
 	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
-	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/controlplane-link/kubeapi/table"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	linkv1 "switchyard.dev/protos/gen/link/v1"
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/identity"
 )
 
 // Config configures an API.
@@ -56,7 +56,7 @@ type API struct {
 	cfg    Config
 	target *url.URL
 	via    http.RoundTripper
-	rights *rights
+	rights *access.Reviews
 }
 
 // New returns an API.
@@ -73,7 +73,7 @@ func New(cfg Config) (*API, error) {
 		return nil, err
 	}
 	target, _, err := rest.DefaultServerUrlFor(cfg.Access)
-	return &API{cfg, target, via, newRights(asks.SubjectAccessReviews())}, err
+	return &API{cfg, target, via, access.NewReviews(asks.SubjectAccessReviews(), time.Now)}, err
 }
 
 const (
@@ -85,34 +85,35 @@ const (
 	maxBody = 3 << 20
 )
 
-// Serve answers one connection that the control plane of an organisation requests, and ends with it.
-func (a *API) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Open, organisation string) {
-	user, err := identity.Of(organisation, open.GetCaller())
-	if err != nil {
-		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The control plane's caller is refused: " + err.Error() + "."})
-		return
-	}
+// Serve answers one connection that the control plane requests for a user (controlplane-link/identity), and ends
+// with it.
+func (a *API) Serve(ctx context.Context, in *carrier.Incoming, user identity.User) {
 	conn, err := in.Accept()
 	if err != nil {
 		return
 	}
-	once := newSingle(conn)
+	ended := make(chan struct{})
 	server := &http.Server{
-		Handler:           a.handler(crdv1.Author{User: user.Name, Groups: user.Groups}),
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, user) }),
 		ReadHeaderTimeout: headerWithin, IdleTimeout: idleWithin, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnState: func(_ net.Conn, is http.ConnState) {
+			if is == http.StateClosed {
+				close(ended)
+			}
+		},
 	}
-	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stop()
-	_ = server.Serve(once) // io.EOF once the connection has ended
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	_ = server.Serve(newSingle(conn)) // io.EOF: the server goes on with the connection
+	<-ended
 }
 
 // passed are the headers of requests that pass.
 var passed = []string{"Accept", "Accept-Encoding", "Content-Type", "If-Match", "If-None-Match", "User-Agent"}
 
-// handler returns the handler for an author's requests.
-func (a *API) handler(author crdv1.Author) http.Handler {
-	forward := &httputil.ReverseProxy{
+// forward forwards a request. It calls answered with the status, before the answer is sent.
+func (a *API) forward(w http.ResponseWriter, r *http.Request, answered func(code int)) {
+	(&httputil.ReverseProxy{
 		Transport: a.via, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = a.target.Scheme, a.target.Host, ""
@@ -124,43 +125,63 @@ func (a *API) handler(author crdv1.Author) http.Handler {
 			if r.StatusCode >= 300 && r.StatusCode < 400 && r.StatusCode != http.StatusNotModified || r.StatusCode == http.StatusSwitchingProtocols {
 				return errors.New("the API server redirects the request")
 			}
+			answered(r.StatusCode)
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			answered(http.StatusBadGateway)
 			refuse(w, http.StatusBadGateway, metav1.StatusReasonServiceUnavailable, "The API server did not answer: "+err.Error()+".")
 		},
+	}).ServeHTTP(w, r)
+}
+
+// serve answers a request of a user.
+func (a *API) serve(w http.ResponseWriter, r *http.Request, user identity.User) {
+	request, err := table.Parse(r.Method, r.URL)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "The agent does not forward the request: "+err.Error()+".")
+	case r.Header.Get("Upgrade") != "" || !a.cfg.Policy.Allows(request):
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "The agent does not forward "+request.Verb+" of "+request.Object()+": its rights are listed in controlplane-link/README.md.")
+	case !a.allowed(w, r, request, user):
+	case !request.Writes():
+		a.forward(w, r, func(int) {})
+	default:
+		a.write(w, r, request, user)
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request, err := table.Parse(r.Method, r.URL)
-		switch {
-		case err != nil:
-			refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "The agent does not forward the request: "+err.Error()+".")
-		case r.Header.Get("Upgrade") != "" || !a.cfg.Policy.Allows(request):
-			refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "The agent does not forward "+request.Verb+" of "+request.Object()+": its rights are listed in controlplane-link/README.md.")
-		case !a.allowed(w, r, request, author):
-		case !request.Writes():
-			forward.ServeHTTP(w, r)
-		default:
-			a.write(w, r, request, author, forward)
-		}
-	})
 }
 
 // allowed reports whether a user may send a request, and otherwise answers it.
-func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Request, user crdv1.Author) bool {
-	is, err := a.rights.allow(r.Context(), user, request)
+func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Request, user identity.User) bool {
+	is, err := a.may(r.Context(), user, request)
 	if err == nil && is && applies(r) {
 		request.Verb = "create" // if there is no such object
-		is, err = a.rights.allow(r.Context(), user, request)
+		is, err = a.may(r.Context(), user, request)
 	}
 	switch {
 	case err != nil:
-		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "The rights of "+user.User+" could not be checked: "+err.Error()+". Try again.")
+		refuse(w, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "The rights of "+user.Name+" could not be checked: "+err.Error()+". Try again.")
 	case !is:
-		a.cfg.Record.Info("a request through the link was refused: the user has no right to it", "user", user.User, "verb", request.Verb, "object", request.Object())
-		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, user.User+" may not "+request.Verb+" "+request.Object()+" in the cluster. Bind a Role with that right to one of the groups "+strings.Join(user.Groups, ", ")+".")
+		a.cfg.Record.Info("a request through the link was refused: the user has no right to it", "user", user.Name, "verb", request.Verb, "object", request.Object())
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, user.Name+" may not "+request.Verb+" "+request.Object()+" in the cluster. Bind a Role with that right to one of the groups "+strings.Join(user.Groups, ", ")+".")
 	}
 	return err == nil && is
+}
+
+// may reports whether a user has the right to a request. The control plane itself has no groups, and the
+// rights of the table; discovery is open to all.
+func (a *API) may(ctx context.Context, user identity.User, q table.Request) (bool, error) {
+	if len(user.Groups) == 0 || q.Discovery {
+		return true, nil
+	}
+	what := authorizationv1.ResourceAttributes{
+		Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name,
+	}
+	if q.Group == "" && q.Resource == "namespaces" {
+		what.Namespace = q.Name // as the API server authorizes it
+	}
+	is, _, err := a.rights.Allowed(ctx, user, what)
+	return is, err
 }
 
 // applies reports whether a request is a server-side apply, which also creates objects.
@@ -169,12 +190,16 @@ func applies(r *http.Request) bool {
 }
 
 // write forwards a write. It is recorded before its answer is sent; with status 0 if there is none.
-func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Request, author crdv1.Author, forward http.Handler) {
-	recorded := &status{ResponseWriter: w}
-	recorded.record = sync.OnceFunc(func() {
-		a.cfg.Record.Info("a write through the link", "user", author.User, "verb", request.Verb, "object", request.Object(), "status", recorded.code)
+func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Request, user identity.User) {
+	code := 0
+	record := sync.OnceFunc(func() {
+		a.cfg.Record.Info("a write through the link", "user", user.Name, "verb", request.Verb, "object", request.Object(), "status", code)
 	})
-	defer recorded.record()
+	defer record()
+	answered := func(is int) {
+		code = is
+		record()
+	}
 	control := http.NewResponseController(w)
 	err := control.SetReadDeadline(time.Now().Add(bodyWithin))
 	var body []byte
@@ -185,34 +210,16 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Reques
 		err = control.SetReadDeadline(time.Time{})
 	}
 	if err == nil {
-		body, err = authored(request, r.Header.Get("Content-Type"), body, author)
+		body, err = authored(request, r.Header.Get("Content-Type"), body, crdv1.Author{User: user.Name, Groups: user.Groups})
 	}
 	if err != nil {
-		refuse(recorded, http.StatusBadRequest, metav1.StatusReasonBadRequest, "The agent does not forward the request: "+err.Error()+".")
+		answered(http.StatusBadRequest)
+		refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, "The agent does not forward the request: "+err.Error()+".")
 		return
 	}
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-	forward.ServeHTTP(recorded, r)
+	a.forward(w, r, answered)
 }
-
-// status calls record once the status of an answer is known, before it is sent.
-type status struct {
-	http.ResponseWriter
-	code   int
-	record func()
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (s *status) WriteHeader(code int) {
-	if code >= http.StatusOK { // others precede the answer
-		s.code = code
-		s.record()
-	}
-	s.ResponseWriter.WriteHeader(code)
-}
-
-// Unwrap returns the writer below, for http.ResponseController.
-func (s *status) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // refuse answers as the API server does.
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {

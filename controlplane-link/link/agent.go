@@ -1,16 +1,21 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	dice "math/rand/v2"
 	"net"
+	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/attempts"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/dialer"
@@ -30,9 +35,11 @@ type Config struct {
 	Plain bool
 	// Proxy is the proxy to connect through. Default: none.
 	Proxy dialer.Proxy
-	// Token returns the cluster token; empty: there is none. It is called for each attempt. Required.
+	// Token returns the cluster token; empty: there is none. It is called for each attempt, and each second.
+	// Another token than that of the last attempt begins a session beside the present one, which continues
+	// until the server ends it. Required.
 	Token func() (string, error)
-	// Hello returns the Hello without its token, for each attempt with one. Required.
+	// Hello returns a new Hello without its token, for each attempt with one. Required.
 	Hello func(context.Context) (*linkv1.Hello, error)
 	// Handle answers one connection that the server requests, in the session of a welcome. Required.
 	Handle func(context.Context, *carrier.Incoming, *linkv1.Welcome)
@@ -40,6 +47,9 @@ type Config struct {
 	Policy attempts.Policy
 	// Timing has the time limits of sessions; zero: the defaults.
 	Timing carrier.Timing
+	// Linger is how long connections have to end once the context of Run has; the session continues until
+	// then. Default: they are cut.
+	Linger time.Duration
 	// Logger logs sessions and failures. Default: none.
 	Logger *slog.Logger
 }
@@ -48,6 +58,9 @@ type Config struct {
 type Agent struct {
 	cfg    Config
 	events chan func(now time.Time) attempts.Step
+	shown  atomic.Value // the token of the last attempt
+
+	superseded atomic.Bool // a newer agent took the last session
 
 	mu      sync.Mutex
 	machine *attempts.Machine
@@ -65,18 +78,14 @@ func New(cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, errors.New("link: the control plane's address must be host:port")
 	}
-	if cfg.Plain && !loopback(host) {
+	if ip, _ := netip.ParseAddr(host); cfg.Plain && host != "localhost" && !callers.Loopback(ip) {
 		return nil, errors.New("link: without TLS the token would be sent in the clear: enable TLS, or use an address on loopback")
 	}
-	if cfg.Policy == (attempts.Policy{}) {
-		cfg.Policy = Policy()
-	}
+	cfg.Policy = cmp.Or(cfg.Policy, Policy())
 	if cfg.Proxy == nil || cfg.Plain {
 		cfg.Proxy = dialer.None
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Agent{cfg: cfg, machine: attempts.New(cfg.Policy), events: make(chan func(time.Time) attempts.Step), state: State{Since: time.Now()}}, nil
 }
 
@@ -87,30 +96,18 @@ func (a *Agent) State() (State, <-chan struct{}) {
 	return a.state, a.changed.Next()
 }
 
-// Renew replaces the session by one with the token as it is now; the former one is used until the
-// server ends it. A pause between attempts ends. It does nothing during an attempt: a session beside
-// that continues.
-func (a *Agent) Renew(ctx context.Context) {
-	a.event(ctx, func(now time.Time) (step attempts.Step) {
-		switch a.machine.Phase() {
-		case attempts.Up:
-			step = a.machine.Leaving(now, a.machine.Epoch())
-		case attempts.Waiting:
-			step, _ = a.machine.Moved(now)
-		}
-		return step
-	})
-}
-
-// Run keeps a session until ctx ends.
+// Run keeps a session until ctx ends, and Config.Linger longer while there are connections.
 func (a *Agent) Run(ctx context.Context) {
-	l := loop{Agent: a, Driver: driver.New(ctx)}
+	sessions, end := context.WithCancel(context.WithoutCancel(ctx))
+	l := loop{Agent: a, Driver: driver.New(sessions)}
 	defer l.Running.Wait()
 	defer l.Close()
+	defer end()
 	l.do(a.machine.Begin)
 	for {
 		select {
 		case <-ctx.Done():
+			l.drain()
 			return
 		case event := <-a.events:
 			l.do(event)
@@ -118,19 +115,34 @@ func (a *Agent) Run(ctx context.Context) {
 			l.do(a.machine.Due)
 		case <-l.Check.C:
 			gap := l.Gap()
+			token, err := a.cfg.Token()
 			l.do(func(now time.Time) attempts.Step {
-				step, _ := a.machine.Slept(now, gap)
-				return step
+				step, slept := a.machine.Slept(now, gap)
+				if slept || err != nil || token == a.shown.Load() {
+					return step
+				}
+				return l.renew(now)
 			})
 		}
 	}
 }
 
-// event passes an event to Run, unless that has ended.
-func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
-	select {
-	case a.events <- e:
-	case <-ctx.Done():
+// drain lets connections end. No attempt begins.
+func (l *loop) drain() {
+	late := time.After(l.cfg.Linger)
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for l.connections.Load() > 0 {
+		select {
+		case event := <-l.events:
+			l.mu.Lock()
+			event(time.Now())
+			l.mu.Unlock()
+		case <-ticker.C:
+		case <-late:
+			l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", l.connections.Load(), "after", l.cfg.Linger.String())
+			return
+		}
 	}
 }
 
@@ -138,6 +150,27 @@ func (a *Agent) event(ctx context.Context, e func(time.Time) attempts.Step) {
 type loop struct {
 	*Agent
 	*driver.Driver
+	connections atomic.Int32 // of all sessions
+}
+
+// event passes an event to Run, unless that has ended.
+func (l *loop) event(e func(time.Time) attempts.Step) {
+	select {
+	case l.events <- e:
+	case <-l.Context.Done():
+	}
+}
+
+// renew begins an attempt with another token: beside a session, or at once instead of after a pause. An
+// attempt that is under way continues.
+func (l *loop) renew(now time.Time) (step attempts.Step) {
+	switch l.machine.Phase() {
+	case attempts.Up:
+		step = l.machine.Leaving(now, l.machine.Epoch())
+	case attempts.Waiting:
+		step, _ = l.machine.Moved(now)
+	}
+	return step
 }
 
 // do passes an event to the machine, and executes its step.
@@ -165,30 +198,40 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 	s, welcome, err := l.try(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.event(l.Context, func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
+			l.event(func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
 		}
 		return
 	}
 	defer s.Close(nil)
-	l.event(l.Context, func(now time.Time) attempts.Step {
+	l.event(func(now time.Time) attempts.Step {
 		if ctx.Err() == nil && l.machine.Welcomed(now, epoch) {
 			if l.current != nil {
 				retire(l.current, l.state.Welcome, welcome)
 			}
 			l.current = s
+			l.superseded.Store(false)
 			l.set(State{Kind: Up, Since: now, Welcome: welcome, Known: true})
 		}
 		return attempts.Step{}
 	})
-	var parts sync.WaitGroup
-	parts.Go(func() { l.accept(ctx, s, welcome) })
-	parts.Go(func() { l.leave(s, epoch) })
-	select {
-	case <-s.Done():
-	case <-ctx.Done():
-		s.Close(nil)
-	}
-	parts.Wait()
+	driver.Keep(ctx, s, func(leave *tunnelv1.Leave) {
+		l.event(func(now time.Time) (step attempts.Step) {
+			if leave.GetComeBack() {
+				step = l.machine.Leaving(now, epoch)
+			} else if l.current == s {
+				l.superseded.Store(true)
+			}
+			return step
+		})
+	}, func() {
+		for in := range s.Requests(ctx) {
+			l.connections.Add(1)
+			l.Running.Go(func() {
+				defer l.connections.Add(-1)
+				l.cfg.Handle(ctx, in, welcome)
+			})
+		}
+	})
 	l.lost(s, epoch)
 }
 
@@ -198,6 +241,9 @@ func (l *loop) failed(now time.Time, epoch uint64, err error) attempts.Step {
 		return attempts.Step{}
 	}
 	next, wait := after(l.state, now, err, l.cfg.Published)
+	if next.Kind == Superseded {
+		l.superseded.Store(true)
+	}
 	if l.current == nil || l.current.Err() != nil { // else the session beside this attempt continues
 		l.set(next)
 	}
@@ -212,12 +258,13 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	err := s.Err()
 	var left *carrier.LeftError
 	comeBack := !errors.As(err, &left) || left.Leave.GetComeBack()
-	l.event(l.Context, func(now time.Time) attempts.Step {
+	l.event(func(now time.Time) attempts.Step {
 		if l.current == s {
 			l.current = nil
 			kind := Down
 			if !comeBack {
 				kind = Superseded
+				l.superseded.Store(true)
 			}
 			l.set(State{Kind: kind, Since: now, Err: err, Known: true})
 		}
@@ -226,41 +273,12 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	})
 }
 
-// accept passes the connections that the server requests to Config.Handle.
-func (l *loop) accept(ctx context.Context, s *carrier.Session, welcome *linkv1.Welcome) {
-	for {
-		in, err := s.Accept(ctx)
-		if err != nil {
-			return
-		}
-		l.Running.Go(func() { l.cfg.Handle(ctx, in, welcome) })
-	}
-}
-
-// longestLinger bounds for how long a session with a server that drains continues.
-const longestLinger = 5 * time.Minute
-
 // retire ends a session that another one has replaced. The server of the same cluster ends it. That of
 // another cluster, which the token is for now, does not know it: it ends at once.
 func retire(former *carrier.Session, was, is *linkv1.Welcome) {
-	after := longestLinger
+	after := driver.LongestLinger
 	if was.GetOrganisation() != is.GetOrganisation() || was.GetCluster() != is.GetCluster() {
 		after = 0
 	}
 	time.AfterFunc(after, func() { former.Close(nil) })
-}
-
-// leave begins another session as soon as the server of this one reports that it drains. This one
-// continues until the server ends it, or shortly after the time that the server announced.
-func (l *loop) leave(s *carrier.Session, epoch uint64) {
-	select {
-	case leave := <-s.Leaving():
-		late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
-		defer late.Stop()
-		if leave.GetComeBack() {
-			l.event(l.Context, func(now time.Time) attempts.Step { return l.machine.Leaving(now, epoch) })
-		}
-		<-s.Done()
-	case <-s.Done():
-	}
 }

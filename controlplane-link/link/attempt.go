@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -16,22 +15,9 @@ import (
 	"switchyard.dev/tunnels/dialer"
 )
 
-// Verify returns why a server is not trusted to have a name; nil: it is. *trust.Roots has such a
-// method.
+// Verify returns why a server is not trusted to have a name; nil: it is. trust.VerifyWithSystem is one, and
+// *trust.Roots has such a method.
 type Verify func(shown []*x509.Certificate, name string, now time.Time) error
-
-// SystemRoots is the Verify that trusts the authorities of the system.
-func SystemRoots(shown []*x509.Certificate, name string, now time.Time) error {
-	if len(shown) == 0 {
-		return errors.New("the server shows no certificate")
-	}
-	options := x509.VerifyOptions{DNSName: name, CurrentTime: now, Intermediates: x509.NewCertPool()}
-	for _, c := range shown[1:] {
-		options.Intermediates.AddCert(c)
-	}
-	_, err := shown[0].Verify(options)
-	return err
-}
 
 // try makes one attempt.
 func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, error) {
@@ -41,6 +27,7 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	if err != nil {
 		return nil, nil, err
 	}
+	a.shown.Store(token)
 	if token == "" {
 		return nil, nil, ErrNoToken
 	}
@@ -60,7 +47,8 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	answer := &linkv1.Answer{}
 	settings := Settings()
 	settings.Timing = a.cfg.Timing
-	s, err := settings.Connect(ctx, secure, withToken(hello, token), answer, func() error {
+	hello.Token, hello.Superseded = token, a.superseded.Load()
+	s, err := settings.Connect(ctx, secure, hello, answer, func() error {
 		switch is := answer.GetIs().(type) {
 		case *linkv1.Answer_Welcome:
 			return nil
@@ -78,12 +66,6 @@ func (a *Agent) trusting(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; and %w", err, ErrNoAuthority)
-}
-
-// loopback reports whether a host is this machine itself.
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // secure performs the TLS handshake. The server has negotiated the protocol and is trusted when

@@ -3,9 +3,8 @@ package link
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
@@ -71,16 +70,9 @@ func (s State) Ready(now time.Time) (bool, string) {
 		if s.Err != nil {
 			why = s.Err.Error()
 		}
-		return s.Known && now.Sub(s.Since) < downReady, fmt.Sprintf("Not connected to the control plane: %s.", trimmed(why))
+		return s.Known && now.Sub(s.Since) < downReady, fmt.Sprintf("Not connected to the control plane: %s.", strings.TrimRight(why, "."))
 	}
-	return true, fmt.Sprintf("Not connected to a control plane: %s.", trimmed(s.Err.Error()))
-}
-
-func trimmed(sentence string) string {
-	for len(sentence) > 0 && sentence[len(sentence)-1] == '.' {
-		sentence = sentence[:len(sentence)-1]
-	}
-	return sentence
+	return true, fmt.Sprintf("Not connected to a control plane: %s.", strings.TrimRight(s.Err.Error(), "."))
 }
 
 // after returns the state after a failed attempt, and how long to wait at least before the next; 0:
@@ -104,11 +96,4 @@ func after(s State, now time.Time, err error, published bool) (State, time.Durat
 		s.Since = now
 	}
 	return State{Kind: kind, Since: s.Since, Err: err, Known: s.Known || kind != Down}, wait
-}
-
-// withToken returns a Hello with a token; the Hello itself is not changed.
-func withToken(h *linkv1.Hello, token string) *linkv1.Hello {
-	h = proto.Clone(h).(*linkv1.Hello)
-	h.Token = token
-	return h
 }

@@ -2,6 +2,7 @@ package linkserver_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -257,7 +258,7 @@ func TestDrainHandsOver(t *testing.T) {
 	s := newSite(t)
 	s.certify()
 	shared, tokens := &registry.Memory{}, &registry.MemoryTokens{}
-	tokens.Add(prodToken, registry.Token{ID: "1", Cluster: prod})
+	tokens.Set(map[[sha256.Size]byte]registry.Token{sha256.Sum256([]byte(prodToken)): {ID: "1", Cluster: prod}})
 	begin := func() *running {
 		return s.start(func(c *linkserver.Config) {
 			c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))

@@ -19,19 +19,20 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/linkserver"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/link/agents"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
-	"switchyard.dev/tunnels/attempts"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 )
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = time.Minute
+const patience = agents.Patience
 
 // The secrets of the file. All have the text that no log may have.
 var (
@@ -67,30 +68,13 @@ var (
 	tokens = "clusterTokens:\n" + entry(prodToken, "clusters: [prod]")
 )
 
-// lines keeps a log.
-type lines struct {
-	sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) String() string {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.String()
-}
-
 // site has the files of link servers, and an agent with Services.
 type site struct {
 	testing.TB
 	authority *trusttest.Authority
 	dir       string
-	log       lines
+	log       background.Output
+	token     atomic.Value     // of the agent
 	web       *httptest.Server // Service web.shop
 	echo      string           // the address of Service echo.shop
 
@@ -110,6 +94,7 @@ func newSite(t testing.TB) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
+	s.token.Store(prodToken)
 	s.echo = l.Addr().String()
 	go serveEcho(l)
 	t.Cleanup(func() {
@@ -179,48 +164,22 @@ func (s *site) start(change func(*linkserver.Config)) *running {
 }
 
 // agent starts the agent of cluster prod, and waits for its session.
-func (s *site) agent(address string) *link.Agent {
+func (s *site) agent(address string) *link.Agent { return s.instance(address, "a", 1) }
+
+// instance starts an agent of that name, and waits for its session.
+func (s *site) instance(address, name string, epoch uint64) *link.Agent {
 	s.Helper()
-	roots := trust.NewRoots("the test")
-	if err := roots.Set(s.authority.Bundle()); err != nil {
-		s.Fatal(err)
-	}
-	a, err := link.New(link.Config{
-		Address: address, Verify: roots.Verify, Token: func() (string, error) { return prodToken, nil }, Handle: s.handle, Logger: s.logger(),
-		Hello: func(context.Context) (*linkv1.Hello, error) {
-			return &linkv1.Hello{Version: admission.Version, ClusterUid: "uid-1", Instance: "a", OperatorVersion: "test"}, nil
-		},
-		Policy: attempts.Policy{Shortest: time.Millisecond, Longest: 50 * time.Millisecond, Brisk: 50 * time.Millisecond, Fresh: time.Hour, Patience: attempts.Endless, MaxGap: time.Hour, FullJitter: true},
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		a.Run(ctx)
-	}()
-	s.Cleanup(func() {
-		cancel()
-		<-ended
-	})
-	s.up(a, 1)
+	cfg := agents.Config(s.TB, address, name, s.authority.Bundle())
+	cfg.Token, cfg.Handle, cfg.Logger = func() (string, error) { return s.token.Load().(string), nil }, s.handle, s.logger()
+	a, _ := agents.Start(s.TB, cfg)
+	s.up(a, epoch)
 	return a
 }
 
 // up waits for a session of at least an epoch, and returns the replica that has it.
 func (s *site) up(a *link.Agent, epoch uint64) (replica string) {
 	s.Helper()
-	wait.Eventually(s.TB, patience, "a session", func() error {
-		state, _ := a.State()
-		replica = state.Welcome.GetServer()
-		if state.Kind != link.Up || state.Welcome.GetEpoch() < epoch {
-			return fmt.Errorf("the agent is %s: %w", state.Kind, state.Err)
-		}
-		return nil
-	})
-	return replica
+	return agents.Up(s.TB, a, epoch).Welcome.GetServer()
 }
 
 // handle is the agent's: Services by name.

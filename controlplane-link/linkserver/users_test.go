@@ -17,6 +17,7 @@ import (
 
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tools/wait"
+	"switchyard.dev/tunnels/credential/signed"
 )
 
 // TestAServiceReceivesTheRequestWithoutTheKey sends each form of request, with texts in 20 headers and the body that no
@@ -246,9 +247,10 @@ func TestARevokedClusterTokenEndsTheSession(t *testing.T) {
 	if _, err := io.ReadAll(from); err == nil {
 		t.Error("the connection ends like a complete one")
 	}
-	s.write("apiKeys:\n" + jo + tokens)
+	next := strings.Repeat("s3cret-next-", 4)
+	s.write("apiKeys:\n" + jo + "clusterTokens:\n" + entry(next, "clusters: [prod]"))
+	s.token.Store(next)
 	wait.Eventually(t, patience, "a session", func() error {
-		a.Renew(t.Context()) // instead of the time in the refusal
 		if state, _ := a.State(); state.Welcome.GetEpoch() < 2 {
 			return errors.New("there is none")
 		}
@@ -277,6 +279,16 @@ func TestClientsWithoutAKeyHaveDeadlines(t *testing.T) {
 				t.Error("the server does not end the connection")
 			}
 		})
+	}
+}
+
+// TestARequestForACredentialHasDeadlines has one with a body that does not end.
+func TestARequestForACredentialHasDeadlines(t *testing.T) {
+	s := newSite(t)
+	r := s.start(nil)
+	answer, _, _ := s.send(r.at["users"], "POST "+signed.GrantPath+" HTTP/1.1\nHost: web.shop.svc\nContent-Length: 100\n"+with(joKey)+"\nhalf")
+	if answer.StatusCode != http.StatusBadRequest {
+		t.Errorf("answered %s", answer.Status)
 	}
 }
 

@@ -4,31 +4,26 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
-	"sync"
 
-	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/controlplane-link/reach/allow"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/outbound"
 	"switchyard.dev/tunnels/policy"
 	"switchyard.dev/tunnels/relay"
 )
-
-// Finder finds the ready pods of a workload.
-type Finder interface {
-	Find(ctx context.Context, w allow.Target) ([]netip.Addr, error)
-}
 
 // Config configures a Reach.
 type Config struct {
@@ -38,7 +33,7 @@ type Config struct {
 	// returns them. Required.
 	Cluster outbound.Knows
 	// Pods finds pods of workloads. Required.
-	Pods Finder
+	Pods *ready.Finder
 	// Audit and Counts are as in outbound.Config. Required.
 	Audit  *audit.Log
 	Counts outbound.Counts
@@ -84,9 +79,7 @@ func New(cfg Config) (*Reach, error) {
 	if cfg.Cluster == nil || cfg.Pods == nil {
 		return nil, errors.New("reach: Cluster and Pods are required")
 	}
-	if cfg.Resolver == nil {
-		cfg.Resolver = net.DefaultResolver
-	}
+	cfg.Resolver = cmp.Or[outbound.Resolver](cfg.Resolver, net.DefaultResolver)
 	r := &Reach{cfg: cfg, exceptions: map[string]*outbound.Gate{}}
 	var err error
 	if r.gate, err = r.open(""); err != nil {
@@ -106,15 +99,11 @@ func (r *Reach) open(service string) (*outbound.Gate, error) {
 	return outbound.New(outbound.Config{Cluster: known, Resolver: known, Audit: r.cfg.Audit, Counts: r.cfg.Counts, Logger: r.cfg.Logger})
 }
 
-// Serve answers one connection that the control plane of an organisation requests, and ends with it.
-func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Open, organisation string) {
-	user, err := identity.Of(organisation, open.GetCaller())
-	if err != nil {
-		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: fmt.Sprintf("The control plane's caller is refused: %v.", err)})
-		return
-	}
+// Serve answers one connection that the control plane requests for a user (controlplane-link/identity), and ends
+// with it.
+func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Open, user identity.User) {
 	to := open.GetService()
-	_, exception, refused := r.cfg.Allow.Judge(allow.ClassOf(open.GetCaller()), to.GetHost(), to.GetPort())
+	exception, refused := r.cfg.Allow.Judge(open.GetCaller(), to.GetHost(), to.GetPort())
 	who := outbound.Who{Via: "link", User: user.Name, From: "link"}
 	if refused != nil {
 		r.gate.RecordRefused(who, to.GetHost(), to.GetPort(), refused)
@@ -143,10 +132,6 @@ type knows struct {
 	outbound.Knows
 	reach   *Reach
 	service string
-
-	// found are the pods of each workload that was resolved, with its namespace.
-	mu    sync.Mutex
-	found map[string][]netip.Addr
 }
 
 // Rules implements outbound.Knows. The gate of an exception reaches the Service of that alone.
@@ -160,9 +145,9 @@ func (k *knows) Rules() policy.Config {
 }
 
 // workload returns the workload that a host names.
-func (k *knows) workload(host string) (allow.Target, bool) {
-	t, is := allow.Parse(host, k.reach.cfg.Allow.Domain)
-	return t, is && (t.Form == allow.Deployment || t.Form == allow.Rollout)
+func (k *knows) workload(host string) (crdv1.ObjectRef, bool) {
+	o, is := policy.Parse(host, k.reach.cfg.Allow.Domain)
+	return o, is && o.Kind != "" && o.Kind != policy.KindService
 }
 
 // Service implements outbound.Knows.
@@ -173,38 +158,22 @@ func (k *knows) Service(host string) bool {
 
 // Namespace implements outbound.Knows. A pod of a workload is one of the workload's namespace.
 func (k *knows) Namespace(address netip.Addr, host string) string {
-	if t, is := k.workload(host); is {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if slices.Contains(k.found[host], address.Unmap()) {
-			return t.Namespace
-		}
-		return ""
+	switch w, is := k.workload(host); {
+	case !is:
+		return k.Knows.Namespace(address, host)
+	case k.reach.cfg.Pods.Found(w, address):
+		return w.Namespace
 	}
-	return k.Knows.Namespace(address, host)
+	return ""
 }
-
-// maxFound bounds the workloads that are remembered.
-const maxFound = 1024
 
 // LookupNetIP implements outbound.Resolver.
 func (k *knows) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	t, is := k.workload(host)
-	if !is {
-		if !k.Knows.Service(host) {
-			return nil, &net.DNSError{Err: "no such Service", Name: host, IsNotFound: true}
-		}
-		return k.reach.cfg.Resolver.LookupNetIP(ctx, network, host)
+	if w, is := k.workload(host); is {
+		return k.reach.cfg.Pods.Find(w)
 	}
-	found, err := k.reach.cfg.Pods.Find(ctx, t)
-	if err != nil {
-		return nil, err
+	if !k.Knows.Service(host) {
+		return nil, &net.DNSError{Err: "no such Service", Name: host, IsNotFound: true}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.found == nil || len(k.found) >= maxFound {
-		k.found = map[string][]netip.Addr{}
-	}
-	k.found[host] = found
-	return found, nil
+	return k.reach.cfg.Resolver.LookupNetIP(ctx, network, host)
 }

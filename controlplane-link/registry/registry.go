@@ -113,16 +113,6 @@ type MemoryTokens struct {
 	watchers watchers[string]
 }
 
-// Add adds a token with its value.
-func (m *MemoryTokens) Add(value string, t Token) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.tokens == nil {
-		m.tokens = map[[sha256.Size]byte]Token{}
-	}
-	m.tokens[sha256.Sum256([]byte(value))] = t
-}
-
 // Set replaces all tokens, by the SHA-256 of their values. Those that are not among them, or are of
 // another cluster there, are revoked.
 func (m *MemoryTokens) Set(all map[[sha256.Size]byte]Token) {
@@ -135,14 +125,6 @@ func (m *MemoryTokens) Set(all map[[sha256.Size]byte]Token) {
 			m.watchers.notify(t.ID)
 		}
 	}
-}
-
-// Revoke removes a token.
-func (m *MemoryTokens) Revoke(id string) {
-	m.mu.Lock()
-	maps.DeleteFunc(m.tokens, func(_ [sha256.Size]byte, t Token) bool { return t.ID == id })
-	m.mu.Unlock()
-	m.watchers.notify(id)
 }
 
 // Find implements Tokens.

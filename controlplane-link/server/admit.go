@@ -15,8 +15,6 @@ import (
 // maxSwaps is how often an entry is decided again because another replica was faster.
 const maxSwaps = 16
 
-var errBusy = errors.New("the registry changed each time that this replica wrote to it")
-
 // swap replaces the entry of a cluster by that which decide returns. It does not write if decide
 // returns false.
 func (s *Server) swap(ctx context.Context, c registry.Cluster, decide func(admission.Entry) (admission.Entry, bool)) error {
@@ -36,7 +34,7 @@ func (s *Server) swap(ctx context.Context, c registry.Cluster, decide func(admis
 			return nil
 		}
 	}
-	return errBusy
+	return errors.New("the registry changed each time that this replica wrote to it")
 }
 
 // unavailableAfter is when an agent that could not be admitted may ask again.
@@ -73,7 +71,7 @@ func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Re
 	a.Hello.Token = ""
 	var refused *linkv1.Refused
 	err = s.swap(ctx, a.Cluster, func(e admission.Entry) (admission.Entry, bool) {
-		e, refused = e.Admit(a.Instance, s.cfg.Replica, time.Now(), s.cfg.Lease)
+		e, refused = e.Admit(h, s.cfg.Replica, time.Now(), s.cfg.Lease)
 		a.Epoch = e.Epoch
 		return e, refused == nil
 	})
@@ -87,7 +85,7 @@ func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Re
 }
 
 // renew extends the session's lease until it ends, and ends it once another has replaced it.
-func (s *Server) renew(a *Agent) {
+func (s *Server) renew(ctx context.Context, a *Agent) {
 	ticker := time.NewTicker(s.cfg.Lease / 3)
 	defer ticker.Stop()
 	for {
@@ -101,7 +99,7 @@ func (s *Server) renew(a *Agent) {
 			continue // another replica may have it
 		}
 		if by, ours := s.keep(a, time.Now().Add(s.cfg.Lease)); !ours {
-			a.superseded(by)
+			s.superseded(ctx, a, by)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func BenchmarkAgentsReturn(b *testing.B) {
 	all := make([]*link.Agent, agents)
 	for i := range all {
 		name := fmt.Sprint("cluster-", i)
-		s.tokens.Add("s3cret-"+name, registry.Token{ID: name, Cluster: registry.Cluster{Organisation: "acme", Name: name}})
+		s.issue("s3cret-"+name, registry.Token{ID: name, Cluster: registry.Cluster{Organisation: "acme", Name: name}})
 		cfg := s.config(address, name)
 		cfg.Policy = link.Policy()
 		cfg.Token = func() (string, error) { return "s3cret-" + name, nil }

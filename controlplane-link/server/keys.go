@@ -36,9 +36,7 @@ func (s *Server) publish(ctx context.Context, a *Agent) {
 		select {
 		case <-changed:
 		case <-time.After(wait):
-		case <-a.Done():
-			return
-		case <-ctx.Done():
+		case <-a.Done(): // also at the end of ctx
 			return
 		}
 	}

@@ -6,11 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/callers"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
@@ -55,6 +59,17 @@ func (s *Server) Open(ctx context.Context, c registry.Cluster, open *linkv1.Open
 	}
 }
 
+// Transport returns a transport for requests of a caller to the API of a cluster, http://kubernetes, over
+// HTTP/1.1. Each caller needs one of its own: the agent identifies the caller of a connection, not of a
+// request.
+func (s *Server) Transport(c registry.Cluster, caller *linkv1.Caller) *http.Transport {
+	open := &linkv1.Open{Caller: caller, To: &linkv1.Open_KubernetesApi{KubernetesApi: &linkv1.KubernetesAPI{}}}
+	return &http.Transport{
+		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Open(ctx, c, open) },
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, DisableCompression: true,
+	}
+}
+
 // open makes one attempt. A session that leaves this replica is used only while there is no other one.
 func (s *Server) open(ctx context.Context, c registry.Cluster, open *linkv1.Open) (net.Conn, error) {
 	if !s.draining.Load() {
@@ -70,7 +85,7 @@ func (s *Server) open(ctx context.Context, c registry.Cluster, open *linkv1.Open
 		}
 		return conn, err
 	}
-	peer, err := s.peer(ctx, e.Replica)
+	peer, err := s.peer(e.Replica)
 	if err != nil {
 		return nil, fmt.Errorf("replica %s is not reached: %w", e.Replica, err)
 	}
@@ -89,12 +104,12 @@ func (s *Server) openHere(ctx context.Context, c registry.Cluster, open *linkv1.
 }
 
 // peer returns the session with another replica.
-func (s *Server) peer(ctx context.Context, address string) (*carrier.Session, error) {
+func (s *Server) peer(address string) (*carrier.Session, error) {
 	session, err, _ := s.dials.Do(address, func() (any, error) {
 		if known, is := s.peers.Load(address); is {
 			return known, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), peerWithin) // others wait for it as well
+		ctx, cancel := context.WithTimeout(s.peering, peerWithin) // not ctx: others wait for it as well
 		defer cancel()
 		conn, err := (&tls.Dialer{Config: replicas.Secure(s.cfg.Replicas)}).DialContext(ctx, "tcp", address)
 		if err != nil {
@@ -105,8 +120,10 @@ func (s *Server) peer(ctx context.Context, address string) (*carrier.Session, er
 			return nil, err
 		}
 		s.peers.Store(address, session)
+		stop := context.AfterFunc(s.peering, func() { session.Close(nil) })
 		go func() {
 			<-session.Done()
+			stop()
 			s.peers.CompareAndDelete(address, session)
 		}()
 		return session, nil
@@ -118,21 +135,21 @@ func (s *Server) peer(ctx context.Context, address string) (*carrier.Session, er
 }
 
 // ServeReplicas serves connections that other replicas forward, until ctx ends. It ends the sessions with
-// other replicas then. A listener of callers.Listen should await handshakes.
+// other replicas then, and none begins. A listener of callers.Listen should await handshakes. Call it once.
 func (s *Server) ServeReplicas(ctx context.Context, l net.Listener) error {
-	context.AfterFunc(ctx, func() {
-		s.peers.Range(func(_, session any) bool {
-			go session.(*carrier.Session).Close(nil)
-			return true
-		})
-	})
-	return accept(ctx, l, s.serveReplica)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	defer s.part()
+	callers.Accept(ctx, l, s.cfg.Logger, &running, func(conn net.Conn) { s.serveReplica(ctx, l, conn) })
+	return nil
 }
 
 // serveReplica serves a session with another replica, which the certificate identifies.
 func (s *Server) serveReplica(ctx context.Context, l net.Listener, conn net.Conn) {
 	defer conn.Close() // closing twice is harmless
-	secure, err := secure(ctx, conn, replicas, s.cfg.Replicas, func(context.Context) error { return nil })
+	secure, err := secure(ctx, conn, replicas, s.cfg.Replicas, rate.NewLimiter(rate.Inf, 0))
 	if err != nil {
 		s.cfg.Logger.Debug("a replica is not trusted", "from", conn.RemoteAddr().String(), "error", err)
 		return
@@ -142,8 +159,8 @@ func (s *Server) serveReplica(ctx context.Context, l net.Listener, conn net.Conn
 		return
 	}
 	defer session.Close(nil)
-	identify(l, conn, "")
-	for in, err := session.Accept(ctx); err == nil; in, err = session.Accept(ctx) {
+	callers.Identify(l, conn, "")
+	for in := range session.Requests(ctx) {
 		go s.forwarded(ctx, in)
 	}
 }

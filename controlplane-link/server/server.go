@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -47,7 +48,8 @@ type Config struct {
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
 	Lease time.Duration
-	// Linger is how long connections of agents have to end after Drain: 20 s.
+	// Linger is how long connections of agents have to end after Drain, or when a newer agent has the session:
+	// 20 s.
 	Linger time.Duration
 	// Logger logs sessions and refusals. Default: none.
 	Logger *slog.Logger
@@ -68,16 +70,19 @@ const (
 // Server accepts agents. It is safe for concurrent use.
 type Server struct {
 	cfg      Config
-	turns    *turns
+	turns    *rate.Limiter // of TLS handshakes
 	draining atomic.Bool
+	lingers  atomic.Int32 // sessions that superseded lets linger
 	sessions sync.WaitGroup
 
 	mu      sync.Mutex
 	agents  map[registry.Cluster]*Agent
 	changed wake.Signal
 
-	peers sync.Map           // the *carrier.Session with other replicas, by address
-	dials singleflight.Group // of them
+	peers   sync.Map           // the *carrier.Session with other replicas, by address
+	dials   singleflight.Group // of them
+	peering context.Context    // until the end of ServeReplicas
+	part    context.CancelFunc
 }
 
 // New returns a Server that accepts agents from Serve on.
@@ -88,10 +93,10 @@ func New(cfg Config) (*Server, error) {
 	cfg.Handshakes = cmp.Or(cfg.Handshakes, 200)
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	return &Server{cfg: cfg, turns: newTurns(time.Second / time.Duration(cfg.Handshakes)), agents: map[registry.Cluster]*Agent{}}, nil
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes), 1), agents: map[registry.Cluster]*Agent{}}
+	s.peering, s.part = context.WithCancel(context.Background())
+	return s, nil
 }
 
 // Serve accepts agents until ctx ends, which ends their sessions. A listener of callers.Listen
@@ -100,35 +105,16 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer s.sessions.Wait()
 	defer cancel()
-	s.sessions.Go(func() { s.turns.run(ctx) })
-	s.cfg.Registry.Watch(ctx, s.replaced)
+	s.cfg.Registry.Watch(ctx, func(c registry.Cluster, now admission.Entry) { s.replaced(ctx, c, now) })
 	s.cfg.Tokens.Watch(ctx, s.revoked)
-	return accept(ctx, l, s.serve)
-}
-
-// accept serves the connections of a listener until ctx ends, which closes that, and until they have ended.
-func accept(ctx context.Context, l net.Listener, serve func(context.Context, net.Listener, net.Conn)) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var connections sync.WaitGroup
-	defer connections.Wait()
-	defer cancel()
-	context.AfterFunc(ctx, func() { _ = l.Close() })
-	for {
-		conn, err := l.Accept()
-		switch {
-		case ctx.Err() != nil || errors.Is(err, net.ErrClosed):
-			return nil
-		case err != nil:
-			return err
-		}
-		connections.Go(func() { serve(ctx, l, conn) })
-	}
+	callers.Accept(ctx, l, s.cfg.Logger, &s.sessions, func(conn net.Conn) { s.serve(ctx, l, conn) })
+	return nil
 }
 
 // serve serves one connection.
 func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	defer conn.Close() // closing twice is harmless
-	secure, err := secure(ctx, conn, link.Settings(), s.cfg.TLS, s.turns.wait)
+	secure, err := secure(ctx, conn, link.Settings(), s.cfg.TLS, s.turns)
 	if err != nil {
 		s.cfg.Logger.Debug("a TLS handshake failed", "from", conn.RemoteAddr().String(), "error", err)
 		return
@@ -158,7 +144,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 		log.Log(ctx, level, "an agent has no session", "error", err)
 		return
 	}
-	identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
+	callers.Identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
 	a.session, a.Since = session, time.Now()
 	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
 	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
@@ -166,27 +152,17 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	log.Info("an agent disconnected", "because", session.Err())
 }
 
-// identify reports to a listener of callers.Listen who the client of a connection is.
-func identify(l net.Listener, conn net.Conn, as string) {
-	if known, is := l.(*callers.Listener); is {
-		known.IdentifyAs(conn.RemoteAddr().String(), as)
-	}
-}
-
-// secure performs the TLS handshake with a client that offers the protocol of settings. turn waits for its turn.
-func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base *tls.Config, turn func(context.Context) error) (net.Conn, error) {
+// secure performs the TLS handshake, once turns permit it, with a client that offers the protocol of settings.
+func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base *tls.Config, turns *rate.Limiter) (net.Conn, error) {
 	config := settings.Secure(base)
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (own *tls.Config, err error) {
 		if !slices.Contains(hello.SupportedProtos, settings.Protocol) {
 			return nil, errors.New("the client does not offer the protocol " + settings.Protocol)
 		}
 		callers.Begun(conn)
-		if err := conn.SetDeadline(time.Time{}); err != nil {
-			return nil, err
-		}
 		waits, cancel := context.WithTimeout(ctx, turnWithin)
 		defer cancel()
-		if err := turn(waits); err != nil {
+		if err := turns.Wait(waits); err != nil {
 			return nil, err
 		}
 		if base.GetConfigForClient != nil {
@@ -216,19 +192,28 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
-		s.sessions.Go(func() { former.superseded(a.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
 	}
 	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
 	defer stop()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
-	s.sessions.Go(func() { a.refuse(ctx) })
+	s.sessions.Go(func() {
+		for in := range a.session.Requests(ctx) { // the protocol has none
+			in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The control plane takes no connections from agents."})
+		}
+	})
 	if s.cfg.Keys != nil {
 		s.sessions.Go(func() { s.publish(ctx, a) })
 	}
 	if s.draining.Load() { // Drain began after the admission, and need not have seen it
 		s.sessions.Go(func() { s.leave(a) })
 	}
-	s.renew(a)
+	s.renew(ctx, a)
+	s.remove(a)
+}
+
+// remove removes a session from those in which connections are opened.
+func (s *Server) remove(a *Agent) {
 	s.mu.Lock()
 	if s.agents[a.Cluster] == a {
 		delete(s.agents, a.Cluster)
@@ -241,7 +226,7 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 // here.
 func (s *Server) recheck(ctx context.Context, a *Agent) {
 	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch && !s.draining.Load() {
-		a.superseded(e.Instance) // it need not be in s.agents
+		s.superseded(ctx, a, e.Instance) // it need not be in s.agents
 	}
 	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 		a.revoked()
@@ -250,11 +235,47 @@ func (s *Server) recheck(ctx context.Context, a *Agent) {
 
 // replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
 // after Drain continues.
-func (s *Server) replaced(c registry.Cluster, now admission.Entry) {
+func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission.Entry) {
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
-		s.sessions.Go(func() { a.superseded(now.Instance) })
+		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
+	}
+}
+
+// lingerCheck is how often superseded compares a session that it lets linger.
+const lingerCheck = 250 * time.Millisecond
+
+// superseded ends a session because another agent, or another connection of this one, has that of the cluster.
+// Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
+// them. New ones are opened in the other session.
+func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
+	a.taken.Do(func() {
+		s.remove(a)
+		if instance == a.Instance {
+			a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
+			return
+		}
+		const why = "A newer agent of this cluster has the session."
+		leave := &tunnelv1.Leave{Why: &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_TAKEN, Message: why}, Linger: durationpb.New(s.cfg.Linger)}
+		_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
+		s.linger(ctx, a)
+		if n := a.session.Connections(); n > 0 && a.session.Err() == nil {
+			s.cfg.Logger.Info("connections through the session of a former agent are cut", "cluster", a.Cluster.Name, "epoch", a.Epoch, "connections", n)
+		}
+		a.end(tunnelv1.Reason_REASON_TAKEN, why, false)
+	})
+}
+
+// linger waits until the connections of a session have ended, its token is revoked, or its time is over.
+func (s *Server) linger(ctx context.Context, a *Agent) {
+	s.lingers.Add(1)
+	defer s.lingers.Add(-1)
+	until := time.Now().Add(s.cfg.Linger)
+	for ; ctx.Err() == nil && a.session.Err() == nil && time.Now().Before(until); time.Sleep(lingerCheck) {
+		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
+			return
+		}
 	}
 }
 
@@ -296,25 +317,13 @@ func (s *Server) leave(a *Agent) {
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
+// Lingering reports whether connections through a former agent have yet to end. Idle ones that clients keep should be
+// closed, so that they are not used when they are cut.
+func (s *Server) Lingering() bool { return s.lingers.Load() > 0 }
+
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.agents))
-}
-
-// Agent returns the session of a cluster at this replica, and waits for one until ctx ends. The
-// error is then ErrNoAgent.
-func (s *Server) Agent(ctx context.Context, c registry.Cluster) (*Agent, error) {
-	var a *Agent
-	err := s.changed.Until(ctx, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		a = s.agents[c]
-		return a != nil
-	})
-	if err != nil {
-		return nil, ErrNoAgent
-	}
-	return a, nil
 }

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tests/cable"
+	"switchyard.dev/tests/link/agents"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -40,18 +41,15 @@ func TestConnectionsThroughTheLink(t *testing.T) {
 	if err := expect(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
-	there, err := r.Agent(t.Context(), prod)
-	if err != nil || there.Hello.GetToken() != "" || there.Hello.GetClusterUid() != "uid-1" || there.Epoch != 1 {
-		t.Fatalf("%+v, %v", there, err)
+	if there := s.session(r); there.Hello.GetToken() != "" || there.Hello.GetClusterUid() != "uid-1" || there.Epoch != 1 {
+		t.Fatalf("%+v", there)
 	}
 	stop()
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
 		t.Errorf("a connection that was cut reads %v", err)
 	}
 	s.ended()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := r.Agent(ended, prod); !errors.Is(err, server.ErrNoAgent) {
+	if _, err := r.Open(t.Context(), prod, &linkv1.Open{}); !errors.Is(err, server.ErrNoAgent) {
 		t.Errorf("without an agent: %v", err)
 	}
 }
@@ -194,7 +192,7 @@ func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
 	a, _ := s.start(s.config(r.address, "a"))
 	s.up(a, 1)
 	other := s.config(r.address, "b")
-	other.Hello = hello("uid-2", "b")
+	other.Hello = agents.Hello("uid-2", "b")
 	b, _ := s.start(other)
 	state := s.becomes(b, "refused", func(st link.State) bool { return st.Err != nil })
 	if m := state.Err.Error(); !strings.Contains(m, "uid-1") || !strings.Contains(m, "uid-2") || !strings.Contains(m, "prod") {
@@ -215,7 +213,9 @@ func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
 func TestANewerAgentHasTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	a, _ := s.start(s.config(r.address, "a"))
+	cfg := s.config(r.address, "a")
+	rotate := s.rotating(&cfg)
+	a, _ := s.start(cfg)
 	s.up(a, 1)
 	b, stop := s.start(s.config(r.address, "b"))
 	s.up(b, 2)
@@ -229,7 +229,7 @@ func TestANewerAgentHasTheSession(t *testing.T) {
 	}
 	stop()
 	s.ended()
-	a.Renew(t.Context()) // instead of the time in the refusal
+	rotate("s3cret-new") // instead of the time in the refusal
 	s.up(a, 3)
 	s.eventually(r)
 }
@@ -237,23 +237,19 @@ func TestANewerAgentHasTheSession(t *testing.T) {
 func TestARevokedTokenEndsTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	var token atomic.Value
-	token.Store("s3cret-prod")
 	cfg := s.config(r.address, "a")
-	cfg.Token = func() (string, error) { return token.Load().(string), nil }
+	rotate := s.rotating(&cfg)
 	a, _ := s.start(cfg)
 	s.up(a, 1)
 	c := s.eventually(r)
-	s.tokens.Revoke("1")
+	s.revoke("1")
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
 		t.Errorf("a connection reads %v", err)
 	}
 	s.becomes(a, "refused", func(st link.State) bool {
 		return st.Kind == link.Down && st.Err != nil && strings.Contains(st.Err.Error(), "not known")
 	})
-	s.tokens.Add("s3cret-new", registry.Token{ID: "2", Cluster: prod})
-	token.Store("s3cret-new")
-	a.Renew(t.Context())
+	rotate("s3cret-new")
 	s.up(a, 2)
 }
 
@@ -261,11 +257,17 @@ func TestARevokedTokenEndsTheSession(t *testing.T) {
 func TestATokenRotatesWithoutARestart(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	a, _ := s.start(s.config(r.address, "a"))
+	cfg := s.config(r.address, "a")
+	rotate := s.rotating(&cfg)
+	a, _ := s.start(cfg)
 	s.up(a, 1)
-	a.Renew(t.Context())
+	c := s.eventually(r)
+	rotate("s3cret-new")
 	s.up(a, 2)
 	s.eventually(r)
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) { // the server ends the former session
+		t.Errorf("a connection reads %v", err)
+	}
 }
 
 // TestATokenOfAnotherClusterEndsTheFormerSession rotates the token to one of another cluster, the server of
@@ -273,19 +275,13 @@ func TestATokenRotatesWithoutARestart(t *testing.T) {
 func TestATokenOfAnotherClusterEndsTheFormerSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	var token atomic.Value
-	token.Store("s3cret-prod")
 	cfg := s.config(r.address, "a")
-	cfg.Token = func() (string, error) { return token.Load().(string), nil }
+	rotate := s.rotating(&cfg)
 	a, _ := s.start(cfg)
 	s.up(a, 1)
-	former, err := r.Agent(t.Context(), prod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.tokens.Add("s3cret-stage", registry.Token{ID: "2", Cluster: registry.Cluster{Organisation: "acme", Name: "stage"}})
-	token.Store("s3cret-stage")
-	a.Renew(t.Context())
+	former := s.session(r)
+	s.issue("s3cret-stage", registry.Token{ID: "stage", Cluster: registry.Cluster{Organisation: "acme", Name: "stage"}})
+	rotate("s3cret-stage")
 	s.becomes(a, "up as stage", func(st link.State) bool { return st.Kind == link.Up && st.Welcome.GetCluster() == "stage" })
 	select {
 	case <-former.Done():
@@ -295,37 +291,36 @@ func TestATokenOfAnotherClusterEndsTheFormerSession(t *testing.T) {
 	s.ended()
 }
 
-// TestRenewKeepsTheSessionBesideAnAttempt renews a second time while the attempt of the first waits for
-// its token.
-func TestRenewKeepsTheSessionBesideAnAttempt(t *testing.T) {
+// TestATokenKeepsTheSessionBesideAnAttempt rotates the token a second time during the attempt with the first.
+func TestATokenKeepsTheSessionBesideAnAttempt(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
 	var waits atomic.Bool
 	waiting, proceed := make(chan struct{}, 10), make(chan struct{})
 	cfg := s.config(r.address, "a")
-	cfg.Token = func() (string, error) {
+	rotate, next := s.rotating(&cfg), cfg.Hello
+	cfg.Hello = func(ctx context.Context) (*linkv1.Hello, error) {
 		if waits.Load() {
 			waiting <- struct{}{}
 			<-proceed
 		}
-		return "s3cret-prod", nil
+		return next(ctx)
 	}
 	a, _ := s.start(cfg)
 	t.Cleanup(func() { close(proceed) }) // before the agent's end
 	s.up(a, 1)
 	c := s.eventually(r)
-	former, err := r.Agent(t.Context(), prod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	former := s.session(r)
 	waits.Store(true)
-	a.Renew(t.Context())
+	rotate("s3cret-new")
 	<-waiting
-	a.Renew(t.Context())
-	select {
+	rotate("s3cret-newer")
+	select { // the agent reads the token each second
 	case <-former.Done():
 		t.Fatal("the session has ended")
-	case <-time.After(time.Second):
+	case <-waiting:
+		t.Fatal("a second attempt has begun")
+	case <-time.After(3 * time.Second):
 	}
 	if _, err := io.WriteString(c, "hello"); err != nil {
 		t.Fatal(err)
@@ -342,10 +337,7 @@ func TestASessionAtAnotherReplicaEndsTheFormerOne(t *testing.T) {
 	one, two := s.serve("one", 100, long), s.serve("two", 100, long)
 	a, _ := s.start(s.config(one.address, "a"))
 	s.up(a, 1)
-	first, err := one.Agent(t.Context(), prod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := s.session(one)
 	b, _ := s.start(s.config(two.address, "b"))
 	s.up(b, 2)
 	select {
@@ -462,7 +454,7 @@ func TestSilentConnectionsKeepNoAgentOut(t *testing.T) {
 	}
 	for i := range 20 {
 		name := string(rune('a' + i))
-		s.tokens.Add("s3cret-"+name, registry.Token{ID: "silent-" + name, Cluster: registry.Cluster{Organisation: "acme", Name: name}})
+		s.issue("s3cret-"+name, registry.Token{ID: "silent-" + name, Cluster: registry.Cluster{Organisation: "acme", Name: name}})
 		cfg := s.config(r.address, name)
 		cfg.Token = func() (string, error) { return "s3cret-" + name, nil }
 		a, _ := s.start(cfg)
@@ -477,10 +469,7 @@ func TestARenewalEndsASessionThatWasReplaced(t *testing.T) {
 	one, two := s.serve("one", 100, short), s.serve("two", 100, short)
 	a, _ := s.start(s.config(one.address, "a"))
 	s.up(a, 1)
-	first, err := one.Agent(t.Context(), prod)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := s.session(one)
 	b, _ := s.start(s.config(two.address, "b"))
 	s.up(b, 2)
 	select {
@@ -555,7 +544,7 @@ func TestConnectionsOfAgentsAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	greeting, _ := hello("uid-1", "a")(t.Context())
+	greeting, _ := agents.Hello("uid-1", "a")(t.Context())
 	greeting.Token = "s3cret-prod"
 	session, err := link.Settings().Connect(t.Context(), conn, greeting, &linkv1.Answer{}, func() error { return nil })
 	if err != nil {

@@ -2,30 +2,30 @@ package server_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
-	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/link/agents"
 	"switchyard.dev/tools/wait"
-	"switchyard.dev/tunnels/attempts"
 	"switchyard.dev/tunnels/carrier"
 )
 
-const patience = time.Minute
+const patience = agents.Patience
 
 var prod = registry.Cluster{Organisation: "acme", Name: "prod"}
 
@@ -35,31 +35,31 @@ type site struct {
 	authority *trusttest.Authority
 	registry  *registry.Memory
 	tokens    *registry.MemoryTokens
-	log       lines
-}
-
-// lines keeps the log.
-type lines struct {
-	sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.Lock()
-	defer l.Unlock()
-	return l.text.Write(b)
+	known     map[[sha256.Size]byte]registry.Token
+	log       background.Output
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{TB: t, authority: trusttest.New(t, "acme"), registry: &registry.Memory{}, tokens: &registry.MemoryTokens{}}
-	s.tokens.Add("s3cret-prod", registry.Token{ID: "1", Cluster: prod})
+	s := &site{TB: t, authority: trusttest.New(t, "acme"), registry: &registry.Memory{}, tokens: &registry.MemoryTokens{}, known: map[[sha256.Size]byte]registry.Token{}}
+	s.issue("s3cret-prod", registry.Token{ID: "1", Cluster: prod})
 	t.Cleanup(func() {
-		if strings.Contains(s.log.text.String(), "s3cret") {
+		if s.log.Says("s3cret") {
 			t.Error("a token was logged")
 		}
 	})
 	return s
+}
+
+// issue adds a cluster token, revoke removes one.
+func (s *site) issue(value string, t registry.Token) {
+	s.known[sha256.Sum256([]byte(value))] = t
+	s.tokens.Set(s.known)
+}
+
+func (s *site) revoke(id string) {
+	maps.DeleteFunc(s.known, func(_ [sha256.Size]byte, t registry.Token) bool { return t.ID == id })
+	s.tokens.Set(s.known)
 }
 
 func (s *site) logger() *slog.Logger {
@@ -115,23 +115,21 @@ func (s *site) certificate(a *trusttest.Authority, host string) *tls.Config {
 // config is that of an agent of cluster prod.
 func (s *site) config(address, instance string) link.Config {
 	s.Helper()
-	roots := trust.NewRoots("the test")
-	if err := roots.Set(s.authority.Bundle()); err != nil {
-		s.Fatal(err)
-	}
-	return link.Config{
-		Address: address, Verify: roots.Verify, Token: func() (string, error) { return "s3cret-prod", nil }, Handle: echo, Logger: s.logger(),
-		Hello: hello("uid-1", instance),
-		Policy: attempts.Policy{
-			Shortest: time.Millisecond, Longest: 50 * time.Millisecond, Brisk: 50 * time.Millisecond, Fresh: time.Hour,
-			Patience: attempts.Endless, MaxGap: time.Hour, FullJitter: true,
-		},
-	}
+	cfg := agents.Config(s.TB, address, instance, s.authority.Bundle())
+	cfg.Token, cfg.Handle, cfg.Logger = func() (string, error) { return "s3cret-prod", nil }, echo, s.logger()
+	return cfg
 }
 
-func hello(uid, instance string) func(context.Context) (*linkv1.Hello, error) {
-	return func(context.Context) (*linkv1.Hello, error) {
-		return &linkv1.Hello{Version: admission.Version, ClusterUid: uid, Instance: instance, OperatorVersion: "test"}, nil
+// rotating has an agent use a token that rotate replaces by another one of cluster prod, unless that is issued.
+func (s *site) rotating(cfg *link.Config) (rotate func(to string)) {
+	var token atomic.Value
+	token.Store("s3cret-prod")
+	cfg.Token = func() (string, error) { return token.Load().(string), nil }
+	return func(to string) {
+		if _, is := s.known[sha256.Sum256([]byte(to))]; !is {
+			s.issue(to, registry.Token{ID: to, Cluster: prod})
+		}
+		token.Store(to)
 	}
 }
 
@@ -149,44 +147,18 @@ func echo(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
 // start begins an agent, which ends with the test or when stop is called.
 func (s *site) start(cfg link.Config) (a *link.Agent, stop func()) {
 	s.Helper()
-	a, err := link.New(cfg)
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		a.Run(ctx)
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	s.Cleanup(stop)
-	return a, stop
+	return agents.Start(s.TB, cfg)
 }
 
 // becomes waits for a state.
 func (s *site) becomes(a *link.Agent, what string, is func(link.State) bool) link.State {
 	s.Helper()
-	deadline := time.After(patience)
-	for {
-		state, changed := a.State()
-		if is(state) {
-			return state
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			s.Fatalf("the agent does not become %s: %s, %v", what, state.Kind, state.Err)
-		}
-	}
+	return agents.Becomes(s.TB, a, what, is)
 }
 
 func (s *site) up(a *link.Agent, epoch uint64) {
 	s.Helper()
-	s.becomes(a, "up", func(st link.State) bool { return st.Kind == link.Up && st.Welcome.GetEpoch() >= epoch })
+	agents.Up(s.TB, a, epoch)
 }
 
 // reach opens a connection through a replica, and uses it.
@@ -194,15 +166,25 @@ func (s *site) reach(r *replica) (net.Conn, error) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
 	defer cancel()
-	a, err := r.Agent(ctx, prod)
-	if err != nil {
-		return nil, err
-	}
-	c, err := a.Service(ctx, &linkv1.Caller{Name: "jo"}, "cart.shop", 80)
+	c, err := r.Open(ctx, prod, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo"}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: "cart.shop", Port: 80}}})
 	if err != nil {
 		return nil, err
 	}
 	return c, expect(c, "cart.shop\n")
+}
+
+// session waits for the session of cluster prod at a replica.
+func (s *site) session(r *replica) (a *server.Agent) {
+	s.Helper()
+	wait.Eventually(s.TB, patience, "a session", func() error {
+		for _, a = range r.Agents() {
+			if a.Cluster == prod {
+				return nil
+			}
+		}
+		return server.ErrNoAgent
+	})
+	return a
 }
 
 // expect reads a text, and returns an error for another.

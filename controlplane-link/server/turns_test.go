@@ -2,25 +2,40 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
+
+	"switchyard.dev/controlplane-link/registry"
 )
+
+// turns returns the limit of a server's handshakes, by default.
+func turns(t *testing.T) *rate.Limiter {
+	t.Helper()
+	s, err := New(Config{TLS: &tls.Config{}, Registry: &registry.Memory{}, Tokens: &registry.MemoryTokens{}, Replica: "one"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.turns
+}
 
 // TestTurnsAreSpaced lets 1,000 agents come at once. In no second do more than 200 have their turn.
 func TestTurnsAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		turns := newTurns(5 * time.Millisecond)
-		go turns.run(ctx)
+		turns := turns(t)
 		const agents = 1000
 		times := make(chan time.Time, agents)
 		for range agents {
 			go func() {
-				if err := turns.wait(ctx); err == nil {
-					times <- time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), turnWithin)
+				defer cancel()
+				if err := turns.Wait(ctx); err != nil {
+					t.Error(err)
 				}
+				times <- time.Now()
 			}()
 		}
 		var all []time.Time
@@ -35,13 +50,25 @@ func TestTurnsAreSpaced(t *testing.T) {
 	})
 }
 
-func TestAClientThatGivesUpHasNoTurn(t *testing.T) {
+// TestNoMoreWaitThanAreServedInTime lets more agents come than have their turn in time: the others are refused at
+// once.
+func TestNoMoreWaitThanAreServedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		turns := newTurns(time.Second)
-		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		turns := turns(t)
+		const agents = 3000
+		ctx, cancel := context.WithTimeout(t.Context(), turnWithin)
 		defer cancel()
-		if err := turns.wait(short); err == nil || len(turns.waiting) != 0 {
-			t.Fatalf("%v, %d wait", err, len(turns.waiting))
+		refused := make(chan struct{}, agents)
+		for range agents {
+			go func() {
+				if turns.Wait(ctx) != nil {
+					refused <- struct{}{}
+				}
+			}()
+		}
+		synctest.Wait()
+		if wait := agents - len(refused); wait < Waiting || wait > Waiting+1 { // the first does not wait
+			t.Errorf("%d wait", wait)
 		}
 	})
 }

@@ -3,10 +3,8 @@ package users
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 
-	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/eventbus/callers"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/reconcilers/clusterconfig"
@@ -34,12 +32,10 @@ func (h *Handler) grant(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	cluster := registry.Cluster{Organisation: t.key.Organisation, Name: t.cluster}
-	kube := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return h.server.Open(ctx, cluster, &linkv1.Open{Caller: &linkv1.Caller{}, To: &linkv1.Open_KubernetesApi{KubernetesApi: &linkv1.KubernetesAPI{}}})
-	}}
-	granted, err := h.issuer.Grant(ctx, kube, clusterconfig.OperatorNamespace, cluster, t.key.Caller())
-	log := h.logger.With("organisation", cluster.Organisation, "user", t.key.User, "cluster", cluster.Name)
+	kube := h.server.Transport(t.cluster, &linkv1.Caller{})
+	defer kube.CloseIdleConnections()
+	granted, err := h.issuer.Grant(ctx, kube, clusterconfig.OperatorNamespace, t.cluster, t.key.Caller())
+	log := h.logger.With("organisation", t.cluster.Organisation, "user", t.key.User, "cluster", t.cluster.Name)
 	if err != nil {
 		log.Warn("no credential was issued", "error", err)
 		h.answer(w, r, ungranted(ctx, err))
@@ -56,5 +52,5 @@ func ungranted(ctx context.Context, err error) *refusal {
 	if no := because(ctx, err); no.status != http.StatusBadGateway {
 		return no
 	}
-	return refuse(http.StatusBadGateway, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", targetOf(ctx).cluster)
+	return refuse(http.StatusBadGateway, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", targetOf(ctx).cluster.Name)
 }

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/controlplane-link/identity"
+	"switchyard.dev/controlplane-link/registry"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -27,7 +28,7 @@ func refuse(status int, format string, values ...any) *refusal {
 // target is what a request asks for. It has a key once the request is authenticated.
 type target struct {
 	key     *credentials.Key
-	cluster string
+	cluster registry.Cluster
 	open    *linkv1.Open // for a Service, never for the Kubernetes API
 }
 
@@ -85,6 +86,6 @@ func authenticate(r *http.Request, known *credentials.File) (t target, no *refus
 		return t, refuse(http.StatusBadRequest, "%.253q is not the address of a Service. Write NAME.NAMESPACE.svc:PORT.", r.Host)
 	}
 	to := &tunnelv1.Address{Host: strings.Trim(host, "[]"), Port: uint32(number)}
-	t.cluster, t.open = cluster, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}}
+	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}}
 	return t, nil
 }

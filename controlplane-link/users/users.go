@@ -5,7 +5,8 @@
 //     forwarded, and no log has anything that a client sent.
 //   - A key reaches Services only: no request is forwarded to the Kubernetes API.
 //   - A key gets credentials for the tunnel proxies of its clusters (controlplane-link/issuer).
-//   - Until it is authenticated, a request has deadlines for both directions.
+//   - Until it is authenticated, a request has deadlines for both directions; one for a credential also for its
+//     body.
 //   - Requests and connections end when their key is removed, or loses the cluster.
 package users
 
@@ -29,7 +30,6 @@ import (
 
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/controlplane-link/issuer"
-	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/reread"
@@ -42,6 +42,8 @@ const (
 	openWithin = 30 * time.Second
 	stopWithin = 5 * time.Second
 	maxHead    = 64 << 10
+	// refusedAfter is how long a request without a valid key waits for its answer.
+	refusedAfter = 250 * time.Millisecond
 	// each is how many requests and connections one user may have at a time.
 	each = 1024
 	// statusClosed is in logs and metrics where the client did not wait for the answer, as with nginx.
@@ -61,6 +63,7 @@ type Handler struct {
 	logger   *slog.Logger
 	pool     *callers.Pool
 	forward  *httputil.ReverseProxy
+	services *http.Transport
 	requests *prometheus.CounterVec
 }
 
@@ -71,9 +74,9 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 		grants:   callers.NewPool("credentials", callers.Bounds{Each: each, Pods: callers.AnyNumber, Rate: 1, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
+	h.services = &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20}
 	h.forward = &httputil.ReverseProxy{
-		Transport: &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20},
-		Rewrite:   rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Transport: h.services, Rewrite: rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.answer(w, r, because(r.Context(), err)) },
 	}
 	return h, metrics.Register(h.requests)
@@ -84,10 +87,24 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
 	requests, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	go h.release(requests)
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
 	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
 	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)
+}
+
+// releaseEvery is how often idle connections through a former agent are closed.
+const releaseEvery = 100 * time.Millisecond
+
+// release closes idle connections to Services while some pass a former agent, until ctx ends: the next requests use
+// the new one.
+func (h *Handler) release(ctx context.Context) {
+	for ; ctx.Err() == nil; time.Sleep(releaseEvery) {
+		if h.server.Lingering() {
+			h.services.CloseIdleConnections()
+		}
+	}
 }
 
 // targetKey is the key of the target in the context of a request.
@@ -121,12 +138,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer leave()
 	h.requests.WithLabelValues("accepted").Inc()
 	go h.keys.Until(ctx, func(now *credentials.File) bool {
-		revoked := !now.Has(t.key, t.cluster)
+		revoked := !now.Has(t.key, t.cluster.Name)
 		if revoked {
 			cancel(errRevoked)
 		}
 		return revoked
 	})
+	if asksForGrant(r) { // its body, which should be empty, has the deadlines as well
+		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxHead)); err != nil {
+			h.answer(w, r, refuse(http.StatusBadRequest, "The request for a credential has a body that does not end, or of more than %d bytes. Send none.", maxHead))
+			return
+		}
+	}
 	control := http.NewResponseController(w)
 	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
 		return // the client has closed the connection
@@ -172,7 +195,7 @@ var errRevoked = errors.New("the API key was revoked")
 func rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
 	to := t.open.GetService()
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster, to.GetHost(), to.GetPort()))
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster.Name, to.GetHost(), to.GetPort()))
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	maps.DeleteFunc(p.Out.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 }
@@ -182,14 +205,14 @@ func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, openWithin)
 	defer cancel()
 	t := targetOf(ctx)
-	return h.server.Open(ctx, registry.Cluster{Organisation: t.key.Organisation, Name: t.cluster}, t.open)
+	return h.server.Open(ctx, t.cluster, t.open)
 }
 
 // because returns the answer to a request for which there is no connection, or that its Service did
 // not answer.
 func because(ctx context.Context, err error) *refusal {
 	var refused *carrier.RefusedError
-	cluster := targetOf(ctx).cluster
+	cluster := targetOf(ctx).cluster.Name
 	switch errors.As(err, &refused); {
 	case errors.Is(context.Cause(ctx), errRevoked):
 		return refuse(http.StatusUnauthorized, "The API key was revoked. Create a new one.")
@@ -213,8 +236,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
 	h.requests.WithLabelValues(strconv.Itoa(no.status)).Inc()
 	t := targetOf(r.Context())
 	if t.key != nil { // clients without a key could fill the log
-		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster, "from", r.RemoteAddr)
+		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster.Name, "from", r.RemoteAddr)
 	} else {
+		time.Sleep(refusedAfter) // so that a client that guesses keys occupies no processor
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)
 	}

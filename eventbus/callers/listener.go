@@ -63,7 +63,7 @@ func Listen(address, name string, most int, writeWithin time.Duration, logger *s
 }
 
 // Listeners opens listeners by their names, at the addresses that are not empty, which await handshakes
-// except for "metrics". It counts under a metric the connections that were closed to make room.
+// except for "metrics" and "health". It counts under a metric the connections that were closed to make room.
 func Listeners(addresses map[string]string, most int, metrics prometheus.Registerer, metric string, logger *slog.Logger) (map[string]*Listener, error) {
 	all := map[string]*Listener{}
 	for name, address := range addresses {
@@ -72,7 +72,7 @@ func Listeners(addresses map[string]string, most int, metrics prometheus.Registe
 		}
 		l, err := Listen(address, name, most, 0, logger)
 		if err == nil {
-			all[name], l.stages = l, name != "metrics"
+			all[name], l.stages = l, name != "metrics" && name != "health"
 			err = l.CountClosed(metrics, metric, prometheus.Labels{"listener": name})
 		}
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,18 @@ func Parse(flags *flag.FlagSet, args []string, help io.Writer) error {
 		return fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
 	return nil
+}
+
+// List returns the function of a flag (flag.Func) with texts separated by commas, which it adds to a list.
+func List(to *[]string) func(string) error {
+	return func(text string) error {
+		for one := range strings.SplitSeq(text, ",") {
+			if one = strings.TrimSpace(one); one != "" {
+				*to = append(*to, one)
+			}
+		}
+		return nil
+	}
 }
 
 // Registry returns a registry with the metrics of the process, and more.

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -111,5 +112,14 @@ func TestARegistryHasTheMetricsOfTheProcess(t *testing.T) {
 	}
 	if all := strings.Join(names, " "); err != nil || !strings.Contains(all, "go_goroutines") || !strings.Contains(all, "process_open_fds") {
 		t.Errorf("it has %s (%v)", all, err)
+	}
+}
+
+func TestList(t *testing.T) {
+	var list []string
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	flags.Func("list", "", program.List(&list))
+	if err := program.Parse(flags, []string{"--list", " a, b,,", "--list=c"}, io.Discard); err != nil || !slices.Equal(list, []string{"a", "b", "c"}) {
+		t.Errorf("%q, %v", list, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,19 @@ type Roots struct {
 // NewRoots returns empty Roots, which trust no peer. from names the source of the bundle in
 // errors.
 func NewRoots(from string) *Roots { return &Roots{from: from} }
+
+// ReadRoots returns Roots with the authorities of a file. from is as in NewRoots.
+func ReadRoots(file, from string) (*Roots, error) {
+	bundle, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := NewRoots(from)
+	if err := r.Set(bundle); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
 
 // Set replaces the trusted authorities by a bundle: certificates, as PEM. An invalid bundle is
 // an error, and changes nothing.
@@ -116,14 +130,27 @@ func (r *Roots) Verify(shown []*x509.Certificate, name string, now time.Time) er
 	case len(shown) == 0:
 		return &UntrustedError{Peer: name, Why: "it shows no certificate"}
 	}
+	if err := verify(pool, shown, name, now); err != nil {
+		return &UntrustedError{Peer: name, Why: r.why(shown[0], names, now, err), err: err}
+	}
+	return nil
+}
+
+func verify(pool *x509.CertPool, shown []*x509.Certificate, name string, now time.Time) error {
 	options := x509.VerifyOptions{Roots: pool, DNSName: name, CurrentTime: now, Intermediates: x509.NewCertPool()}
 	for _, c := range shown[1:] {
 		options.Intermediates.AddCert(c)
 	}
-	if _, err := shown[0].Verify(options); err != nil {
-		return &UntrustedError{Peer: name, Why: r.why(shown[0], names, now, err), err: err}
+	_, err := shown[0].Verify(options)
+	return err
+}
+
+// VerifyWithSystem is Roots.Verify with the authorities of the system.
+func VerifyWithSystem(shown []*x509.Certificate, name string, now time.Time) error {
+	if len(shown) == 0 {
+		return errors.New("the server shows no certificate")
 	}
-	return nil
+	return verify(nil, shown, name, now)
 }
 
 // why returns in words what x509 has found.

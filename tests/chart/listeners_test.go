@@ -18,7 +18,9 @@ func TestEveryListenerIsAttacked(t *testing.T) {
 	}
 	attacked := map[place]bool{}
 	for _, l := range listeners.All() {
-		attacked[place{l.Program.Name, int32(l.Port)}] = false
+		if l.Program.Selector != "" { // the others run outside of the cluster
+			attacked[place{l.Program.Name, int32(l.Port)}] = false
+		}
 	}
 	see := func(p place) {
 		if _, there := attacked[p]; !there {

@@ -3,6 +3,6 @@
 // server on a machine outside.
 //
 //	Story         the scenario, inside the cluster's network      story.go
-//	controlPlane  the server, on its machine                      controlplane.go
+//	plane         the server, on its machine                      tests/link/plane
 //	requests      what users send through the link                requests.go
 package link

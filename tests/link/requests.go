@@ -11,6 +11,7 @@ import (
 	"time"
 
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
 // user is a person of the organisation acme, with role dev.
@@ -18,23 +19,15 @@ var user = &linkv1.Caller{Name: "jo", Roles: []string{"dev"}}
 
 // kubernetes sends a request of the user to the cluster's API, through the link, and returns the
 // status and the body.
-func (p *controlPlane) kubernetes(ctx context.Context, method, path, form, body string) (int, string, error) {
-	agent, err := p.link.Agent(ctx, linked)
-	if err != nil {
-		return 0, "", err
-	}
-	transport := agent.Transport(user)
+func (s *story) kubernetes(ctx context.Context, method, path, form, body string) (int, string, error) {
+	transport := s.at.Link.Transport(linked, user)
 	defer transport.CloseIdleConnections()
 	return send(ctx, transport, method, "http://kubernetes"+path, "Content-Type", form, body)
 }
 
 // service sends a request of the user to a Service by its name, through the link.
-func (p *controlPlane) service(ctx context.Context, url, key string) (int, string, error) {
+func (s *story) service(ctx context.Context, url, key string) (int, string, error) {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		agent, err := p.link.Agent(ctx, linked)
-		if err != nil {
-			return nil, err
-		}
 		host, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
@@ -43,7 +36,7 @@ func (p *controlPlane) service(ctx context.Context, url, key string) (int, strin
 		if err != nil {
 			return nil, err
 		}
-		return agent.Service(ctx, user, host, uint16(number))
+		return s.at.Link.Open(ctx, linked, &linkv1.Open{Caller: user, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: host, Port: uint32(number)}}})
 	}}
 	if key != "" {
 		key = "sd-routing-key=" + key

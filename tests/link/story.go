@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tools/demo"
 	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/wait"
@@ -36,10 +37,13 @@ const (
 	back     = 2 * time.Second
 )
 
+// linked is the cluster as the control plane knows it.
+var linked = plane.Cluster("demo")
+
 // story is what the acts share.
 type story struct {
 	step    func(format string, args ...any)
-	at      *controlPlane
+	at      *plane.Plane
 	figures []string
 }
 
@@ -49,9 +53,12 @@ type story struct {
 func Story(ctx context.Context) (err error) {
 	s := &story{step: demo.Steps()}
 	s.step("a control plane on a machine outside: the cluster can connect to it, and it cannot connect to the cluster")
-	s.at, err = newControlPlane(ctx)
-	defer func() { err = errors.Join(err, s.at.remove()) }()
+	s.at, err = plane.New(ctx, linked.Name)
+	defer func() { err = errors.Join(err, s.at.Remove()) }()
 	if err != nil {
+		return err
+	}
+	if err := s.at.Serve(ctx); err != nil {
 		return err
 	}
 	for _, act := range []func(context.Context) error{s.outside, s.install, s.apply, s.reach, s.connect, s.unplug, s.end} {
@@ -72,7 +79,7 @@ func (s *story) outside(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "ip", "netns", "exec", s.at.machine.Name, "curl", "-sS", "--max-time", "2", url).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "ip", "netns", "exec", s.at.Machine.Name, "curl", "-sS", "--max-time", "2", url).CombinedOutput()
 	fmt.Printf("   controlplane$ curl %s\n   %s\n", url, strings.TrimSpace(string(out)))
 	if err == nil {
 		return errors.New("the control plane reaches a Service without the link")
@@ -82,21 +89,19 @@ func (s *story) outside(ctx context.Context) error {
 
 // install upgrades the release with a cluster token and waits for its session.
 func (s *story) install(ctx context.Context) error {
-	s.step("helm upgrade with a cluster token: the agent connects to %s", s.at.agents)
+	s.step("helm upgrade with a cluster token: the agent connects to %s", s.at.Address(plane.Agents))
 	began := time.Now()
 	upgrade := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
-		"--set", "controlPlane.tunnelAddr="+s.at.agents, "--set", "controlPlane.clusterToken="+s.at.token, "--set-file", "controlPlane.ca="+s.at.file(trust.BundleFile))
+		"--set", "controlPlane.tunnelAddr="+s.at.Address(plane.Agents), "--set", "controlPlane.clusterToken="+s.at.Tokens[linked.Name], "--set-file", "controlPlane.ca="+s.at.File(trust.BundleFile))
 	if out, err := upgrade.CombinedOutput(); err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	agent, err := s.at.link.Agent(ctx, linked)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("   cluster %s, epoch %d, operator %s, after %.0f s\n", agent.Cluster.Name, agent.Epoch, agent.Hello.GetOperatorVersion(), time.Since(began).Seconds())
-	return nil
+	return s.until(ctx, "a session", func() (string, bool, error) {
+		for _, agent := range s.at.Link.Agents() {
+			return fmt.Sprintf("cluster %s, epoch %d, operator %s, after %.0f s", agent.Cluster.Name, agent.Epoch, agent.Hello.GetOperatorVersion(), time.Since(began).Seconds()), true, nil
+		}
+		return "there is none", false, nil
+	})
 }
 
 // apply applies a sandbox through the link, before and after the user has the rights.
@@ -121,7 +126,7 @@ func (s *story) apply(ctx context.Context) error {
 		return err
 	}
 	return s.until(ctx, "the sandbox is ready", func() (string, bool, error) {
-		code, text, err := s.at.kubernetes(ctx, http.MethodGet, path, "", "")
+		code, text, err := s.kubernetes(ctx, http.MethodGet, path, "", "")
 		ready := ready(text)
 		return fmt.Sprint(code, " Ready: ", ready), code == http.StatusOK && strings.HasPrefix(ready, "True"), err
 	})
@@ -129,7 +134,7 @@ func (s *story) apply(ctx context.Context) error {
 
 // applied applies the sandbox and returns the status and the message of the answer.
 func (s *story) applied(ctx context.Context) (int, string, error) {
-	code, text, err := s.at.kubernetes(ctx, http.MethodPatch, path+"?fieldManager=demo-link&force=true", "application/apply-patch+yaml", sandbox)
+	code, text, err := s.kubernetes(ctx, http.MethodPatch, path+"?fieldManager=demo-link&force=true", "application/apply-patch+yaml", sandbox)
 	var answer struct{ Message string }
 	if json.Unmarshal([]byte(text), &answer) == nil {
 		text = answer.Message
@@ -173,7 +178,7 @@ func (s *story) until(ctx context.Context, what string, is func() (string, bool,
 func (s *story) reach(ctx context.Context) error {
 	s.step("requests through the link to a Service by its name, without and with the key")
 	for _, with := range []string{"", key} {
-		code, text, err := s.at.service(ctx, frontend, with)
+		code, text, err := s.service(ctx, frontend, with)
 		if err != nil {
 			return err
 		}
@@ -190,15 +195,15 @@ func (s *story) connect(ctx context.Context) (err error) {
 	s.step("switchyard connect with an API key and without a kubeconfig, on a workstation that reaches the control plane alone")
 	laptop := local.NewMachine("workstation", 62)
 	defer laptop.Remove(context.WithoutCancel(ctx))
-	if err := laptop.Add(ctx, s.at.machine.Address+"/32"); err != nil {
+	if err := laptop.Add(ctx, s.at.Machine.Address+"/32"); err != nil {
 		return err
 	}
 	on := func(argv ...string) *exec.Cmd {
 		c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", laptop.Name}, argv...)...)
-		c.Env = append(os.Environ(), "KUBECONFIG="+os.DevNull, "XDG_RUNTIME_DIR="+s.at.folder, "SSL_CERT_FILE="+s.at.file(trust.BundleFile))
+		c.Env = append(os.Environ(), "KUBECONFIG="+os.DevNull, "XDG_RUNTIME_DIR="+s.at.Folder, "SSL_CERT_FILE="+s.at.File(trust.BundleFile))
 		return c
 	}
-	args := []string{"connect", "--proxy-url", "https://" + s.at.users, "--cluster", linked.Name, "--api-key-file", s.at.file("api.key")}
+	args := []string{"connect", "--proxy-url", "https://" + s.at.Address(plane.Users), "--cluster", linked.Name, "--api-key-file", s.at.File(plane.KeyFile)}
 	fmt.Printf("   workstation$ switchyard %s\n", strings.Join(args, " "))
 	running := on(append([]string{local.Program("switchyard")}, args...)...)
 	var said bytes.Buffer
@@ -225,11 +230,11 @@ func (s *story) connect(ctx context.Context) (err error) {
 // unplug cuts the link, and repairs it.
 func (s *story) unplug(ctx context.Context) error {
 	s.step("the cable to the control plane is pulled for %s", cut)
-	if err := s.at.machine.Unplug(ctx); err != nil {
+	if err := s.at.Machine.Unplug(ctx); err != nil {
 		return err
 	}
 	pulled := time.Now()
-	if _, _, err := s.at.service(ctx, frontend, key); err == nil {
+	if _, _, err := s.service(ctx, frontend, key); err == nil {
 		return errors.New("a request is served without the cable")
 	} else {
 		fmt.Printf("   GET %s  ->  %v\n", frontend, err)
@@ -237,12 +242,12 @@ func (s *story) unplug(ctx context.Context) error {
 	if err := wait.For(ctx, cut-time.Since(pulled)); err != nil {
 		return err
 	}
-	if err := s.at.machine.Plug(ctx); err != nil {
+	if err := s.at.Machine.Plug(ctx); err != nil {
 		return err
 	}
 	plugged := time.Now()
 	if err := s.until(ctx, "the cable is back, and a request is served", func() (string, bool, error) {
-		code, text, err := s.at.service(ctx, frontend, key)
+		code, text, err := s.service(ctx, frontend, key)
 		return text, code == http.StatusOK, err
 	}); err != nil {
 		return err
@@ -256,12 +261,12 @@ func (s *story) unplug(ctx context.Context) error {
 // end deletes the sandbox through the link, and removes the cluster token.
 func (s *story) end(ctx context.Context) error {
 	s.step("the sandbox is deleted through the link, and the cluster token is removed")
-	code, _, err := s.at.kubernetes(ctx, http.MethodDelete, path, "", "")
+	code, _, err := s.kubernetes(ctx, http.MethodDelete, path, "", "")
 	if err != nil || code != http.StatusOK {
 		return errors.Join(err, fmt.Errorf("the deletion is answered %d", code))
 	}
 	if err := s.until(ctx, "the sandbox is deleted", func() (string, bool, error) {
-		code, _, err := s.at.kubernetes(ctx, http.MethodGet, path, "", "")
+		code, _, err := s.kubernetes(ctx, http.MethodGet, path, "", "")
 		return fmt.Sprint(code), code == http.StatusNotFound, err
 	}); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"net/rpc"
 	"os"
 	"os/exec"
+	"slices"
 )
 
 const variable = "SWITCHYARD_ROLE"
@@ -46,11 +47,17 @@ func Command(role string, env ...string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// Start starts this program again to answer calls. The caller closes it.
-func Start(role string) (*Process, error) {
+// Start starts this program again to answer calls. before is a command that executes it, such as `ip netns exec NAME`;
+// empty: none. The caller closes it.
+func Start(role string, before ...string) (*Process, error) {
 	cmd, err := Command(role)
 	if err != nil {
 		return nil, err
+	}
+	if len(before) > 0 {
+		to := exec.Command(before[0], slices.Concat(before[1:], cmd.Args)...)
+		to.Args[len(before)], to.Env, to.Stderr = cmd.Path, cmd.Env, cmd.Stderr
+		cmd = to
 	}
 	p := &Process{cmd: cmd}
 	in, err := p.cmd.StdinPipe()

@@ -5,7 +5,8 @@
 // each step every object is the same one as before, and a sandbox created then becomes ready.
 // Sandboxes with a resource are created and deleted under different releases: each delete step must
 // read the value of the create step, and no value may be left (decision record 51). The
-// installation uses the chart's defaults. Finally the operator is uninstalled and installed again,
+// installation uses the chart's defaults. The cluster is then connected to a control plane, and its agent is upgraded and
+// rolled back while requests and long-lived connections pass it. Finally the operator is uninstalled and installed again,
 // with the remaining sandboxes, and uninstalled while no manager runs.
 //
 // `go test ./tests/upgrade` prepares the cluster and runs itself again inside its network, as

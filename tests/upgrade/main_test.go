@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/samples"
 )
 
@@ -42,6 +43,10 @@ func prepare(ctx context.Context, c demo.Config) error {
 		return err
 	}
 	archives = append(archives, steps...)
+	c.Step("the command line of this release")
+	if err := local.Build(ctx, c.Root); err != nil {
+		return err
+	}
 	if err := demo.PrepareNode(ctx, c); err != nil {
 		return err
 	}

@@ -36,11 +36,13 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		}},
 		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }, func() {
 			w.hasAgent("")
+			w.hasNoAgent()
 			a.kept("opened-before", earlierValues, values)
 			a.close("opened-after-upgrade")
 			a.open("opened-after-rollback", earlierValues)
 		}},
-		{"upgrade-again", func() { w.keepsDefaults(w.installs()) }, func() {
+		{"upgrade-again", func() { w.keepsDefaults(w.installs("--reuse-values")) }, func() { // the values of the older release
+			w.hasAgent("1")
 			a.kept("opened-before", earlierValues, values)
 			a.kept("opened-after-rollback", values)
 		}},
@@ -55,6 +57,9 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 			step.then()
 		})
 	}
+	c := connects(w)
+	c.replaced("upgrade", func() { c.installs(c.values("--set-string=podAnnotations.upgrade=again")...) })
+	c.replaced("rollback", func() { c.helm("rollback", "switchyard", "--wait") })
 	a.close("opened-before")
 	a.close("opened-after-rollback")
 	a.forgotten()
@@ -204,9 +209,10 @@ func (w *world) uninstalls() {
 			w.t.Errorf("these are left of %s:\n%s", what, left)
 		}
 	}
-	if left := w.kubectl("", "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name"); strings.Contains(left, "signadot") {
+	if left := w.kubectl("", "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"); strings.Contains(left, "signadot") {
 		w.t.Errorf("something of the chart is left:\n%s", left)
 	}
+	w.hasNoAgent()
 }
 
 // uninstallsWithoutAManager uninstalls this release when nobody can take anything away in

@@ -95,16 +95,16 @@ type Config struct {
 
 // Access authenticates and authorizes. It is safe for concurrent use.
 type Access struct {
-	cfg    Config
-	users  *kept
-	rights *cache.LRUExpireCache
+	cfg     Config
+	users   *kept
+	reviews *Reviews
+	// existing has the answers about service accounts.
+	existing *cache.LRUExpireCache
 	// last has the rights that were granted last, for when the API server is unavailable.
 	last *cache.LRUExpireCache
 	// accepted has the users of accepted tokens of other issuers.
 	accepted *kept
-	// checks bounds concurrent TokenReviews, and asking concurrent SubjectAccessReviews.
-	checks pools
-	asking chan struct{}
+	checks   pools
 }
 
 // clock is a cache.Clock.
@@ -125,8 +125,8 @@ func New(cfg Config) (*Access, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	now := clock(cfg.Clock)
-	return &Access{cfg: cfg, users: newKept(now), rights: cache.NewLRUExpireCacheWithClock(maxKept, now), last: cache.NewLRUExpireCacheWithClock(maxKept, now),
-		accepted: newKept(now), checks: newPools(), asking: make(chan struct{}, 32)}, nil
+	return &Access{cfg: cfg, users: newKept(now), reviews: NewReviews(cfg.Rights, cfg.Clock), existing: cache.NewLRUExpireCacheWithClock(maxKept, now),
+		last: cache.NewLRUExpireCacheWithClock(maxKept, now), accepted: newKept(now), checks: newPools()}, nil
 }
 
 // Identify returns the user that a token belongs to. from is the address of the client, as
@@ -272,22 +272,14 @@ func (a *Access) MayUpdate(ctx context.Context, user identity.User, sandbox stri
 	return a.may(ctx, user, "update", sandbox)
 }
 
-// right is the cache key of a question about a right.
-type right struct {
-	user       [sha256.Size]byte
-	verb, name string
-}
-
 // may checks a right to SignadotSandboxes, or to one of them.
 func (a *Access) may(ctx context.Context, user identity.User, verb, name string) *tunnelv1.Refused {
 	if user.Name == "" {
 		return unauthenticated("the user is unknown")
 	}
-	key := right{user.Key(), verb, name}
-	if kept, is := a.rights.Get(key); is {
-		return kept.(*tunnelv1.Refused)
-	}
-	allowed, err := a.reviewed(ctx, user, authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name})
+	right := authorizationv1.ResourceAttributes{Verb: verb, Group: crdv1.Group, Resource: sandboxes, Name: name}
+	key := question{user.Key(), right}
+	allowed, asked, err := a.reviews.Allowed(ctx, user, right)
 	if err != nil {
 		refused := a.unavailable("for a right of "+user.Name, err)
 		if _, had := a.last.Get(key); had {
@@ -299,42 +291,16 @@ func (a *Access) may(ctx context.Context, user identity.User, verb, name string)
 	if name != "" {
 		what += " " + name
 	}
-	a.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", what, "allowed", allowed)
-	var refused *tunnelv1.Refused
-	keep := keepYes
-	if !allowed {
-		keep = keepNo
-		refused = &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
-			Message: fmt.Sprintf("%.253s may not %s: ask an administrator of the cluster for that right.", user.Name, what)}
+	if asked {
+		a.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", what, "allowed", allowed)
+		if a.last.Remove(key); allowed {
+			a.last.Add(key, struct{}{}, keepLast)
+		}
 	}
-	a.rights.Add(key, refused, keep)
-	if a.last.Remove(key); allowed {
-		a.last.Add(key, struct{}{}, keepLast)
+	if allowed {
+		return nil
 	}
-	return refused
-}
-
-// reviewed asks the API server whether a user has a right. The error is why there is no answer.
-func (a *Access) reviewed(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) (allowed bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	select {
-	case a.asking <- struct{}{}:
-		defer func() { <-a.asking }()
-	case <-ctx.Done():
-		return false, errors.New("too many others ask")
-	}
-	extra := map[string]authorizationv1.ExtraValue{}
-	for k, v := range user.Extra {
-		extra[k] = v
-	}
-	review, err := a.cfg.Rights.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	return review.Status.Allowed && !review.Status.Denied, nil
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN, Message: fmt.Sprintf("%.253s may not %s: ask an administrator of the cluster for that right.", user.Name, what)}
 }
 
 // unavailable logs err and returns the refusal for an unavailable API server. what completes the

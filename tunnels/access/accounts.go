@@ -27,7 +27,7 @@ func (a *Access) Exists(ctx context.Context, user identity.User) *tunnelv1.Refus
 		return nil
 	}
 	key := account{user.Name, user.UID}
-	if kept, is := a.rights.Get(key); is {
+	if kept, is := a.existing.Get(key); is {
 		return kept.(*tunnelv1.Refused)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
@@ -44,6 +44,6 @@ func (a *Access) Exists(ctx context.Context, user identity.User) *tunnelv1.Refus
 	case user.UID != "" && string(got.UID) != user.UID:
 		refused = unauthenticated("service account %s/%s was deleted and created again: get a new certificate", namespace, name)
 	}
-	a.rights.Add(key, refused, keepYes)
+	a.existing.Add(key, refused, keepYes)
 	return refused
 }

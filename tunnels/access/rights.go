@@ -2,49 +2,89 @@ package access
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
 )
 
-// MayListServices returns nil when a user may list the Services of a namespace, or of all
-// where it is empty, or why not.
-func (a *Access) MayListServices(ctx context.Context, user identity.User, namespace string) *tunnelv1.Refused {
-	return a.ask(ctx, user, authorizationv1.ResourceAttributes{Verb: "list", Resource: "services", Namespace: namespace})
+// Reviews checks rights with SubjectAccessReviews, of which it sends a bounded number at a time, and
+// caches the answers for a short time. It is safe for concurrent use. Make one with NewReviews.
+type Reviews struct {
+	api     authorization.SubjectAccessReviewInterface
+	answers *cache.LRUExpireCache
+	asking  chan struct{}
 }
 
-// asked is the cache key of a question about a resource other than sandboxes.
-type asked struct {
+// NewReviews returns Reviews without answers. clock returns the current time.
+func NewReviews(api authorization.SubjectAccessReviewInterface, now func() time.Time) *Reviews {
+	return &Reviews{api, cache.NewLRUExpireCacheWithClock(maxKept, clock(now)), make(chan struct{}, 32)}
+}
+
+// question is the cache key of an answer.
+type question struct {
 	user [32]byte
 	what authorizationv1.ResourceAttributes
 }
 
-// ask asks for a right, and caches the answer as may does. It is called for many namespaces, so
-// answers are not logged: callers log the outcome.
-func (a *Access) ask(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) *tunnelv1.Refused {
+// Allowed reports whether a user has a right, and whether the API server was asked now. The error is why
+// there is no answer.
+func (r *Reviews) Allowed(ctx context.Context, user identity.User, what authorizationv1.ResourceAttributes) (allowed, asked bool, err error) {
+	key := question{user.Key(), what}
+	if kept, is := r.answers.Get(key); is {
+		return kept.(bool), false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	select {
+	case r.asking <- struct{}{}:
+		defer func() { <-r.asking }()
+	case <-ctx.Done():
+		return false, true, errors.New("too many others ask")
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range user.Extra {
+		extra[k] = v
+	}
+	review, err := r.api.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: user.Name, UID: user.UID, Groups: user.Groups, Extra: extra, ResourceAttributes: &what,
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, true, err
+	}
+	allowed, keep := review.Status.Allowed && !review.Status.Denied, keepNo
+	if allowed {
+		keep = keepYes
+	}
+	r.answers.Add(key, allowed, keep)
+	return allowed, true, nil
+}
+
+// MayListServices returns nil when a user may list the Services of a namespace, or of all
+// where it is empty, or why not. It is called for many namespaces, so answers are not logged: callers
+// log the outcome.
+func (a *Access) MayListServices(ctx context.Context, user identity.User, namespace string) *tunnelv1.Refused {
 	if user.Name == "" {
 		return unauthenticated("the user is unknown")
 	}
-	key := asked{user.Key(), what}
-	if kept, is := a.rights.Get(key); is {
-		return kept.(*tunnelv1.Refused)
-	}
-	allowed, err := a.reviewed(ctx, user, what)
-	if err != nil {
+	allowed, _, err := a.reviews.Allowed(ctx, user, authorizationv1.ResourceAttributes{Verb: "list", Resource: "services", Namespace: namespace})
+	switch {
+	case err != nil:
 		return a.unavailable("for a right of "+user.Name, err)
+	case allowed:
+		return nil
 	}
-	keep, refused := keepYes, (*tunnelv1.Refused)(nil)
-	if !allowed {
-		where := "in any namespace"
-		if what.Namespace != "" {
-			where = "in namespace " + what.Namespace
-		}
-		keep, refused = keepNo, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
-			Message: fmt.Sprintf("%.253s may not %s %s %s: ask an administrator of the cluster for that right.", user.Name, what.Verb, what.Resource, where)}
+	where := "in any namespace"
+	if namespace != "" {
+		where = "in namespace " + namespace
 	}
-	a.rights.Add(key, refused, keep)
-	return refused
+	return &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_FORBIDDEN,
+		Message: fmt.Sprintf("%.253s may not list services %s: ask an administrator of the cluster for that right.", user.Name, where)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"time"
 
@@ -90,6 +91,14 @@ func (s *Session) Accept(ctx context.Context) (*Incoming, error) {
 		return nil, ctx.Err()
 	case <-s.done:
 		return nil, s.err
+	}
+}
+
+// Requests returns the connections that the other end requests, until ctx or the session ends.
+func (s *Session) Requests(ctx context.Context) iter.Seq[*Incoming] {
+	return func(yield func(*Incoming) bool) {
+		for in, err := s.Accept(ctx); err == nil && yield(in); in, err = s.Accept(ctx) {
+		}
 	}
 }
 

@@ -326,16 +326,8 @@ func (c *Cluster) Kind(address netip.Addr) policy.Kind {
 
 // named returns the Service that a host names, as Kubernetes writes it: for a pod behind it too.
 func (c *Cluster) named(host string) (service types.NamespacedName) {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if rest, is := strings.CutSuffix(host, "."+strings.ToLower(c.cfg.Domain)); is {
-		host = rest
-	}
-	if parts := strings.Split(host, "."); len(parts) == 3 || len(parts) == 4 {
-		if last := len(parts) - 1; parts[last] == "svc" {
-			return types.NamespacedName{Namespace: parts[last-1], Name: parts[last-2]}
-		}
-	} else if len(parts) == 2 {
-		return types.NamespacedName{Namespace: parts[1], Name: parts[0]}
+	if o, _ := policy.Parse(host, c.cfg.Domain); o.Kind == policy.KindService {
+		service = types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 	}
 	return service
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -33,6 +34,21 @@ const (
 // Data returns the data of the ConfigMap.
 func Data(c signed.Cluster, keys signed.Keys) map[string]string {
 	return map[string]string{organisation: c.Organisation, cluster: c.Name, keySet: keys.String()}
+}
+
+// Store writes the data of the ConfigMap, unless it has that.
+func Store(ctx context.Context, in client.ConfigMapInterface, c signed.Cluster, keys signed.Keys) error {
+	data := Data(c, keys)
+	had, err := in.Get(ctx, ConfigMap, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("ConfigMap %s does not exist: install the chart again", ConfigMap)
+	}
+	if err != nil || maps.Equal(had.Data, data) {
+		return err
+	}
+	had.Data = data
+	_, err = in.Update(ctx, had, metav1.UpdateOptions{})
+	return err
 }
 
 // parse reads the data of the ConfigMap.

@@ -1,5 +1,5 @@
 // Package driver executes the Steps of the state machines of tunnels/attempts: it has their clock,
-// their timers, and the contexts of their attempts.
+// their timers, and the contexts of their attempts. Keep runs the sessions that these become.
 package driver
 
 import (
@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/attempts"
+	"switchyard.dev/tunnels/carrier"
 )
 
 // Driver executes the Steps of one Machine. Make one with New. One goroutine calls its methods.
@@ -57,6 +59,34 @@ func (d *Driver) Do(step attempts.Step, connect func(context.Context)) {
 func (d *Driver) drop() {
 	d.stop()
 	d.old()
+}
+
+// LongestLinger bounds for how long a session with a server that drains continues.
+const LongestLinger = 5 * time.Minute
+
+// Keep runs a session and its parts until the session ends; the end of ctx ends it. Once the server
+// reports that it drains, Keep calls leaving, and the session continues until the server ends it, or
+// shortly after the time that the server announced.
+func Keep(ctx context.Context, s *carrier.Session, leaving func(*tunnelv1.Leave), parts ...func()) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, part := range parts {
+		running.Go(part)
+	}
+	leaves, late := s.Leaving(), (<-chan time.Time)(nil)
+	for {
+		select {
+		case leave := <-leaves:
+			leaves, late = nil, time.After(min(leave.GetLinger().AsDuration(), LongestLinger)+time.Second)
+			leaving(leave)
+		case <-s.Done():
+			return
+		case <-late:
+			s.Close(nil)
+		case <-ctx.Done():
+			s.Close(nil)
+		}
+	}
 }
 
 // Gap returns the time since its last call. The monotonic clock may stop while the machine sleeps,

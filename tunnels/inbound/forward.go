@@ -2,10 +2,8 @@ package inbound
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"time"
 
 	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -15,21 +13,7 @@ import (
 
 // accept forwards the connections to one port until the port is closed.
 func (t *Table) accept(of *tunnel, port int32, l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // usually too many open files
-			t.cfg.Logger.Warn("a connection to a workload cannot be accepted", "workload", of.key.String(), "error", err)
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-t.ctx.Done():
-			}
-			continue
-		}
-		t.ended.Go(func() { t.forward(of, port, conn) })
-	}
+	callers.Accept(t.ctx, l, t.cfg.Logger.With("workload", of.key.String()), &t.ended, func(conn net.Conn) { t.forward(of, port, conn) })
 }
 
 // forward passes one connection to the workstation, if there is one.

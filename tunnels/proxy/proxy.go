@@ -191,29 +191,12 @@ func (m *Main) serveAll(ctx context.Context, all *sync.WaitGroup) {
 		serve    serve
 	}{{m.listeners.socks, m.socks.Serve}, {m.listeners.ssh, m.ssh.Serve}, {m.listeners.carrier, m.serveCarrier}} {
 		if one.listener != nil {
-			all.Go(func() { m.accept(ctx, one.listener, one.serve, all) })
+			all.Go(func() {
+				callers.Accept(ctx, one.listener, m.cfg.Logger, all, func(conn net.Conn) {
+					one.serve(ctx, conn, func(user string) { one.listener.IdentifyAs(conn.RemoteAddr().String(), user) })
+				})
+			})
 		}
-	}
-}
-
-// accept serves the connections of a listener until that is closed.
-func (m *Main) accept(ctx context.Context, l *callers.Listener, serve serve, all *sync.WaitGroup) {
-	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	defer stop()
-	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // usually too many open files
-			m.cfg.Logger.Warn("a connection cannot be accepted", "listener", l.Addr().String(), "error", err)
-			select {
-			case <-time.After(50 * time.Millisecond):
-			case <-ctx.Done():
-			}
-			continue
-		}
-		all.Go(func() { serve(ctx, conn, func(user string) { l.IdentifyAs(conn.RemoteAddr().String(), user) }) })
 	}
 }
 

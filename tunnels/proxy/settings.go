@@ -64,7 +64,6 @@ type Settings struct {
 // is flag.ErrHelp when the arguments request help.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Config: Config{Pod: getenv("POD_NAME")}}
-	var namespaces string
 	ssh, xap := true, true
 	defaults, err := program.ReadDefaults(getenv)
 	if err != nil {
@@ -90,7 +89,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
 	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/tunnel-proxy", "directory of the journal of connections and of the ports of tunnels, which outlive the process")
 	flags.StringVar(&s.CIDRs, "cidrs", "", "file with the ranges that may be reached, or may not, as tunnel.config.cidrs of the chart; none: everything may")
-	flags.StringVar(&namespaces, "namespaces", "", "reach Services of these namespaces only, separated by commas; none: all")
+	flags.Func("namespaces", "reach Services of these namespaces only, separated by commas; none: all", program.List(&s.Namespaces))
 	flags.BoolVar(&s.AllowAPIServer, "allow-api-server", false, "whether tunnels may reach API servers")
 	flags.BoolVar(&s.Stream, "audit-stream", false, "whether records of connections go to their stream on the event bus too")
 	parsed := connect.Flags(flags, getenv, &s.Bus)
@@ -100,11 +99,6 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	}
 	parsed()
 	s.Config.DisableSSH, s.Config.DisableCarrier = !ssh, !xap
-	for n := range strings.SplitSeq(namespaces, ",") {
-		if n = strings.TrimSpace(n); n != "" {
-			s.Namespaces = append(s.Namespaces, n)
-		}
-	}
 	return s, nil
 }
 

@@ -340,11 +340,7 @@ func (w *workstation) Connect(ctx context.Context, to *tunnelv1.Inbound) (relay.
 
 // accept forwards the connections that the workstation opens into the cluster.
 func (w *workstation) accept(ctx context.Context) {
-	for {
-		in, err := w.session.Accept(ctx)
-		if err != nil {
-			return
-		}
+	for in := range w.session.Requests(ctx) {
 		go w.forward(ctx, in)
 	}
 }

@@ -137,11 +137,7 @@ func (w *Workstation) used(t reconnect.Tunnel) bool { return w.unsure != nil || 
 
 // accept accepts the connections of a session.
 func (l *loop) accept(s *carrier.Session) {
-	for {
-		in, err := s.Accept(l.Context)
-		if err != nil {
-			return
-		}
+	for in := range s.Requests(l.Context) {
 		go l.bring(in)
 	}
 }

@@ -179,20 +179,11 @@ func (l *loop) connect(ctx context.Context, epoch uint64, declarations <-chan *t
 		return l.machine.Welcomed(now, epoch)
 	})
 	l.cfg.Log.Info("connected", "epoch", epoch, "proxy", welcome.GetProxy(), "user", welcome.GetUser())
-	var parts sync.WaitGroup
-	parts.Go(func() { l.declare(s, declarations) })
-	parts.Go(func() { l.receive(s, epoch) })
-	parts.Go(func() { l.accept(s) })
-	parts.Go(func() { l.leave(s, epoch) })
+	parts := []func(){func() { l.declare(s, declarations) }, func() { l.receive(s, epoch) }, func() { l.accept(s) }}
 	if welcome.GetRenews() {
-		parts.Go(func() { l.renew(s) })
+		parts = append(parts, func() { l.renew(s) })
 	}
-	select {
-	case <-s.Done():
-	case <-ctx.Done():
-		s.Close(nil)
-	}
-	parts.Wait()
+	driver.Keep(ctx, s, func(leave *tunnelv1.Leave) { l.leave(s, epoch, leave) }, parts...)
 	l.lost(s, epoch)
 }
 
@@ -213,21 +204,9 @@ func (l *loop) lost(s *carrier.Session, epoch uint64) {
 	})
 }
 
-// longestLinger bounds for how long a session with a draining proxy continues.
-const longestLinger = 5 * time.Minute
-
-// leave begins another session as soon as the proxy of this one reports that it drains. This
-// session continues until the proxy ends it, or shortly after the time that the proxy announced.
-func (l *loop) leave(s *carrier.Session, epoch uint64) {
-	var leave *tunnelv1.Leave
-	select {
-	case leave = <-s.Leaving():
-	case <-s.Done():
-		return
-	}
+// leave begins another session beside one with a proxy that drains.
+func (l *loop) leave(s *carrier.Session, epoch uint64, leave *tunnelv1.Leave) {
 	l.cfg.Log.Info("the proxy is draining", "epoch", epoch, "because", leave.GetWhy().GetMessage())
-	late := time.AfterFunc(min(leave.GetLinger().AsDuration(), longestLinger)+time.Second, func() { s.Close(nil) })
-	defer late.Stop()
 	if leave.GetComeBack() {
 		l.event(func(now time.Time) reconnect.Step {
 			if l.current == s {
@@ -236,7 +215,6 @@ func (l *loop) leave(s *carrier.Session, epoch uint64) {
 			return l.machine.Leaving(now, epoch)
 		})
 	}
-	<-s.Done()
 }
 
 // declare sends each declaration.

@@ -59,28 +59,22 @@ func Parse(method string, u *url.URL) (Request, error) {
 	return r, nil
 }
 
+// verbs are those of a collection, and of an object.
+var verbs = map[string][2]string{
+	"GET": {"list", "get"}, "HEAD": {"list", "get"}, "POST": {"create", "create"}, "PUT": {"update", "update"}, "PATCH": {"patch", "patch"}, "DELETE": {"deletecollection", "delete"},
+}
+
 func verb(method string, named bool, query url.Values) string {
-	value, is := query["watch"]
-	watches := is && value[0] != "0" && !strings.EqualFold(value[0], "false") // as the API server reads it
+	value, watches := query["watch"]
+	watches = watches && value[0] != "0" && !strings.EqualFold(value[0], "false") // as the API server reads it
+	of := verbs[method]
 	switch {
-	case (method == "GET" || method == "HEAD") && watches:
+	case watches && (method == "GET" || method == "HEAD"):
 		return "watch"
-	case (method == "GET" || method == "HEAD") && named:
-		return "get"
-	case method == "GET" || method == "HEAD":
-		return "list"
-	case method == "POST":
-		return "create"
-	case method == "PUT":
-		return "update"
-	case method == "PATCH":
-		return "patch"
-	case method == "DELETE" && named:
-		return "delete"
-	case method == "DELETE":
-		return "deletecollection"
+	case named:
+		return of[1]
 	}
-	return ""
+	return of[0]
 }
 
 // Writes reports whether the request changes an object.

@@ -1,15 +1,9 @@
 // Package table is the one table of what the agent of a control plane may do with the Kubernetes API.
-// It generates the agent's RBAC rules, the allow-list for requests through the link, and the table in
-// controlplane-link/README.md. It is pure.
+// It is the allow-list for requests through the link, and its tests generate the agent's RBAC rules and the
+// table in controlplane-link/README.md from it. It is pure.
 package table
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	rbacv1 "k8s.io/api/rbac/v1"
-)
+import "slices"
 
 // Scope is where the rights of a row count.
 type Scope int
@@ -24,20 +18,6 @@ const (
 	Operator
 )
 
-// String names the scope for the page.
-func (s Scope) String() string {
-	return [...]string{"the cluster", "the cluster, or `allowedNamespaces`", "namespace `signadot`"}[s]
-}
-
-// Option is the chart's value that a row needs; empty: none.
-type Option string
-
-// The options.
-const (
-	// PodLogs is controlPlane.podLogAccess.enabled.
-	PodLogs Option = "controlPlane.podLogAccess.enabled"
-)
-
 // Row gives rights.
 type Row struct {
 	Scope     Scope
@@ -45,7 +25,8 @@ type Row struct {
 	Resources []string // with a subresource: pods/log
 	Names     []string // of objects; none: all
 	Verbs     []string
-	Option    Option
+	// PodLogs: with controlPlane.podLogAccess.enabled only.
+	PodLogs bool
 	// AgentOnly: for the agent itself, and never for requests through the link.
 	AgentOnly bool
 	// Why is for the page.
@@ -63,7 +44,7 @@ var Rows = []Row{
 		Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "signadotexternalworkloads", "virtualworkloads", "forkedworkloads", "signadotobjectlifecyclemethods", "routingconfigs", "istioroutes", "gatewayapiroutes", "jobs", "jobrunnergroups"}},
 	{Scope: Cluster, Resources: []string{"namespaces"}, Verbs: read, Why: "names for users, and the UID of `kube-system`, the identity of the cluster"},
 	{Scope: Namespaces, Resources: []string{"pods", "services"}, Verbs: read, Why: "the state of sandboxes and baselines"},
-	{Scope: Namespaces, Resources: []string{"pods/log"}, Verbs: []string{"get"}, Option: PodLogs, Why: "logs of sandboxes for users"},
+	{Scope: Namespaces, Resources: []string{"pods/log"}, Verbs: []string{"get"}, PodLogs: true, Why: "logs of sandboxes for users"},
 	{Scope: Namespaces, Resources: []string{"events"}, Verbs: read, Why: "causes of a sandbox that is not ready"},
 	{Scope: Namespaces, Group: "events.k8s.io", Resources: []string{"events"}, Verbs: read, Why: "the same"},
 	{Scope: Namespaces, Group: "apps", Resources: []string{"deployments", "replicasets"}, Verbs: read, Why: "baselines and forks"},
@@ -78,27 +59,11 @@ var Rows = []Row{
 // Never are subresources and resources that no row may have for requests through the link.
 var Never = []string{"secrets", "nodes", "proxy", "exec", "attach", "portforward", "ephemeralcontainers", "token", "serviceaccounts", "impersonate"}
 
-// Options are the options that are set.
-type Options []Option
-
-func (r Row) applies(set Options) bool { return r.Option == "" || slices.Contains(set, r.Option) }
-
-// Rules returns the RBAC rules of a scope.
-func Rules(scope Scope, set Options) []rbacv1.PolicyRule {
-	var out []rbacv1.PolicyRule
-	for _, r := range Rows {
-		if r.Scope == scope && r.applies(set) {
-			out = append(out, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: r.Resources, ResourceNames: r.Names, Verbs: r.Verbs})
-		}
-	}
-	return out
-}
-
 // Policy decides about requests through the link.
 type Policy struct {
-	// Options are those of the chart, Namespaces the ones that the operator is restricted to;
+	// PodLogs is controlPlane.podLogAccess.enabled. Namespaces are those that the operator is restricted to;
 	// none: all.
-	Options    Options
+	PodLogs    bool
 	Namespaces []string
 	// Operator is the operator's namespace.
 	Operator string
@@ -114,7 +79,7 @@ func (p Policy) Allows(r Request) bool {
 		resource += "/" + r.Subresource
 	}
 	return slices.ContainsFunc(Rows, func(row Row) bool {
-		return !row.AgentOnly && row.applies(p.Options) && row.Group == r.Group && slices.Contains(row.Resources, resource) && slices.Contains(row.Verbs, r.Verb) &&
+		return !row.AgentOnly && (p.PodLogs || !row.PodLogs) && row.Group == r.Group && slices.Contains(row.Resources, resource) && slices.Contains(row.Verbs, r.Verb) &&
 			(len(row.Names) == 0 || slices.Contains(row.Names, r.Name)) && p.within(row.Scope, r.Namespace)
 	})
 }
@@ -127,28 +92,4 @@ func (p Policy) within(s Scope, namespace string) bool {
 		return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 	}
 	return true
-}
-
-// Page returns the page about the table, as Markdown.
-func Page() string {
-	var b strings.Builder
-	b.WriteString("| resources | group | verbs | where | through the link | with | for |\n| --- | --- | --- | --- | --- | --- | --- |\n")
-	for _, r := range Rows {
-		group, link, with := r.Group, "yes", ""
-		if group == "" {
-			group = "core"
-		}
-		if r.AgentOnly {
-			link = "no"
-		}
-		what := strings.Join(r.Resources, ", ")
-		if len(r.Names) > 0 {
-			what += " `" + strings.Join(r.Names, "`, `") + "`"
-		}
-		if r.Option != "" {
-			with = "`" + string(r.Option) + "`"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", what, group, strings.Join(r.Verbs, ", "), r.Scope, link, with, r.Why)
-	}
-	return b.String()
 }

@@ -21,7 +21,7 @@ func parse(t *testing.T, method, path string) (table.Request, error) {
 }
 
 func TestRequests(t *testing.T) {
-	all := table.Policy{Operator: "signadot", Options: table.Options{table.PodLogs}}
+	all := table.Policy{Operator: "signadot", PodLogs: true}
 	narrow := table.Policy{Operator: "signadot", Namespaces: []string{"shop"}}
 	for request, want := range map[string]struct {
 		policy  table.Policy
@@ -115,10 +115,7 @@ func TestRBACGivesWhatTheAllowListDoes(t *testing.T) {
 	resources = append(resources, "secrets", "pods/exec")
 	verbs := []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 	rapid.Check(t, func(t *rapid.T) {
-		var set table.Options
-		if rapid.Bool().Draw(t, "logs") {
-			set = table.Options{table.PodLogs}
-		}
+		logs := rapid.Bool().Draw(t, "logs")
 		resource, sub, _ := strings.Cut(rapid.SampledFrom(resources).Draw(t, "resource"), "/")
 		r := table.Request{Verb: rapid.SampledFrom(verbs).Draw(t, "verb"), Group: rapid.SampledFrom(groups).Draw(t, "group"), Resource: resource, Subresource: sub,
 			Namespace: rapid.SampledFrom([]string{"shop", "signadot"}).Draw(t, "namespace"), Name: rapid.SampledFrom([]string{"a", "signadot-authority", "controlplane-keys"}).Draw(t, "name")}
@@ -128,7 +125,7 @@ func TestRBACGivesWhatTheAllowListDoes(t *testing.T) {
 		}
 		given := false
 		for _, scope := range []table.Scope{table.Cluster, table.Namespaces, table.Operator} {
-			for _, rule := range table.Rules(scope, set) {
+			for _, rule := range rules(scope, logs) {
 				if scope == table.Operator && r.Namespace != "signadot" || len(rule.ResourceNames) > 0 && !slices.Contains(rule.ResourceNames, r.Name) {
 					continue
 				}
@@ -138,7 +135,7 @@ func TestRBACGivesWhatTheAllowListDoes(t *testing.T) {
 		agent := slices.ContainsFunc(table.Rows, func(row table.Row) bool {
 			return row.AgentOnly && row.Group == r.Group && slices.Contains(row.Resources, whole) && slices.Contains(row.Verbs, r.Verb)
 		})
-		passes := table.Policy{Operator: "signadot", Options: set}.Allows(r)
+		passes := table.Policy{Operator: "signadot", PodLogs: logs}.Allows(r)
 		if passes && !given || given && !passes && !agent {
 			t.Fatalf("%+v: RBAC %t, allow-list %t", r, given, passes)
 		}

@@ -5,6 +5,8 @@ package scrapes
 
 import (
 	"bytes"
+	"cmp"
+	"io"
 	"maps"
 	"net/http"
 	"sync"
@@ -49,18 +51,24 @@ func New(from prometheus.Gatherer) *Handler {
 func Mux(from prometheus.Gatherer, unready func() string) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", New(from))
-	answer := func(unready func() string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if why := unready(); why != "" {
-				http.Error(w, why, http.StatusServiceUnavailable)
-				return
-			}
-			_, _ = w.Write([]byte("ok\n")) // an error means that the client has closed
-		}
-	}
-	mux.HandleFunc("GET /healthz", answer(func() string { return "" }))
-	mux.HandleFunc("GET /readyz", answer(unready))
+	mux.HandleFunc("GET /healthz", Probe(func() (bool, string) { return true, "ok" }))
+	mux.HandleFunc("GET /readyz", Probe(func() (bool, string) {
+		why := unready()
+		return why == "", cmp.Or(why, "ok")
+	}))
 	return mux
+}
+
+// Probe returns a handler that answers with whether the program is ready, and a text.
+func Probe(ready func() (bool, string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		is, text := ready()
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if !is {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		_, _ = io.WriteString(w, text+"\n") // an error means that the client has closed
+	}
 }
 
 // ServeHTTP implements http.Handler.

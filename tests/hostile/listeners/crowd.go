@@ -1,6 +1,7 @@
 package listeners
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tools/wait"
 )
 
@@ -76,6 +78,8 @@ type Orders struct {
 	Address   string
 	// Attacks are the names of their attacks, in turn.
 	Attacks []string
+	// From is the address that all of them have. Default: addresses of their own.
+	From string
 }
 
 // Counts counts connections of attackers.
@@ -91,7 +95,7 @@ const pause = 5 * time.Second
 // Begin sends attackers to an address, each with one connection at a time that it opens again
 // when it has ended, and returns at once. It may be called again for more.
 func (c *Crowd) Begin(o Orders, _ *struct{}) error {
-	var attacks []attack
+	var attacks []attacks.Attack
 	for _, name := range o.Attacks {
 		a, known := attackOf(name)
 		if !known {
@@ -105,7 +109,7 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	ctx := context.Background() // they go on until their process ends
 	for i := range o.Attackers {
 		go func() {
-			dialer := from(hostileAddress(i), 10*time.Second)
+			dialer := from(cmp.Or(o.From, hostileAddress(i)), 10*time.Second)
 			if strings.HasPrefix(o.Address, "127.") {
 				dialer.LocalAddr = nil // a port-forward: the node drops connections to loopback from elsewhere
 			}
@@ -133,18 +137,18 @@ func (c *Crowd) Count(_ struct{}, n *Counts) error {
 }
 
 // attackOf finds an attack by its name.
-func attackOf(name string) (attack, bool) {
+func attackOf(name string) (attacks.Attack, bool) {
 	for _, l := range All() {
 		for _, a := range l.attacks {
-			if a.name == name {
+			if a.Name == name {
 				return a, true
 			}
 		}
 	}
-	return attack{}, false
+	return attacks.Attack{}, false
 }
 
-func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a attack) {
+func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a attacks.Attack) {
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -157,7 +161,7 @@ func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a 
 	defer c.there.Add(-1)
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	a.do(ctx, conn)
+	a.Do(ctx, conn)
 	if ctx.Err() == nil {
 		c.ended.Add(1)
 	}

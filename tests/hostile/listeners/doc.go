@@ -3,11 +3,12 @@
 //
 //	listener.go  the listeners: their programs, their honest callers, their attacks
 //	honest.go    the honest callers
-//	attacks.go   what attackers do with a connection
+//	attacks      what attackers do with a connection (a package of its own)
 //	crowd.go     as many attackers as are asked for, from addresses of their own
 //	siege.go     one listener, without the attack and with it
 //	random.go    random inputs, to the listeners of tunnels
 //	together.go  the most expensive attacks at once, while a leader is ended and sandboxes come
+//	shared.go    the link server beside the cluster, and its agents that share one address (tests/hostile/beside)
 //	world.go     the cluster: its pods, tokens, memory
 //	ports.go     whether a program listens on a port without an attack
 //	figures.go   the output

@@ -2,6 +2,7 @@ package listeners
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,6 +27,13 @@ func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 	w, err := Open(ctx)
 	if err != nil {
 		return err
+	}
+	if attacksLink(only) {
+		err := w.openLink(ctx)
+		defer func() { _ = w.link.Close() }() // the next run removes its remains
+		if err != nil {
+			return err
+		}
 	}
 	if err := w.everyPort(ctx); err != nil {
 		return err
@@ -59,7 +67,7 @@ func (w *World) each(ctx context.Context, out io.Writer, only string, o Options)
 		fmt.Fprintf(out, "%s attacking %s\n", time.Now().Format(time.TimeOnly), l)
 		f, err := w.besiege(ctx, l, o)
 		if err == nil {
-			err = w.randomly(ctx, &f, o)
+			err = errors.Join(w.randomly(ctx, &f, o), w.silence(ctx, &f, o))
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", l, err)
@@ -100,4 +108,5 @@ func (f Finding) print(out io.Writer) {
 	figures.Text(out, name+"_MEMORY", fmt.Sprintf("%.0f", f.Most), "MiB",
 		fmt.Sprintf("under its limit of %.0f, no restart; %d were", f.Limit, f.Restarts), f.Most < f.Limit && f.Restarts == 0)
 	f.printRandom(out, name)
+	f.Shared.print(out, name)
 }

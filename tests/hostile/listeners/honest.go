@@ -2,7 +2,6 @@ package listeners
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +24,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tools/traffic"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
@@ -73,12 +73,6 @@ func fetch(path string) func(*World, *Listener) (call, error) {
 func askApplication(w *World, l *Listener) (call, error) {
 	pod := w.pods[l.Program.Name][0]
 	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
-}
-
-// overTLS returns the TLS settings of a connection to a pod. Certificates name Services, and the address is a
-// pod's address: so none is verified.
-func overTLS(protocols ...string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 }
 
 // dial returns a connection of gRPC from the address of honest callers.
@@ -166,7 +160,7 @@ func (s *subscriber) subscribe() error {
 
 // open opens the stream and subscribes to the routes once, as the first request must.
 func (s *subscriber) open() error {
-	conn, err := dial(s.address, credentials.NewTLS(overTLS()))
+	conn, err := dial(s.address, credentials.NewTLS(attacks.OverTLS()))
 	if err != nil {
 		return err
 	}
@@ -194,7 +188,7 @@ func connectToBus(w *World, l *Listener) (call, error) {
 		return nil, err
 	}
 	return func(context.Context) error {
-		conn, err := nats.Connect("nats://"+w.address(l, 0), nats.Token(token), nats.Secure(overTLS()), nats.Timeout(patience),
+		conn, err := nats.Connect("nats://"+w.address(l, 0), nats.Token(token), nats.Secure(attacks.OverTLS()), nats.Timeout(patience),
 			nats.Dialer(from(honestAddress, patience)), nats.MaxReconnects(0), nats.CustomInboxPrefix("_INBOX.follower"))
 		if err != nil {
 			return err
@@ -251,7 +245,7 @@ func askForNothing(w *World, l *Listener) (call, error) {
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext,
-		TLSClientConfig: overTLS(),
+		TLSClientConfig: attacks.OverTLS(),
 	}}
 	var turn atomic.Int64
 	return func(ctx context.Context) error {

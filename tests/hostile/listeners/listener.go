@@ -3,6 +3,10 @@ package listeners
 import (
 	"slices"
 
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/tests/hostile/attacks"
+	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
 )
 
@@ -23,7 +27,9 @@ var (
 	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
 	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
 	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
-	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+	// linkServer runs on a machine beside the cluster.
+	linkServer = Program{Name: "linkserver"}
+	sidecar    = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
 // Listener is a port that pods can reach.
@@ -37,40 +43,46 @@ type Listener struct {
 	// honest makes the calls of honest callers, which have to be served.
 	honest func(*World, *Listener) (call, error)
 	// attacks are what attackers do to it, all at the same time.
-	attacks []attack
+	attacks []attacks.Attack
 }
 
-// All returns every listener of our programs and of the pods that they make.
+// All returns every listener of our programs, of the pods that they make, and of the link server.
 func All() []*Listener {
-	web := []attack{silent, halfTLS, slowHead, junk}
+	web := []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowHead, attacks.Junk}
 	return []*Listener{
-		{manager, 9443, "webhooks", injected, []attack{silent, halfTLS, slowTLS, junk}},
-		{manager, 8080, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{manager, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
-		{routeServer, 7777, "grpc", lookUp, with(grpcAttacks, waits)},
-		{routeServer, 7778, "rest", fetch(rules), with(web, unread(rules), follows)},
-		{routeServer, 7779, "xds", subscribe, tlsGRPCAttacks},
-		{routeServer, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{eventBus, 4222, "nats", connectToBus, []attack{silent, halfTLS, junk, strangeClients}},
-		{eventBus, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
-		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{ioContext, 8443, "api", askForNothing, []attack{silent, halfTLS, slowTLS, junk, forged}},
-		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{tunnelAPI, 9070, "api", askOperator, tlsGRPCAttacks},
-		{tunnelAPI, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{tunnelProxy, 1080, "socks5", greets("\x05\x01\x02", "\x05\x02"), []attack{silent, junk}},
-		{tunnelProxy, 2222, "ssh", greets("SSH-2.0-honest\r\n", "SSH-2.0-"), []attack{silent, junk}},
-		{tunnelProxy, 7777, "tunnels", shakeHands(carrier.Protocol), []attack{silent, halfTLS, slowAs(carrier.Protocol), junk}},
-		{tunnelProxy, 7780, "control", shakeHands("h2"), []attack{silent, halfTLS, slowAs("h2"), junk}},
-		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{agent, 8088, "health", fetch("/healthz"), with(web, unread("/healthz"))},
-		{agent, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
-		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
-		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
+		{manager, 9443, "webhooks", injected, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk}},
+		{manager, 8080, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{manager, 8081, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
+		{routeServer, 7777, "grpc", lookUp, with(attacks.GRPC, attacks.Waits)},
+		{routeServer, 7778, "rest", fetch(rules), with(web, attacks.Unread(rules), attacks.Follows)},
+		{routeServer, 7779, "xds", subscribe, attacks.TLSGRPC},
+		{routeServer, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{eventBus, 4222, "nats", connectToBus, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.Junk, attacks.StrangeClients}},
+		{eventBus, 8081, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
+		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{ioContext, 8443, "api", askForNothing, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.Forged}},
+		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{tunnelAPI, 9070, "api", askOperator, attacks.TLSGRPC},
+		{tunnelAPI, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{tunnelProxy, 1080, "socks5", greets("\x05\x01\x02", "\x05\x02"), []attacks.Attack{attacks.Silent, attacks.Junk}},
+		{tunnelProxy, 2222, "ssh", greets("SSH-2.0-honest\r\n", "SSH-2.0-"), []attacks.Attack{attacks.Silent, attacks.Junk}},
+		{tunnelProxy, 7777, "tunnels", shakeHands(carrier.Protocol), []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(carrier.Protocol), attacks.Junk}},
+		{tunnelProxy, 7780, "control", shakeHands("h2"), []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs("h2"), attacks.Junk}},
+		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{agent, 8088, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
+		{agent, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{linkServer, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},
+		{linkServer, plane.Users, "users", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
+		{linkServer, plane.Replicas, "replicas", askAsReplica, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(beside.ReplicaProtocol), attacks.Junk}},
+		{linkServer, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread("/customer?customer=123"))},
+		{sidecar, 15021, "readiness", fetch("/ready"), with(web, attacks.Unread("/ready"))},
 	}
 }
 
 // rules is the most expensive answer of the published API.
 const rules = "/api/v1/workloads/routing-rules"
 
-func with(some []attack, more ...attack) []attack { return slices.Concat(some, more) }
+func with(some []attacks.Attack, more ...attacks.Attack) []attacks.Attack {
+	return slices.Concat(some, more)
+}

@@ -17,7 +17,7 @@ func (w *World) everyPort(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, l := range All() {
 		p := l.Program
-		if seen[p.Name] {
+		if seen[p.Name] || p == linkServer && w.link == nil {
 			continue
 		}
 		seen[p.Name] = true
@@ -37,6 +37,9 @@ func (w *World) everyPort(ctx context.Context) error {
 // listening returns the ports on which the processes of a program's containers listen at
 // addresses that other pods can reach.
 func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
+	if p == linkServer {
+		return listeningOf(w.link.ID())
+	}
 	var ports []int
 	err := w.containers(ctx, p, func(c container) error {
 		pids, err := processes(c.id)

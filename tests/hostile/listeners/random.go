@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -81,7 +82,7 @@ func (in Inputs) once(r *rand.Rand, dialer *net.Dialer) func(*Ends) *int {
 	_ = c.SetDeadline(time.Now().Add(endWithin)) // a connection that is there has deadlines
 	through := c
 	if in.Secure && r.IntN(2) == 0 {
-		t := tls.Client(c, overTLS(protocols[r.IntN(len(protocols))]))
+		t := tls.Client(c, attacks.OverTLS(protocols[r.IntN(len(protocols))]))
 		if t.Handshake() == nil {
 			through = t
 		}
@@ -110,7 +111,7 @@ func (l *Listener) random() bool { return l.Program == tunnelAPI || l.Program ==
 
 // secure reports whether it speaks TLS.
 func (l *Listener) secure() bool {
-	return slices.ContainsFunc(l.attacks, func(a attack) bool { return strings.Contains(a.name, afterHandshake) })
+	return slices.ContainsFunc(l.attacks, func(a attacks.Attack) bool { return strings.Contains(a.Name, attacks.AfterHandshake) })
 }
 
 // randomly sends a listener random inputs while it is called honestly. The attackers of before

@@ -24,7 +24,7 @@ func Find(name string) *Listener {
 // Attacks returns the names of the attacks on the listener.
 func (l *Listener) Attacks() (names []string) {
 	for _, a := range l.attacks {
-		names = append(names, a.name)
+		names = append(names, a.Name)
 	}
 	return names
 }

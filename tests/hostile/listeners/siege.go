@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -41,6 +42,8 @@ type Finding struct {
 	// Ends are the outcomes of random inputs, and Honest the legitimate calls beside them.
 	Ends   Ends
 	Honest Calls
+	// Shared are the agents beside silent connections from their address; nil for other listeners.
+	Shared *Shared
 }
 
 // Calls are what became of honest calls.
@@ -92,14 +95,17 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 }
 
 // send sends attackers to all pods of a listener's program, as many to each.
-func (w *World) send(crowd *process.Process, l *Listener, n int, attacks ...attack) error {
+func (w *World) send(crowd *process.Process, l *Listener, n int, all ...attacks.Attack) error {
 	var names []string
-	for _, a := range attacks {
-		names = append(names, a.name)
+	for _, a := range all {
+		names = append(names, a.Name)
 	}
-	pods := len(w.pods[l.Program.Name])
+	pods, shared := len(w.pods[l.Program.Name]), ""
+	if l.Program == linkServer {
+		pods, shared = 1, honestAddress // as agents of many clusters behind one gateway
+	}
 	for pod := range pods {
-		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names}, nil); err != nil {
+		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names, shared}, nil); err != nil {
 			return err
 		}
 	}

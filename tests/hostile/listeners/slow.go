@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/hostile/slowbody"
 	"switchyard.dev/tools/wait"
 )
@@ -60,7 +61,7 @@ func (c *Crowd) SlowCount(_ struct{}, n *SlowCounts) error {
 func (c *Crowd) again(ctx context.Context, dialer *net.Dialer, address string, u slowbody.Unit, request func(context.Context, net.Conn, slowbody.Unit) (slow bool), count *atomic.Int64) {
 	for ctx.Err() == nil {
 		slow := false
-		c.once(ctx, dialer, address, attack{"slow", func(ctx context.Context, conn net.Conn) {
+		c.once(ctx, dialer, address, attacks.Attack{Name: "slow", Do: func(ctx context.Context, conn net.Conn) {
 			ctx, cancel := context.WithTimeout(ctx, slowWithin)
 			defer cancel()
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()

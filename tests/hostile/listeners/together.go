@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/demo"
 	"switchyard.dev/tools/traffic"
@@ -56,8 +57,8 @@ func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	defer func() { err = errors.Join(err, crowd.Close()) }()
 	for _, one := range []struct {
 		at     int
-		attack attack
-	}{{7778, follows}, {7777, waits}, {7778, unread(rules)}, {9443, silent}} {
+		attack attacks.Attack
+	}{{7778, attacks.Follows}, {7777, attacks.Waits}, {7778, attacks.Unread(rules)}, {9443, attacks.Silent}} {
 		if err := w.send(crowd, find(one.at), n, one.attack); err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tools/wait"
 )
 
@@ -22,7 +23,7 @@ import (
 // when it is rate-limited: an address can start fewer calls per second than the test does.
 func askOperator(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
-		conn, err := dial(w.address(l, 0), credentials.NewTLS(overTLS()))
+		conn, err := dial(w.address(l, 0), credentials.NewTLS(attacks.OverTLS()))
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func shakeHands(protocol string) func(*World, *Listener) (call, error) {
 				return err
 			}
 			defer c.Close()
-			return tls.Client(c, overTLS(protocol)).HandshakeContext(ctx)
+			return tls.Client(c, attacks.OverTLS(protocol)).HandshakeContext(ctx)
 		}, nil
 	}
 }

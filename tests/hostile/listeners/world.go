@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/process"
 )
 
@@ -26,6 +27,7 @@ type World struct {
 	client *kubernetes.Clientset
 	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
+	link   *beside.Site            // nil: the link server is not attacked
 }
 
 // Open finds the pods of all programs.
@@ -41,7 +43,7 @@ func Open(ctx context.Context) (*World, error) {
 	}
 	for _, l := range All() {
 		p := l.Program
-		if w.pods[p.Name] != nil {
+		if w.pods[p.Name] != nil || p == linkServer {
 			continue
 		}
 		list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector, FieldSelector: "status.phase=Running"})
@@ -59,6 +61,9 @@ func Open(ctx context.Context) (*World, error) {
 
 // address is where one pod of a program listens.
 func (w *World) address(l *Listener, pod int) string {
+	if l.Program == linkServer {
+		return w.link.Address(l.Port)
+	}
 	pods := w.pods[l.Program.Name]
 	return fmt.Sprintf("%s:%d", pods[pod%len(pods)].Status.PodIP, l.Port)
 }
@@ -126,6 +131,9 @@ func limitOf(pod corev1.Pod, name string) float64 {
 
 // look reads the state of a program's containers, of all its pods.
 func (w *World) look(ctx context.Context, p Program) (s state, err error) {
+	if p == linkServer {
+		return w.lookAtLink()
+	}
 	err = w.containers(ctx, p, func(c container) error {
 		s.restarts += c.restarts
 		held, err := memoryOf(c.id)

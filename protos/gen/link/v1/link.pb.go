@@ -118,8 +118,11 @@ type Hello struct {
 	// The version of the operator.
 	OperatorVersion string         `protobuf:"bytes,5,opt,name=operator_version,json=operatorVersion,proto3" json:"operator_version,omitempty"`
 	Configuration   *Configuration `protobuf:"bytes,6,opt,name=configuration,proto3" json:"configuration,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether a newer agent took the last session of this one. It is refused while another has the session, also
+	// by a server that does not know that, such as one that was restarted.
+	Superseded    bool `protobuf:"varint,7,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -192,6 +195,13 @@ func (x *Hello) GetConfiguration() *Configuration {
 		return x.Configuration
 	}
 	return nil
+}
+
+func (x *Hello) GetSuperseded() bool {
+	if x != nil {
+		return x.Superseded
+	}
+	return false
 }
 
 // Configuration is the part of the operator's configuration that the control plane needs.
@@ -822,7 +832,7 @@ var File_link_v1_link_proto protoreflect.FileDescriptor
 
 const file_link_v1_link_proto_rawDesc = "" +
 	"\n" +
-	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tunnel/v1/session.proto\"\xe8\x01\n" +
+	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tunnel/v1/session.proto\"\x88\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1f\n" +
@@ -830,7 +840,10 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"clusterUid\x12\x1a\n" +
 	"\binstance\x18\x04 \x01(\tR\binstance\x12)\n" +
 	"\x10operator_version\x18\x05 \x01(\tR\x0foperatorVersion\x12G\n" +
-	"\rconfiguration\x18\x06 \x01(\v2!.switchyard.link.v1.ConfigurationR\rconfiguration\"\xb4\x01\n" +
+	"\rconfiguration\x18\x06 \x01(\v2!.switchyard.link.v1.ConfigurationR\rconfiguration\x12\x1e\n" +
+	"\n" +
+	"superseded\x18\a \x01(\bR\n" +
+	"superseded\"\xb4\x01\n" +
 	"\rConfiguration\x12-\n" +
 	"\x12allowed_namespaces\x18\x01 \x03(\tR\x11allowedNamespaces\x12\x1a\n" +
 	"\bservices\x18\x02 \x01(\bR\bservices\x12\x19\n" +

@@ -13,6 +13,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/hostile/forwarded"
 	"switchyard.dev/tests/hostile/listeners"
 	"switchyard.dev/tests/process"
@@ -29,8 +30,11 @@ func main() {
 }
 
 func run(ctx context.Context) (int, error) {
-	if process.Role() == listeners.Role {
+	switch process.Role() {
+	case listeners.Role:
 		return 0, process.Answer(&listeners.Crowd{})
+	case beside.Role:
+		return 0, process.Answer(&beside.Server{})
 	}
 	if !demo.Inside() {
 		return demo.RunInside(ctx, ".")

@@ -1,4 +1,5 @@
-package listeners
+// Package attacks has what attackers do with a connection to a listener.
+package attacks
 
 import (
 	"bufio"
@@ -24,26 +25,40 @@ import (
 	"switchyard.dev/workflows/iocontext"
 )
 
-// attack is what an attacker does with a connection, until the server ends it or the
+// Attack is what an attacker does with a connection, until the server ends it or the
 // attack ends, which closes it. Its name is for the table.
-type attack struct {
-	name string
-	do   func(ctx context.Context, c net.Conn)
+type Attack struct {
+	Name string
+	Do   func(ctx context.Context, c net.Conn)
 }
 
 // The attacks that any listener may meet.
 var (
-	silent = attack{"silent", func(_ context.Context, c net.Conn) { drain(c) }}
-	// halfTLS begins a handshake, and leaves it at that.
-	halfTLS = attack{"half a handshake", func(_ context.Context, c net.Conn) { sendAndDrain(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
-	// slowTLS finishes the handshake, and then sends a head a byte at a time.
-	slowTLS = slowAs()
-	// forged shows tokens that look like a pod's, each another one, as fast as they are refused.
-	forged = attack{"forged tokens", func(ctx context.Context, c net.Conn) {
-		t := tls.Client(c, overTLS())
+	Silent = Attack{"silent", func(_ context.Context, c net.Conn) { drain(c) }}
+	// HalfTLS begins a handshake, and leaves it at that.
+	HalfTLS = Attack{"half a handshake", func(_ context.Context, c net.Conn) { sendAndDrain(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
+	// SlowTLS finishes the handshake, and then sends a head a byte at a time.
+	SlowTLS = SlowAs()
+	// Forged shows tokens that look like a pod's.
+	Forged = guesses("forged tokens", "GET /v1/units/none/none/assignment HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", forgery)
+	// ForgedKeys shows API keys of a valid length.
+	ForgedKeys = guesses("forged keys", "GET / HTTP/1.1\r\nHost: web.shop.svc\r\nsignadot-cluster: shared-0\r\nsignadot-api-key: %s\r\n\r\n",
+		func() string { return rand.Text() + rand.Text() })
+	SlowHead = Attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
+	Junk     = Attack{"junk", func(_ context.Context, c net.Conn) {
+		noise := make([]byte, 4<<10)
+		_, _ = rand.Read(noise) // never fails
+		sendAndDrain(c, noise)
+	}}
+)
+
+// guesses shows secrets, each another one, as fast as they are refused.
+func guesses(name, request string, secret func() string) Attack {
+	return Attack{name, func(ctx context.Context, c net.Conn) {
+		t := tls.Client(c, OverTLS())
 		answers := bufio.NewReader(t)
 		for ctx.Err() == nil {
-			if _, err := fmt.Fprintf(t, "GET /v1/units/none/none/assignment HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\n\r\n", forgery()); err != nil {
+			if _, err := fmt.Fprintf(t, request, secret()); err != nil {
 				return
 			}
 			answer, err := http.ReadResponse(answers, nil)
@@ -55,44 +70,38 @@ var (
 			}
 		}
 	}}
-	slowHead = attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
-	junk     = attack{"junk", func(_ context.Context, c net.Conn) {
-		noise := make([]byte, 4<<10)
-		_, _ = rand.Read(noise) // never fails
-		sendAndDrain(c, noise)
-	}}
-)
+}
 
-// slowAs finishes the handshake as one that speaks these protocols, and then sends a head a byte at
+// SlowAs finishes the handshake as one that speaks these protocols, and then sends a head a byte at
 // a time.
-func slowAs(protocols ...string) attack {
-	return attack{strings.Join(append([]string{"slow", afterHandshake}, protocols...), " "), func(ctx context.Context, c net.Conn) {
-		trickle(ctx, tls.Client(c, overTLS(protocols...)), slowly)
+func SlowAs(protocols ...string) Attack {
+	return Attack{strings.Join(append([]string{"slow", AfterHandshake}, protocols...), " "), func(ctx context.Context, c net.Conn) {
+		trickle(ctx, tls.Client(c, OverTLS(protocols...)), slowly)
 	}}
 }
 
-// afterHandshake is in the names of attacks that speak TLS.
-const afterHandshake = "after a handshake"
+// AfterHandshake is in the names of attacks that speak TLS.
+const AfterHandshake = "after a handshake"
 
-// afterTLS makes an attack once the handshake is done, as one that speaks these protocols.
-func afterTLS(a attack, protocols ...string) attack {
-	return attack{a.name + " " + afterHandshake, func(ctx context.Context, c net.Conn) { a.do(ctx, tls.Client(c, overTLS(protocols...))) }}
+// AfterTLS makes an attack once the handshake is done, as one that speaks these protocols.
+func AfterTLS(a Attack, protocols ...string) Attack {
+	return Attack{a.Name + " " + AfterHandshake, func(ctx context.Context, c net.Conn) { a.Do(ctx, tls.Client(c, OverTLS(protocols...))) }}
 }
 
 // The attacks that a server of gRPC meets too: connections that send a greeting alone, and that
 // open streams which they leave alone.
 var (
-	greetings    = attack{"greetings", func(_ context.Context, c net.Conn) { sendAndDrain(c, greeting()) }}
-	streamsAlone = attack{"streams left alone", func(_ context.Context, c net.Conn) {
+	Greetings    = Attack{"greetings", func(_ context.Context, c net.Conn) { sendAndDrain(c, greeting()) }}
+	StreamsAlone = Attack{"streams left alone", func(_ context.Context, c net.Conn) {
 		all := greeting()
 		for n := range 200 {
 			all = append(all, openStream(uint32(2*n+1))...)
 		}
 		sendAndDrain(c, all)
 	}}
-	// grpcAttacks are on a server that uses plaintext, tlsGRPCAttacks on one that requires TLS.
-	grpcAttacks    = []attack{silent, halfTLS, junk, greetings, streamsAlone}
-	tlsGRPCAttacks = []attack{silent, halfTLS, junk, greetings, afterTLS(greetings, "h2"), afterTLS(streamsAlone, "h2")}
+	// GRPC are on a server that uses plaintext, tlsGRPCAttacks on one that requires TLS.
+	GRPC    = []Attack{Silent, HalfTLS, Junk, Greetings, StreamsAlone}
+	TLSGRPC = []Attack{Silent, HalfTLS, Junk, Greetings, AfterTLS(Greetings, "h2"), AfterTLS(StreamsAlone, "h2")}
 )
 
 // slowly is a head that never ends.
@@ -109,9 +118,9 @@ func trickle(ctx context.Context, c net.Conn, text string) {
 	}
 }
 
-// unread returns an attack that requests a path repeatedly, and reads nothing of the responses.
-func unread(path string) attack {
-	return attack{"unread " + path, func(ctx context.Context, c net.Conn) {
+// Unread returns an attack that requests a path repeatedly, and reads nothing of the responses.
+func Unread(path string) Attack {
+	return Attack{"unread " + path, func(ctx context.Context, c net.Conn) {
 		ask := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
 		if _, err := c.Write(bytes.Repeat(ask, 4)); err == nil {
 			hold(ctx, c)
@@ -119,13 +128,13 @@ func unread(path string) attack {
 	}}
 }
 
-// follows reads the log for ever, as fast as it comes.
-var follows = attack{"readers of the log", func(_ context.Context, c net.Conn) {
+// Follows reads the log for ever, as fast as it comes.
+var Follows = Attack{"readers of the log", func(_ context.Context, c net.Conn) {
 	sendAndDrain(c, []byte("GET /api/switchyard/v1/log?follow=true HTTP/1.1\r\nHost: a\r\n\r\n"))
 }}
 
-// waits waits for what does not come.
-var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
+// Waits waits for what does not come.
+var Waits = Attack{"waits", func(ctx context.Context, c net.Conn) {
 	conn, err := grpc.NewClient("passthrough:///attacked", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return c, nil }))
 	if err != nil {
@@ -136,13 +145,13 @@ var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
 	hold(ctx, c)
 }}
 
-// strangeClients greet the bus as its clients do, with an invalid token: they read its greeting,
+// StrangeClients greet the bus as its clients do, with an invalid token: they read its greeting,
 // and speak TLS from then on.
-var strangeClients = attack{"tokens that are none", func(_ context.Context, c net.Conn) {
+var StrangeClients = Attack{"tokens that are none", func(_ context.Context, c net.Conn) {
 	if _, err := bufio.NewReader(c).ReadSlice('\n'); err != nil {
 		return
 	}
-	sendAndDrain(tls.Client(c, overTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
+	sendAndDrain(tls.Client(c, OverTLS()), []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
 }}
 
 // sendAndDrain sends bytes once and then reads until the server closes the connection.
@@ -185,4 +194,10 @@ func openStream(id uint32) []byte {
 	block := []byte{0x83, 0x84, 0x86}
 	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}) // into memory
 	return b.Bytes()
+}
+
+// OverTLS returns the TLS settings of a connection to a pod. Certificates name Services, and the address is a
+// pod's address: so none is verified.
+func OverTLS(protocols ...string) *tls.Config {
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
 }

@@ -1,0 +1,158 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/tools/wait"
+	"switchyard.dev/tunnels/carrier"
+)
+
+// echoes fails the test unless a connection is still used.
+func (s *site) echoes(c net.Conn) {
+	s.Helper()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, "still"); err != nil {
+		s.Fatal(err)
+	}
+	if err := expect(c, "still"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// upgraded starts agent a, opens a connection through it, and then starts agent b.
+func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.Conn, stop func()) {
+	s.Helper()
+	cfg := s.config(r.address, "a")
+	cfg.Linger = linger
+	a, stop = s.start(cfg)
+	s.up(a, 1)
+	c = s.eventually(r)
+	b, _ := s.start(s.config(r.address, "b"))
+	s.up(b, 2)
+	wait.Eventually(s.TB, patience, "the session of b at the server", func() error {
+		if all := r.Agents(); len(all) != 1 || all[0].Instance != "b" {
+			return errors.New("it has another")
+		}
+		return nil
+	})
+	return a, c, stop
+}
+
+// TestConnectionsOfAFormerAgentEndByThemselves has an agent that is asked to end, as in an upgrade, while a
+// connection through it is used.
+func TestConnectionsOfAFormerAgentEndByThemselves(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	_, c, stop := s.upgraded(r, patience)
+	s.echoes(c)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		stop()
+	}()
+	s.eventually(r)
+	s.echoes(c)
+	select {
+	case <-ended:
+		t.Fatal("the agent has ended before its connection")
+	default:
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	<-ended
+}
+
+// TestConnectionsOfAFormerAgentAreCutInTheEnd has one that does not end by itself.
+func TestConnectionsOfAFormerAgentAreCutInTheEnd(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Second })
+	a, c, _ := s.upgraded(r, patience)
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("the connection reads %v", err)
+	}
+	s.becomes(a, "superseded", func(st link.State) bool { return st.Kind == link.Superseded })
+	s.eventually(r)
+	if !s.log.Says("a former agent are cut") {
+		t.Errorf("the log does not state it:\n%s", s.log.String())
+	}
+}
+
+// TestAnAgentThatEndsCutsConnectionsInTheEnd has no other agent, and a connection that does not end.
+func TestAnAgentThatEndsCutsConnectionsInTheEnd(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	cfg := s.config(r.address, "a")
+	cfg.Linger = time.Second
+	a, stop := s.start(cfg)
+	s.up(a, 1)
+	c := s.eventually(r)
+	stop()
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("the connection reads %v", err)
+	}
+	if !s.log.Says("the agent ends, and cuts") {
+		t.Errorf("the log does not state it:\n%s", s.log.String())
+	}
+}
+
+// TestARevokedTokenEndsALingeringSession revokes it while a former agent has a connection.
+func TestARevokedTokenEndsALingeringSession(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	_, c, _ := s.upgraded(r, patience)
+	s.echoes(c)
+	s.revoke("1")
+	_ = c.SetDeadline(time.Now().Add(patience / 2)) // less than it lingers
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("the connection reads %v", err)
+	}
+}
+
+// TestAFormerAgentDoesNotReturnAfterARestart replaces the server by one that has an empty registry, and has the
+// former agent connect while the newer one has the session.
+func TestAFormerAgentDoesNotReturnAfterARestart(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	var to atomic.Value
+	to.Store(r.address)
+	front := s.forward(&to)
+	cfg := s.config(front, "a")
+	rotate := s.rotating(&cfg)
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	b, _ := s.start(s.config(front, "b"))
+	s.up(b, 2)
+	refusedAt := func(epoch string) {
+		s.Helper()
+		s.becomes(a, "refused at epoch "+epoch, func(st link.State) bool {
+			var refused *link.RefusedError
+			return st.Kind == link.Superseded && errors.As(st.Err, &refused) && strings.Contains(st.Err.Error(), "epoch "+epoch)
+		})
+	}
+	refusedAt("2")
+	empty := &registry.Memory{}
+	to.Store(s.serve("restarted", 100, func(c *server.Config) { c.Registry = empty }).address)
+	r.stop()
+	wait.Eventually(t, patience, "the session of b at the new server", func() error {
+		if e, _ := empty.Get(t.Context(), prod); e.Instance != "b" || e.Until.IsZero() {
+			return fmt.Errorf("it has %+v", e)
+		}
+		return nil
+	})
+	rotate("s3cret-new") // instead of the time in the refusal
+	refusedAt("1")
+	if e, _ := empty.Get(t.Context(), prod); e.Instance != "b" || e.Epoch != 1 {
+		t.Errorf("the session is now %+v", e)
+	}
+}
