@@ -71,7 +71,7 @@ func (w *world) cuts(lengths []Length) (all []served, err error) {
 			}
 			group.Go(func() error {
 				defer s.close()
-				if err := s.start(number); err != nil {
+				if err := s.start(); err != nil {
 					return fmt.Errorf("%s: %w", s.name, err)
 				}
 				for i := range l.Rounds {
@@ -95,7 +95,7 @@ const settle = 2 * time.Second
 
 // cut interrupts the network once, under load.
 func (s *site) cut(k kind, as condition, length time.Duration) (out served, err error) {
-	if err := s.user.steady(s.ctx); err != nil {
+	if err := s.steady(); err != nil {
 		return out, err
 	}
 	if err := s.pause(settle); err != nil {

@@ -29,7 +29,9 @@ type Herd struct {
 	Agents int
 	// Back is the time from the start of the server to the session of the last agent.
 	Back time.Duration
-	// Busiest is the highest number of TLS handshakes in a second since then.
+	// Rate is the mean number of TLS handshakes in a second since then, and Busiest the highest number in one, as this
+	// process sees them.
+	Rate    float64
 	Busiest int
 	// Revoked are the times from the revocation of a token to the end of its session.
 	Revoked []time.Duration
@@ -141,6 +143,9 @@ func (w *world) herd(agents, revoked int) (out Herd, err error) {
 	}
 	h.mu.Lock()
 	out.Busiest = busiest(h.handshakes)
+	if n := len(h.handshakes); n > 1 {
+		out.Rate = float64(n-1) / h.handshakes[n-1].Sub(h.handshakes[0]).Seconds()
+	}
 	h.mu.Unlock()
 	for name := range h.agents {
 		if len(out.Revoked) == revoked {
@@ -155,7 +160,7 @@ func (w *world) herd(agents, revoked int) (out Herd, err error) {
 	return out, nil
 }
 
-// busiest returns the highest number of times within a second.
+// busiest sorts times, and returns the highest number of them within a second.
 func busiest(times []time.Time) (most int) {
 	slices.SortFunc(times, time.Time.Compare)
 	first := 0

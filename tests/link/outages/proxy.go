@@ -72,10 +72,10 @@ func (w *world) proxied() (out Proxy, err error) {
 	go func() { _ = proxy.Serve(l) }()
 	w.servers = append(w.servers, proxy)
 	began := time.Now()
-	if s.agent, err = w.startAgent(s.files, s.name, net.JoinHostPort(serverName, agentsPort), s.token, proxyPod, fmt.Sprintf("HTTPS_PROXY=http://%s:%d", at, proxyPort)); err != nil {
+	if s.agent, err = w.startAgent(s.files, s.name, net.JoinHostPort(serverName, agentsPort), s.token, fmt.Sprintf("HTTPS_PROXY=http://%s:%d", at, proxyPort)); err != nil {
 		return out, err
 	}
-	if err := s.user.steady(w.ctx); err != nil {
+	if err := s.steady(); err != nil {
 		return out, err
 	}
 	out.Served, out.Connects = time.Since(began), connects.Load()

@@ -100,11 +100,10 @@ func (w *world) newPlane() (p *plane, err error) {
 		return p, err
 	}
 	go p.forward()
-	const number = 150
-	if p.agent, err = w.startAgent(p.files, "replicas", p.front.Addr().String(), token, number); err != nil {
+	if p.agent, err = w.startAgent(p.files, "replicas", p.front.Addr().String(), token); err != nil {
 		return p, err
 	}
-	return p, p.all[0].user.steady(w.ctx)
+	return p, p.steady(p.all[0].user)
 }
 
 // start starts a replica, again when it was killed.
@@ -157,6 +156,16 @@ func (p *plane) connect() (c net.Conn, err error) {
 	return nil, err
 }
 
+// steady waits until requests of a user are answered, or the agent has ended.
+func (p *plane) steady(u *user) error {
+	return wait.Until(p.ctx, patience, "requests are answered", func() error {
+		if err := p.agent.Running(); err != nil {
+			return wait.Final(err)
+		}
+		return u.steadily(p.ctx)
+	})
+}
+
 func (p *plane) close() {
 	p.agent.Kill()
 	if p.front != nil {
@@ -176,7 +185,7 @@ func (w *world) replicas(requests, kills int) (out Replicas, err error) {
 		return out, err
 	}
 	for _, r := range p.all {
-		if err := r.user.steady(w.ctx); err != nil {
+		if err := p.steady(r.user); err != nil {
 			return out, err
 		}
 	}
@@ -258,5 +267,5 @@ func (p *plane) kill(out *Replicas) error {
 	if err := errors.Join(err, p.start(victim)); err != nil {
 		return err
 	}
-	return victim.user.steady(p.ctx)
+	return p.steady(victim.user)
 }

@@ -123,7 +123,7 @@ func (s *site) startServer() (err error) {
 }
 
 // startAgent starts the agent of a control plane at an address, with further variables.
-func (w *world) startAgent(f files, name, address, token string, number byte, variables ...string) (*program.Program, error) {
+func (w *world) startAgent(f files, name, address, token string, variables ...string) (*program.Program, error) {
 	file := filepath.Join(f.folder, "token")
 	if err := errors.Join(os.WriteFile(file, []byte(token), 0o600), os.MkdirAll(filepath.Join(f.folder, "journal"), 0o700)); err != nil {
 		return nil, err
@@ -132,27 +132,37 @@ func (w *world) startAgent(f files, name, address, token string, number byte, va
 		Program: agentProgram, Account: accountName, Name: name + "-agent", Env: variables,
 		Args: []string{
 			"--control-plane", address, "--ca-file", filepath.Join(f.folder, trust.BundleFile), "--token-file", file, "--journal-dir", filepath.Join(f.folder, "journal"),
-			"--health-address", fmt.Sprintf("127.0.0.1:%d", 20_000+int(number)), "--metrics-address", fmt.Sprintf("127.0.0.1:%d", 21_000+int(number)),
+			"--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
 			"--namespace", control.System, "--cluster-domain", "cluster.local", "--report-unknown=false",
 		},
 	})
 }
 
 // start starts the link server and an agent at its line, and returns once requests are answered.
-func (s *site) start(number byte) (err error) {
+func (s *site) start() (err error) {
 	if err := s.startServer(); err != nil {
 		return err
 	}
-	if s.agent, err = s.startAgent(s.files, s.name, s.agents, s.token, number); err != nil {
+	if s.agent, err = s.startAgent(s.files, s.name, s.agents, s.token); err != nil {
 		return err
 	}
-	return s.user.steady(s.ctx)
+	return s.steady()
 }
 
 // close ends both programs.
 func (s *site) close() {
 	s.agent.Kill()
 	s.server.Kill()
+}
+
+// steady waits until requests are answered, or a program has ended.
+func (s *site) steady() error {
+	return wait.Until(s.ctx, patience, "requests are answered", func() error {
+		if err := s.running(); err != nil {
+			return wait.Final(err)
+		}
+		return s.user.steadily(s.ctx)
+	})
 }
 
 // running returns an error if a program has ended by itself.

@@ -11,20 +11,21 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
-	"switchyard.dev/controlplane-link/kubeapi/table"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/link/replicas"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
-	"switchyard.dev/tools/wait"
 )
 
 // Programs of the link.
@@ -102,14 +103,26 @@ func (w *world) close() (err error) {
 
 // account creates the agent's service account with its rights.
 func (w *world) account() error {
+	root, err := crd.Root()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts/operator/files/agent-rules.yaml"))
+	if err != nil {
+		return err
+	}
+	var rules map[string][]rbacv1.PolicyRule // by their scope
+	if err := yaml.Unmarshal(text, &rules); err != nil {
+		return err
+	}
 	subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: control.System, Name: accountName}}
 	meta := metav1.ObjectMeta{Name: accountName}
 	inOperator := metav1.ObjectMeta{Namespace: control.System, Name: accountName}
 	return w.control.Server().Create(w.ctx,
 		apiserver.Account(control.System, accountName),
-		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: append(table.Rules(table.Cluster, nil), table.Rules(table.Namespaces, nil)...)},
+		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: slices.Concat(rules["cluster"], rules["namespaces"])},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: accountName}, Subjects: subject},
-		&rbacv1.Role{ObjectMeta: inOperator, Rules: table.Rules(table.Operator, nil)},
+		&rbacv1.Role{ObjectMeta: inOperator, Rules: rules["operator"]},
 		&rbacv1.RoleBinding{ObjectMeta: inOperator, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountName}, Subjects: subject})
 }
 
@@ -217,14 +230,12 @@ func (u *user) served(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// steady waits until requests are answered.
-func (u *user) steady(ctx context.Context) error {
-	return wait.Until(ctx, patience, "requests are answered", func() error {
-		for range 3 {
-			if err := u.get(ctx); err != nil {
-				return err
-			}
+// steadily sends three requests, and returns the error of the first that is not answered.
+func (u *user) steadily(ctx context.Context) error {
+	for range 3 {
+		if err := u.get(ctx); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }

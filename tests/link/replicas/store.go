@@ -2,6 +2,7 @@ package replicas
 
 import (
 	"context"
+	"crypto/sha256"
 	"net"
 	"net/rpc"
 	"sync"
@@ -33,9 +34,11 @@ type Store struct{ store }
 
 // Listen serves the store, and returns its address.
 func (r *Store) Listen(tokens map[string]registry.Token, address *string) error {
+	all := map[[sha256.Size]byte]registry.Token{}
 	for value, t := range tokens {
-		r.tokens.Add(value, t)
+		all[sha256.Sum256([]byte(value))] = t
 	}
+	r.tokens.Set(all)
 	r.more = make(chan struct{})
 	r.registry.Watch(context.Background(), func(c registry.Cluster, e admission.Entry) { r.add(change{Cluster: c, Entry: e}) })
 	r.tokens.Watch(context.Background(), func(id string) { r.add(change{Revoked: id}) })
