@@ -2,22 +2,17 @@ package link
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/vishvananda/netns"
 
@@ -26,6 +21,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tools/demo/local"
 )
 
@@ -89,12 +85,15 @@ func (p *controlPlane) files() error {
 	if err != nil {
 		return err
 	}
-	certificate, key, err := p.certificate()
+	pair, err := selfsigned.New("control plane of the demo", net.ParseIP(p.machine.Address))
 	if err != nil {
 		return err
 	}
+	if err := pair.Write(p.folder); err != nil {
+		return err
+	}
 	for name, text := range map[string][]byte{
-		trust.CertFile: certificate, trust.BundleFile: certificate, trust.KeyFile: key, "signing.key": signing, "api.key": []byte(p.key),
+		"signing.key": signing, "api.key": []byte(p.key),
 		"credentials.yaml": fmt.Appendf(nil, "apiKeys: [{sha256: %x, organisation: acme, user: jo, roles: [dev], clusters: [demo]}]\nclusterTokens: [{sha256: %x, organisation: acme, clusters: [demo]}]\n",
 			sha256.Sum256([]byte(p.key)), sha256.Sum256([]byte(p.token))),
 	} {
@@ -136,33 +135,8 @@ func signingKey() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return privatePEM(key)
-}
-
-func privatePEM(key any) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
-}
-
-// certificate makes the control plane's certificate, which is its own authority.
-func (p *controlPlane) certificate() (certificate, private []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "control plane of the demo"},
-		IPAddresses: []net.IP{net.ParseIP(p.machine.Address)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	private, err = privatePEM(key)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), private, err
 }
 
 // remove ends the control plane and takes its machine away.
