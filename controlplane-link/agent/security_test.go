@@ -63,8 +63,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestNoSubresourceIsReached has a user and an agent with all rights in the cluster: what is refused is refused by the
-// allow-list, and the API server does not see it.
+// TestNoSubresourceIsReached has a user and an agent with all rights in the cluster: the allow-list refuses each
+// request, and the API server does not receive it.
 func TestNoSubresourceIsReached(t *testing.T) {
 	s, seen := recordedSite(t)
 	everything := []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}}}

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/figures"
 )
 
-// Run is what is measured.
+// Run has the parameters of a measurement.
 type Run struct {
 	// Lengths are those of the interruptions.
 	Lengths []Length

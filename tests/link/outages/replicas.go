@@ -3,7 +3,6 @@ package outages
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tools/wait"
+	"switchyard.dev/tunnels/relay"
 )
 
 const (
@@ -128,17 +128,12 @@ func (p *plane) forward() {
 			return
 		}
 		go func() {
-			defer here.Close()
 			there, err := p.connect()
 			if err != nil {
+				_ = here.Close()
 				return
 			}
-			go func() {
-				_, _ = io.Copy(there, here)
-				_ = there.Close()
-			}()
-			_, _ = io.Copy(here, there)
-			_ = there.Close()
+			relay.Pipe(relay.Of(here), relay.Of(there))
 		}()
 	}
 }
