@@ -18,11 +18,7 @@ import (
 	"switchyard.dev/tunnels/carrier"
 )
 
-const (
-	herdPod = 100
-	// lostFor is for how long agents have no server.
-	lostFor = 5 * time.Second
-)
+const herdPod = 100
 
 // Herd is the result of agents that lose their link server.
 type Herd struct {
@@ -115,8 +111,8 @@ func (h *herd) close() {
 	h.server.Kill()
 }
 
-// herd measures how so many agents come back, and how so many tokens are revoked.
-func (w *world) herd(agents, revoked int) (out Herd, err error) {
+// herd measures how so many agents come back after they had no server for a time, and how so many tokens are revoked.
+func (w *world) herd(agents int, lost time.Duration, revoked int) (out Herd, err error) {
 	h, err := w.newHerd(agents)
 	defer h.close()
 	if err != nil {
@@ -127,7 +123,7 @@ func (w *world) herd(agents, revoked int) (out Herd, err error) {
 	if err := h.all(link.Down); err != nil {
 		return out, err
 	}
-	if err := wait.For(w.ctx, lostFor); err != nil {
+	if err := wait.For(w.ctx, lost); err != nil {
 		return out, err
 	}
 	h.mu.Lock()

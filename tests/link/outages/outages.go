@@ -16,8 +16,9 @@ import (
 type Run struct {
 	// Lengths are those of the interruptions.
 	Lengths []Length
-	// Agents is how many lose their server, and Revoked how many tokens are revoked.
+	// Agents is how many lose their server, Lost for how long, and Revoked how many tokens are revoked.
 	Agents, Revoked int
+	Lost            time.Duration
 	// Requests is how many are sent through random replicas, and Kills how often a replica is killed.
 	Requests, Kills int
 	// Only is the part to run: cuts, herd, proxy or replicas; "": all.
@@ -58,7 +59,7 @@ func (r Run) Run(ctx context.Context) (f *Figures, err error) {
 		do   func() error
 	}{
 		{"proxy", func() error { p, err := w.proxied(); f.proxy = &p; return err }},
-		{"herd", func() error { h, err := w.herd(r.Agents, r.Revoked); f.herd = &h; return err }},
+		{"herd", func() error { h, err := w.herd(r.Agents, r.Lost, r.Revoked); f.herd = &h; return err }},
 		{"replicas", func() error { c, err := w.replicas(r.Requests, r.Kills); f.replicas = &c; return err }},
 		{"cuts", func() (err error) { f.cuts, err = w.cuts(r.Lengths); return err }},
 	}

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 // TestTheLinkRecovers is the short form of make faults-link. It counts, and measures no time.
 func TestTheLinkRecovers(t *testing.T) {
 	const agents, requests = 50, 100
-	f, err := Run{Lengths: []Length{{time.Second, 2}}, Agents: agents, Revoked: 1, Requests: requests, Scratch: t.TempDir()}.Run(t.Context())
+	f, err := Run{Lengths: []Length{{time.Second, 2}}, Agents: agents, Lost: time.Second, Revoked: 1, Requests: requests, Scratch: t.TempDir()}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

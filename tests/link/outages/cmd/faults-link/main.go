@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"time"
 
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/link/outages"
@@ -24,6 +25,7 @@ func run(ctx context.Context) (err error) {
 	r := outages.Run{}
 	rounds := flag.Int("rounds", 50, "how many interruptions of 1 s and of 5 s there are of each kind; a fifth of 30 s, and three of fifty of 120 s")
 	flag.IntVar(&r.Agents, "agents", 1000, "how many agents lose their link server")
+	flag.DurationVar(&r.Lost, "lost", 5*time.Second, "for how long they have none")
 	flag.IntVar(&r.Revoked, "revoked", 20, "how many tokens are revoked")
 	flag.IntVar(&r.Requests, "requests", 1000, "how many requests are sent through random replicas")
 	flag.StringVar(&r.Only, "only", "", "run `cuts`, herd, proxy or replicas only")
