@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -21,7 +22,10 @@ var stage = registry.Cluster{Organisation: "acme", Name: "stage"}
 func (s *site) agentOf(r *replica, name, token, uid string) (a *link.Agent, stop func()) {
 	s.Helper()
 	cfg := s.config(r.address, name)
-	cfg.Token, cfg.Hello = func() (string, error) { return token, nil }, hello(uid, name)
+	cfg.Token = func() (string, error) { return token, nil }
+	cfg.Hello = func(context.Context) (*linkv1.Hello, error) {
+		return &linkv1.Hello{Version: admission.Version, ClusterUid: uid, Instance: name, OperatorVersion: "test"}, nil
+	}
 	cfg.Handle = func(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
 		if c, err := in.Accept(); err == nil {
 			_, _ = c.Write([]byte(name + "\n"))
@@ -48,8 +52,8 @@ func TestAnAgentActsForItsOwnClusterOnly(t *testing.T) {
 	s := newSite(t)
 	s.tokens.Set(map[[sha256.Size]byte]registry.Token{sha256.Sum256([]byte("s3cret-prod")): {ID: "1", Cluster: prod}, sha256.Sum256([]byte("s3cret-stage")): {ID: "2", Cluster: stage}})
 	r := s.serve("one", 100, nil)
-	a, _ := s.agentOf(r, "a", "s3cret-prod", "uid-1")
-	b, stop := s.agentOf(r, "b", "s3cret-stage", "uid-2")
+	a, stopA := s.agentOf(r, "a", "s3cret-prod", "uid-1")
+	b, stopB := s.agentOf(r, "b", "s3cret-stage", "uid-2")
 	s.up(a, 1)
 	s.up(b, 1)
 	both := func() {
@@ -69,6 +73,8 @@ func TestAnAgentActsForItsOwnClusterOnly(t *testing.T) {
 		end()
 	}
 	both()
+	stopA()
+	s.ended()
 	same, end := s.agentOf(r, "b", "s3cret-prod", "uid-1") // an instance of the same name
 	s.up(same, 2)
 	if err := s.answers(r, prod, "b"); err != nil {
@@ -78,10 +84,11 @@ func TestAnAgentActsForItsOwnClusterOnly(t *testing.T) {
 		t.Errorf("the session of the other cluster is now %+v", e)
 	}
 	end()
-	a.Renew(t.Context()) // instead of the time in the refusal
+	s.ended()
+	a, _ = s.agentOf(r, "a", "s3cret-prod", "uid-1")
 	s.up(a, 3)
 	both()
-	stop()
+	stopB()
 	var waiting sync.WaitGroup
 	waiting.Go(func() { // until an agent of its own cluster is back
 		if err := s.answers(r, stage, "c"); err != nil {
