@@ -170,33 +170,54 @@ func (r *rebinding) LookupNetIP(context.Context, string, string) ([]netip.Addr, 
 	return []netip.Addr{r.address}, nil
 }
 
-// TestDestinationsThatAreNone has names that are answered with another address at each look-up, and forms of addresses of
-// this machine and of metadata servers. A server on loopback, at the port of the Service's, counts connections.
-func TestDestinationsThatAreNone(t *testing.T) {
-	dns := &rebinding{}
-	s := newSite(t, func(settings *agent.Settings) { settings.Resolver = dns })
-	dns.address = s.backend
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", s.port))
-	s.Must(err)
-	defer l.Close()
-	var reached atomic.Int32
-	go func() {
+// twoServers begins a server at the address of pods and one on loopback, at the same port, and counts the connections of the
+// latter.
+func (s *site) twoServers(t *testing.T) (port uint16, onLoopback *atomic.Int32) {
+	t.Helper()
+	onLoopback = &atomic.Int32{}
+	serve := func(l net.Listener, text string, count *atomic.Int32) {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			reached.Add(1)
-			_, _ = io.WriteString(c, "loopback")
+			count.Add(1)
+			_, _ = io.WriteString(c, text)
 			_ = c.Close()
 		}
-	}()
+	}
+	for {
+		local, err := net.Listen("tcp", "127.0.0.1:0")
+		s.Must(err)
+		port = local.Addr().(*net.TCPAddr).AddrPort().Port()
+		pod, err := net.Listen("tcp", netip.AddrPortFrom(s.backend, port).String())
+		if err != nil { // another process has it
+			_ = local.Close()
+			continue
+		}
+		t.Cleanup(func() {
+			_ = local.Close()
+			_ = pod.Close()
+		})
+		go serve(local, "loopback", onLoopback)
+		go serve(pod, "backend", &atomic.Int32{})
+		return port, onLoopback
+	}
+}
+
+// TestDestinationsThatAreNone has names that are answered with another address at each look-up, and forms of addresses of
+// this machine and of metadata servers.
+func TestDestinationsThatAreNone(t *testing.T) {
+	dns := &rebinding{}
+	s := newSite(t, func(settings *agent.Settings) { settings.Resolver = dns })
+	dns.address = s.backend
+	port, reached := s.twoServers(t)
 	s.service(s.namespace, "cart")
 	host := "cart." + s.namespace + ".svc"
-	s.Eventually("the Service", func() error { return s.reach(t, jo, host, s.port) })
+	s.Eventually("the Service", func() error { return s.reach(t, jo, host, port) })
 	asked, answered := dns.asked.Load(), 0
 	for range 20 {
-		if s.reach(t, jo, host, s.port) == nil {
+		if s.reach(t, jo, host, port) == nil {
 			answered++
 		}
 	}
@@ -208,8 +229,8 @@ func TestDestinationsThatAreNone(t *testing.T) {
 		"localhost", "localhost.", "localhost.localdomain", "ip6-localhost", "127.0.0.1.", "127.0.0.1%lo", "::1%lo", "fe80::1%lo",
 		"169.254.169.254", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "224.0.0.1", "255.255.255.255", "",
 	} {
-		s.refused(t, "no destination", jo, host, s.port)
-		s.refused(t, "no destination, for the control plane", &linkv1.Caller{}, host, s.port)
+		s.refused(t, "no destination", jo, host, port)
+		s.refused(t, "no destination, for the control plane", &linkv1.Caller{}, host, port)
 	}
 	if n := reached.Load(); n != 0 {
 		t.Errorf("%d connections reached loopback", n)

@@ -43,7 +43,7 @@ func (f *File[T]) read() error {
 	return nil
 }
 
-// every is how often the file is read: what it revokes ends within a second.
+// every is the pause between two reads: a key that is removed from the file is refused within a second.
 const every = 500 * time.Millisecond
 
 // Run reads the file twice a second until ctx ends, and returns nil. While it is missing or not valid, the
