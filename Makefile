@@ -358,6 +358,11 @@ faults-tunnels: ## tunnel proxies and the API server are killed in turn under lo
 	@$(GO) build -o $(CACHE)/tools/tunnels ./tests/tunnels/cmd/tunnels
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/tunnels faults -for $(DURATION)
 
+.PHONY: faults-link
+faults-link: ## the network between agents and link servers is interrupted, 1,000 agents lose their server, replicas are killed (as root, 15 minutes; ROUNDS=5 for less, ONLY=cuts, herd, proxy or replicas)
+	@$(GO) build -o $(CACHE)/tools/faults-link ./tests/link/outages/cmd/faults-link
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/faults-link -rounds $(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),50) $(if $(ONLY),-only $(ONLY))
+
 .PHONY: developers
 developers: ## two developers on one baseline create and delete sandboxes as they connect and disconnect (as root, ten minutes; CHANGES=50 for less)
 	@$(GO) build -o $(CACHE)/tools/tunnels ./tests/tunnels/cmd/tunnels

@@ -1,18 +1,15 @@
 package linkserver_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/rpc"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,9 +24,9 @@ import (
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/linkserver"
 	"switchyard.dev/controlplane-link/registry"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tests/link/replicas"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
@@ -38,23 +35,11 @@ import (
 
 var prod = registry.Cluster{Organisation: "acme", Name: "prod"}
 
-// replicated changes a configuration to that of one of several replicas. The certificates of replicas are in
-// folder replicas.
-func replicated(c *linkserver.Config, dir string, r registry.Registry, tokens registry.Tokens) error {
-	mutual, err := trust.Open(trust.Config{Dir: filepath.Join(dir, "replicas"), Name: "replica"})
-	if err != nil {
-		return err
-	}
-	c.Server.Replicas, c.Server.Registry, c.Server.Tokens = mutual.Mutual(), r, tokens
-	c.Server.Replica = c.ReplicasAddress
-	return nil
-}
-
 // certify writes the certificates of replicas.
 func (s *site) certify() *trusttest.Authority {
 	s.Helper()
 	a := trusttest.New(s, "replicas")
-	dir := filepath.Join(s.dir, "replicas")
+	dir := filepath.Join(s.dir, replicas.Folder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		s.Fatal(err)
 	}
@@ -62,51 +47,18 @@ func (s *site) certify() *trusttest.Authority {
 	return a
 }
 
-// Start are the arguments of a process that is a replica.
-type Start struct{ Dir, Registry, Address string }
-
-// replicaRole is the process of a replica.
-type replicaRole struct{}
-
-// Start starts the replica, and returns the addresses of its listeners.
-func (replicaRole) Start(a Start, at *map[string]string) error {
-	c, err := config(a.Dir, slog.New(slog.DiscardHandler))
-	if err != nil {
-		return err
-	}
-	client, err := rpc.Dial("tcp", a.Registry)
-	if err != nil {
-		return err
-	}
-	c.ReplicasAddress = a.Address
-	if err := replicated(&c, a.Dir, remoteRegistry{remote{client}}, remoteTokens{remote{client}}); err != nil {
-		return err
-	}
-	main, err := linkserver.New(c)
-	if err != nil {
-		return err
-	}
-	*at = addresses(main)
-	go func() {
-		if err := main.Run(context.Background()); err != nil {
-			panic(err)
-		}
-	}()
-	return nil
-}
-
-// replicas are processes of link servers with a registry.
-type replicas struct {
+// several are processes of link servers with a registry.
+type several struct {
 	*site
-	registry remoteRegistry
+	registry replicas.Registry
 	all      []*process.Process
 	at       []map[string]string
 	clients  []*http.Client
 }
 
-func newReplicas(t *testing.T, n int) *replicas {
+func newReplicas(t *testing.T, n int) *several {
 	t.Helper()
-	r := &replicas{site: newSite(t)}
+	r := &several{site: newSite(t)}
 	r.certify()
 	store, err := process.Start("registry")
 	if err != nil {
@@ -117,12 +69,10 @@ func newReplicas(t *testing.T, n int) *replicas {
 	if err := store.Call("Listen", map[string]registry.Token{prodToken: {ID: "1", Cluster: prod}}, &address); err != nil {
 		t.Fatal(err)
 	}
-	client, err := rpc.Dial("tcp", address)
-	if err != nil {
+	if r.registry, _, err = replicas.Dial(address); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
-	r.registry = remoteRegistry{remote{client}}
+	t.Cleanup(func() { _ = r.registry.Close() })
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(r.authority.Bundle())
 	for range n {
@@ -132,7 +82,7 @@ func newReplicas(t *testing.T, n int) *replicas {
 		}
 		t.Cleanup(func() { _ = p.Close() }) // it may have been killed
 		at := map[string]string{}
-		if err := p.Call("Start", Start{r.dir, address, fmt.Sprintf("127.0.0.1:%d", port.Of(t))}, &at); err != nil {
+		if err := p.Call("Start", replicas.Start{Dir: r.dir, Store: address, Address: fmt.Sprintf("127.0.0.1:%d", port.Of(t))}, &at); err != nil {
 			t.Fatal(err)
 		}
 		through := &http.Transport{
@@ -181,7 +131,7 @@ func (s *site) front(addresses func() []string) (address string) {
 }
 
 // get sends a request through a replica.
-func (r *replicas) get(i int) error {
+func (r *several) get(i int) error {
 	answer, err := r.clients[i].Get("http://web.shop.svc/")
 	if err != nil {
 		return err
@@ -195,7 +145,7 @@ func (r *replicas) get(i int) error {
 }
 
 // failures sends requests through replicas at random, ten at a time, and returns how many failed.
-func (r *replicas) failures(requests int, through ...int) int {
+func (r *several) failures(requests int, through ...int) int {
 	var failed atomic.Int32
 	var parts sync.WaitGroup
 	for range 10 {
@@ -262,7 +212,7 @@ func TestDrainHandsOver(t *testing.T) {
 	begin := func() *running {
 		return s.start(func(c *linkserver.Config) {
 			c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
-			if err := replicated(c, s.dir, shared, tokens); err != nil {
+			if err := replicas.Replicate(c, s.dir, shared, tokens); err != nil {
 				t.Fatal(err)
 			}
 			c.Server.Linger = patience
@@ -305,12 +255,12 @@ func TestDrainHandsOver(t *testing.T) {
 // TestReplicasTrustEachOtherOnly connects to the listener of replicas with wrong certificates.
 func TestReplicasTrustEachOtherOnly(t *testing.T) {
 	s := newSite(t)
-	replicas := s.certify()
+	own := s.certify()
 	var address string
 	r := s.start(func(c *linkserver.Config) {
 		address = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
 		c.ReplicasAddress = address
-		if err := replicated(c, s.dir, nil, nil); err != nil {
+		if err := replicas.Replicate(c, s.dir, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -338,15 +288,15 @@ func TestReplicasTrustEachOtherOnly(t *testing.T) {
 		return err
 	}
 	var refused *carrier.RefusedError
-	if err := open(replicas.Leaf(t, "replica")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Error(), "Unknown:") {
+	if err := open(own.Leaf(t, "replica")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Error(), "Unknown:") {
 		t.Errorf("a replica: %v", err)
 	}
 	for name, pairs := range map[string][]trusttest.Pair{
 		"no certificate":    nil,
-		"another name":      {replicas.Leaf(t, "127.0.0.1")},
+		"another name":      {own.Leaf(t, "127.0.0.1")},
 		"another authority": {trusttest.New(t, "replicas").Leaf(t, "replica")},
 		"the users' server": {s.authority.Leaf(t, "replica")},
-		"expired":           {replicas.Expired(t, "replica")},
+		"expired":           {own.Expired(t, "replica")},
 	} {
 		if err := open(pairs...); err == nil || errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
@@ -383,7 +333,7 @@ func TestReplicasSendNothingToOtherServers(t *testing.T) {
 	}
 	r := s.start(func(c *linkserver.Config) {
 		c.ReplicasAddress = "127.0.0.1:0"
-		if err := replicated(c, s.dir, shared, nil); err != nil {
+		if err := replicas.Replicate(c, s.dir, shared, nil); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,12 +24,12 @@ import (
 
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/linkserver"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/link/agents"
+	"switchyard.dev/tests/link/replicas"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
@@ -38,7 +37,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	roles := map[string]any{"registry": &registryRole{}, "replica": &replicaRole{}}
+	roles := map[string]any{"registry": &replicas.Store{}, "replica": replicas.Replica{}}
 	if role, is := roles[process.Role()]; is {
 		if err := process.Answer(role); err != nil {
 			panic(err)
@@ -112,24 +111,6 @@ func (s *site) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// config returns the configuration of a link server with the files of a folder.
-func config(dir string, logger *slog.Logger) (linkserver.Config, error) {
-	folder, err := trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
-	return linkserver.Config{
-		AgentsAddress: "127.0.0.1:0", UsersAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
-		Credentials: filepath.Join(dir, "credentials.yaml"), TLS: folder, Logger: logger,
-	}, err
-}
-
-// addresses returns the addresses of the listeners.
-func addresses(m *linkserver.Main) map[string]string {
-	out := map[string]string{}
-	for name, l := range m.Listeners {
-		out[name] = l.Addr().String()
-	}
-	return out
-}
-
 // running is a link server that runs.
 type running struct {
 	*linkserver.Main
@@ -140,7 +121,7 @@ type running struct {
 
 func (s *site) start(change func(*linkserver.Config)) *running {
 	s.Helper()
-	c, err := config(s.dir, s.logger())
+	c, err := replicas.Config(s.dir, s.logger())
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -152,7 +133,7 @@ func (s *site) start(change func(*linkserver.Config)) *running {
 		s.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	r := &running{main, addresses(main), stop, make(chan error, 1)}
+	r := &running{main, replicas.Addresses(main), stop, make(chan error, 1)}
 	go func() { r.ended <- main.Run(ctx) }()
 	s.Cleanup(func() {
 		stop()

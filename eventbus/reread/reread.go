@@ -43,10 +43,13 @@ func (f *File[T]) read() error {
 	return nil
 }
 
-// Run reads the file each second until ctx ends, and returns nil. While it is missing or not valid, the
+// every is the pause between two reads: a key that is removed from the file is refused within a second.
+const every = 500 * time.Millisecond
+
+// Run reads the file twice a second until ctx ends, and returns nil. While it is missing or not valid, the
 // former content remains, and the reason is logged once. Call it once.
 func (f *File[T]) Run(ctx context.Context, logger *slog.Logger) error {
-	ticker := time.NewTicker(time.Second)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for last := ""; ; {
 		select {

@@ -24,7 +24,7 @@ var roomLines = map[string]int{
 	"reconcilers":       35550,
 	"routeserver":       8500,
 	"sidecars":          6050,
-	"tests":             35350,
+	"tests":             35500,
 	"tools":             7600,
 	commandLine:         9150,
 	"tunnels":           14250,

@@ -1,4 +1,4 @@
-// Package selfsigned makes certificates for servers of tests and benchmarks, each of which is its
+// Package selfsigned makes certificates for servers of tests and benchmarks, and for their clients, each of which is its
 // own authority. Wrong certificates, and authorities that change, are in eventbus/trust/trusttest.
 package selfsigned
 
@@ -33,7 +33,7 @@ func New(name string, addresses ...net.IP) (Pair, error) {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, IPAddresses: addresses,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -31,11 +31,18 @@ const programsVariable = "SWITCHYARD_PROGRAMS"
 // Isolate builds programs of this repository and runs this program again in a separate network
 // namespace, where Isolate returns. Call it first in main or TestMain. It needs root, the source
 // around the working directory, and go.
-func Isolate(programs ...string) error {
+func Isolate(programs ...string) error { return isolate(envoy.Find, programs) }
+
+// IsolatePrograms is Isolate for tests without an Envoy.
+func IsolatePrograms(programs ...string) error {
+	return isolate(func(context.Context) (string, error) { return "", nil }, programs)
+}
+
+func isolate(find func(context.Context) (string, error), programs []string) error {
 	if podnet.Inside() {
 		return podnet.Isolate()
 	}
-	code, err := rerun(programs)
+	code, err := rerun(find, programs)
 	if err != nil {
 		return err
 	}
@@ -43,7 +50,7 @@ func Isolate(programs ...string) error {
 	return nil
 }
 
-func rerun(programs []string) (code int, err error) {
+func rerun(find func(context.Context) (string, error), programs []string) (code int, err error) {
 	dir, err := os.MkdirTemp("", "programs-")
 	if err != nil {
 		return 0, err
@@ -55,7 +62,7 @@ func rerun(programs []string) (code int, err error) {
 			return 0, fmt.Errorf("build %s: %w: %s", p, err, out)
 		}
 	}
-	binary, err := envoy.Find(context.Background())
+	binary, err := find(context.Background())
 	if err != nil {
 		return 0, err
 	}

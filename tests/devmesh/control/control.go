@@ -71,6 +71,12 @@ func Start(ctx context.Context, dir, logs string, headers ...string) (*Plane, er
 	return start(ctx, dir, logs, nil, headers)
 }
 
+// StartServer starts the API server alone, beside which Run starts programs. Close it.
+func StartServer(ctx context.Context, dir, logs string) (*Plane, error) {
+	cluster, err := startCluster(ctx, dir)
+	return &Plane{ctx: ctx, dir: logs, cluster: cluster}, err
+}
+
 func start(ctx context.Context, dir, logs string, manager *Part, headers []string) (*Plane, error) {
 	cluster, err := startCluster(ctx, dir)
 	if err != nil {
@@ -120,6 +126,9 @@ func (p *Plane) KillRoutes() { p.routes.Kill() }
 // Close ends everything.
 func (p *Plane) Close() error {
 	p.KillAll()
+	if p.conn == nil { // of StartServer
+		return p.cluster.server.Stop()
+	}
 	return errors.Join(p.conn.Close(), p.cluster.server.Stop())
 }
 

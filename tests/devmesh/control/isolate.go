@@ -24,6 +24,18 @@ const (
 // process with a role of the control plane it does not return either. It needs root, the source
 // around the working directory, and go.
 func Isolate(programs ...string) error {
+	enter()
+	return sidecar.Isolate(append(programs, busProgram, routesProgram)...)
+}
+
+// IsolateServer is Isolate for StartServer: it builds the given programs only.
+func IsolateServer(programs ...string) error {
+	enter()
+	return sidecar.IsolatePrograms(programs...)
+}
+
+// enter does not return in a process with a role of the control plane.
+func enter() {
 	if process.Role() == rolePublisher {
 		os.Exit(exitCode(process.Answer(&Publisher{})))
 	}
@@ -33,7 +45,6 @@ func Isolate(programs ...string) error {
 	if podnet.Inside() {
 		ctrl.SetLogger(logr.Discard()) // what starts an API server writes to it
 	}
-	return sidecar.Isolate(append(programs, busProgram, routesProgram)...)
 }
 
 // The programs of the control plane.

@@ -8,18 +8,14 @@ package plane
 
 import (
 	"context"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,6 +29,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tools/demo/local"
 )
 
@@ -120,8 +117,11 @@ func (p *Plane) files() error {
 	if err != nil {
 		return err
 	}
-	certificate, key, err := p.certificate()
+	pair, err := selfsigned.New("controlplane", net.ParseIP(p.Machine.Address))
 	if err != nil {
+		return err
+	}
+	if err := pair.Write(p.Folder); err != nil {
 		return err
 	}
 	credentials := fmt.Appendf(nil, "apiKeys: [{sha256: %x, organisation: %s, user: jo, roles: [dev], clusters: ['*']}]\nclusterTokens:\n", sha256.Sum256([]byte(p.Key)), Organisation)
@@ -129,7 +129,7 @@ func (p *Plane) files() error {
 		credentials = fmt.Appendf(credentials, "- {sha256: %x, organisation: %s, clusters: [%s]}\n", sha256.Sum256([]byte(token)), Organisation, name)
 	}
 	for name, text := range map[string][]byte{
-		trust.CertFile: certificate, trust.BundleFile: certificate, trust.KeyFile: key, "signing.key": signing, KeyFile: []byte(p.Key), "credentials.yaml": credentials,
+		"signing.key": signing, KeyFile: []byte(p.Key), "credentials.yaml": credentials,
 	} {
 		if err := os.WriteFile(p.File(name), text, 0o600); err != nil {
 			return err
@@ -179,33 +179,8 @@ func signingKey() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return privatePEM(key)
-}
-
-func privatePEM(key any) ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), err
-}
-
-// certificate makes the control plane's certificate, which is its own authority.
-func (p *Plane) certificate() (certificate, private []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "control plane"},
-		IPAddresses: []net.IP{net.ParseIP(p.Machine.Address)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	private, err = privatePEM(key)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), private, err
 }
 
 // Remove ends the control plane and takes its machine away.

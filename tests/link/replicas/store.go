@@ -1,4 +1,4 @@
-package linkserver_test
+package replicas
 
 import (
 	"context"
@@ -29,11 +29,11 @@ type change struct {
 	Revoked string // the ID of a token
 }
 
-// registryRole is the process of the store.
-type registryRole struct{ store }
+// Store is the role of the process with the store.
+type Store struct{ store }
 
 // Listen serves the store, and returns its address.
-func (r *registryRole) Listen(tokens map[string]registry.Token, address *string) error {
+func (r *Store) Listen(tokens map[string]registry.Token, address *string) error {
 	all := map[[sha256.Size]byte]registry.Token{}
 	for value, t := range tokens {
 		all[sha256.Sum256([]byte(value))] = t
@@ -136,21 +136,33 @@ func call[T any](ctx context.Context, r remote, method string, arguments any) (r
 	}
 }
 
-// remoteRegistry implements registry.Registry, remoteTokens registry.Tokens.
+// Registry implements registry.Registry, and Tokens registry.Tokens, by the store of another process.
 type (
-	remoteRegistry struct{ remote }
-	remoteTokens   struct{ remote }
+	Registry struct{ remote }
+	Tokens   struct{ remote }
 )
 
-func (r remoteRegistry) Get(ctx context.Context, c registry.Cluster) (admission.Entry, error) {
+// Dial connects to a store. Close ends the connection of both.
+func Dial(address string) (Registry, Tokens, error) {
+	client, err := rpc.Dial("tcp", address)
+	return Registry{remote{client}}, Tokens{remote{client}}, err
+}
+
+// Close ends the connection.
+func (r remote) Close() error { return r.client.Close() }
+
+// Get implements registry.Registry.
+func (r Registry) Get(ctx context.Context, c registry.Cluster) (admission.Entry, error) {
 	return call[admission.Entry](ctx, r.remote, "Get", c)
 }
 
-func (r remoteRegistry) Swap(ctx context.Context, c registry.Cluster, old, next admission.Entry) (bool, error) {
+// Swap implements registry.Registry.
+func (r Registry) Swap(ctx context.Context, c registry.Cluster, old, next admission.Entry) (bool, error) {
 	return call[bool](ctx, r.remote, "Swap", Swapped{c, old, next})
 }
 
-func (r remoteRegistry) Watch(ctx context.Context, changed func(registry.Cluster, admission.Entry)) {
+// Watch implements registry.Registry.
+func (r Registry) Watch(ctx context.Context, changed func(registry.Cluster, admission.Entry)) {
 	go r.follow(ctx, func(c change) {
 		if c.Revoked == "" {
 			changed(c.Cluster, c.Entry)
@@ -158,20 +170,24 @@ func (r remoteRegistry) Watch(ctx context.Context, changed func(registry.Cluster
 	})
 }
 
-func (r remoteTokens) Find(ctx context.Context, value string) (registry.Token, bool, error) {
+// Find implements registry.Tokens.
+func (r Tokens) Find(ctx context.Context, value string) (registry.Token, bool, error) {
 	f, err := call[Found](ctx, r.remote, "Find", value)
 	return f.Token, f.Known, err
 }
 
-func (r remoteTokens) Valid(ctx context.Context, id string) (bool, error) {
+// Valid implements registry.Tokens.
+func (r Tokens) Valid(ctx context.Context, id string) (bool, error) {
 	return call[bool](ctx, r.remote, "Valid", id)
 }
 
-func (r remoteTokens) Bind(ctx context.Context, id, uid string) (string, error) {
+// Bind implements registry.Tokens.
+func (r Tokens) Bind(ctx context.Context, id, uid string) (string, error) {
 	return call[string](ctx, r.remote, "Bind", [2]string{id, uid})
 }
 
-func (r remoteTokens) Watch(ctx context.Context, revoked func(id string)) {
+// Watch implements registry.Tokens.
+func (r Tokens) Watch(ctx context.Context, revoked func(id string)) {
 	go r.follow(ctx, func(c change) {
 		if c.Revoked != "" {
 			revoked(c.Revoked)
