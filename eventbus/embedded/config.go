@@ -51,6 +51,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -171,14 +172,8 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.MaxStore == 0 {
-		c.MaxStore = 1 << 30
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = 256
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.MaxStore = cmp.Or(c.MaxStore, 1<<30)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 256)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }

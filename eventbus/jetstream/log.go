@@ -33,6 +33,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,18 +80,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.APIPrefix == "" {
-		c.APIPrefix = jetstream.DefaultAPIPrefix
-	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.APIPrefix = cmp.Or(c.APIPrefix, jetstream.DefaultAPIPrefix)
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

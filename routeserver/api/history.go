@@ -24,9 +24,7 @@ func (s *Server) History(ctx context.Context, req *routingv1.HistoryRequest) (*r
 	if limit < 0 || limit > largestLimit {
 		return nil, failure.Invalid("limit", "%d is not between 0 and %d", limit, largestLimit)
 	}
-	if limit == 0 {
-		limit = ordinaryLimit
-	}
+	limit = cmp.Or(limit, ordinaryLimit)
 	keys, err := s.keysOf(ctx, req)
 	if err != nil {
 		return nil, s.versions.Failed(ctx, err)

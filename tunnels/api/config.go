@@ -81,9 +81,7 @@ func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	c.Operator = cmp.Or(c.Operator, &tunnelv1.GetOperatorInfoResponse{})
-	if c.Operator.ClusterDomain == "" {
-		c.Operator.ClusterDomain = "cluster.local"
-	}
+	c.Operator.ClusterDomain = cmp.Or(c.Operator.ClusterDomain, "cluster.local")
 	return c
 }
 

@@ -16,6 +16,7 @@
 package sshd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,12 +109,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Recheck == 0 {
-		cfg.Recheck = recheck
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Recheck = cmp.Or(cfg.Recheck, recheck)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg,
 		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: callers.AnyNumber, Rate: 40, Burst: 64}),
 		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048}),

@@ -162,9 +162,7 @@ func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
 }
 
 func (k *known) refuse(version, why string) {
-	if k.refusals == nil {
-		k.refusals = &refusals{}
-	}
+	k.refusals = cmp.Or(k.refusals, &refusals{})
 	r := k.refusals
 	r.rejected, r.why = version, why
 	if len(r.all) == maxRefused {

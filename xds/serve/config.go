@@ -74,8 +74,6 @@ func (c Config) withDefaults() Config {
 	c.Writers = cmp.Or(c.Writers, 4*runtime.GOMAXPROCS(0))
 	c.FirstRequest = cmp.Or(c.FirstRequest, 5*time.Second)
 	c.Write = cmp.Or(c.Write, 10*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

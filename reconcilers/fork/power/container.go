@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -12,12 +13,8 @@ import (
 // one.
 func (g *grants) container(path string, base, next corev1.Container) {
 	was, is := base.SecurityContext, next.SecurityContext
-	if was == nil {
-		was = &corev1.SecurityContext{}
-	}
-	if is == nil {
-		is = &corev1.SecurityContext{}
-	}
+	was = cmp.Or(was, &corev1.SecurityContext{})
+	is = cmp.Or(is, &corev1.SecurityContext{})
 	at := path + ".securityContext."
 	g.when(isTrue(is.Privileged) && !isTrue(was.Privileged), Privileged, at+"privileged")
 	g.when(isTrue(is.AllowPrivilegeEscalation) && !isTrue(was.AllowPrivilegeEscalation), Privileged, at+"allowPrivilegeEscalation")

@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -98,10 +99,7 @@ func (t target) redirect(key string, listener int32) int32 {
 	if t.service == nil {
 		return 0
 	}
-	port := t.port
-	if port == 0 {
-		port = listener
-	}
+	port := cmp.Or(t.port, listener)
 	to := t.service.sandboxes[key].to[port]
 	if to == "" {
 		return 0

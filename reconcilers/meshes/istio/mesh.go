@@ -153,9 +153,7 @@ func together(services []Service) []Service {
 // manage returns a Service with indexes: before if it is unchanged, otherwise a new one that reuses the
 // key matches of before. before can be nil.
 func (m *Mesh) manage(s Service, host string, before *managed) *managed {
-	if before == nil {
-		before = &managed{}
-	}
+	before = cmp.Or(before, &managed{})
 	if reflect.DeepEqual(before.Service, s) {
 		return before
 	}

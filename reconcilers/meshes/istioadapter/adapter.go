@@ -110,9 +110,7 @@ func New(c Config) (*Adapter, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
 	a := &Adapter{
 		config: c, pauses: meshes.NewPauses[bool](), reviews: semaphore.NewWeighted(mostReviews),

@@ -82,9 +82,7 @@ type found struct {
 // next returns the state that follows from f. It reuses unchanged parts of s, the state of the previous
 // sync, which may be nil.
 func (s *state) next(f found) *state {
-	if s == nil {
-		s = &state{}
-	}
+	s = cmp.Or(s, &state{})
 	now := &state{
 		trouble: f.trouble, services: map[types.NamespacedName]istio.Service{},
 		objects: map[types.NamespacedName]*kept{}, of: map[types.NamespacedName][]*kept{}, reports: map[Target]Report{},
@@ -202,9 +200,7 @@ func (s *state) report(before *state) {
 
 // changed returns the Targets with other reports than in before, which may be nil.
 func (s *state) changed(before *state) []Target {
-	if before == nil {
-		before = &state{}
-	}
+	before = cmp.Or(before, &state{})
 	return meshes.Changed(before.reports, s.reports)
 }
 

@@ -1,6 +1,7 @@
 package clusteraccess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,12 +77,8 @@ func Begin(cfg Config) (*Access, error) {
 			return nil, err
 		}
 	}
-	if cfg.ResolverFile == "" {
-		cfg.ResolverFile = names.SystemFile
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.ResolverFile = cmp.Or(cfg.ResolverFile, names.SystemFile)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Tell == nil {
 		cfg.Tell = func(workstation.Inside) {}
 	}
