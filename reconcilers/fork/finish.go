@@ -1,6 +1,7 @@
 package fork
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,10 +135,5 @@ func setEnv(container map[string]any, id Identity) {
 
 // hasAnyPrefix reports whether the text begins with one of the prefixes.
 func hasAnyPrefix(text string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(text, p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
 }

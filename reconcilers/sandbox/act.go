@@ -85,12 +85,7 @@ func (d Decision) toDelete(made Made) []client.Object {
 
 // refused reports whether something was refused.
 func (m Made) refused() bool {
-	for _, r := range m.Refusals {
-		if r != nil {
-			return true
-		}
-	}
-	return m.ConfigRefusal != nil
+	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil
 }
 
 // refusedResource reports whether a Resource was refused.

@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"switchyard.dev/sidecars/devmesh"
@@ -25,12 +26,7 @@ const smaller = "set the resources of the sidecar with annotation " + inject.Ann
 // policies of others there is no rule how they word it.
 func remedyOf(words string) string {
 	has := func(some ...string) bool {
-		for _, s := range some {
-			if strings.Contains(strings.ToLower(words), strings.ToLower(s)) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(some, func(s string) bool { return strings.Contains(strings.ToLower(words), strings.ToLower(s)) })
 	}
 	switch {
 	case has("exceeded quota", "failed quota"):

@@ -2,6 +2,7 @@ package execunit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,12 +28,7 @@ func WithoutNamespace(unit, namespace string, terminating bool) string {
 func remedyOf(words string) string {
 	const values = "the containers " + InputManager + " and " + OutputManager + " are the operator's: ioInit.resources and ioSidecar.resources of the chart set their resources"
 	has := func(some ...string) bool {
-		for _, s := range some {
-			if strings.Contains(words, s) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(some, func(s string) bool { return strings.Contains(words, s) })
 	}
 	switch {
 	case has("failed quota"):

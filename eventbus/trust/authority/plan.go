@@ -160,10 +160,5 @@ func sameCertificates(a, b []*x509.Certificate) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	for _, c := range a {
-		if !slices.ContainsFunc(b, c.Equal) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a, func(c *x509.Certificate) bool { return !slices.ContainsFunc(b, c.Equal) })
 }

@@ -343,10 +343,8 @@ func (g group) policy(used map[string]bool) (policy map[string]any, differ []str
 	}
 	subsets := slices.Sorted(maps.Keys(used))
 	policy = withSubset(top, g.subset(subsets[0]))
-	for _, name := range subsets[1:] {
-		if !names.Equal(policy, withSubset(top, g.subset(name))) {
-			return top, slices.DeleteFunc(subsets, func(name string) bool { return name == "" })
-		}
+	if slices.ContainsFunc(subsets[1:], func(name string) bool { return !names.Equal(policy, withSubset(top, g.subset(name))) }) {
+		return top, slices.DeleteFunc(subsets, func(name string) bool { return name == "" })
 	}
 	return policy, nil
 }
