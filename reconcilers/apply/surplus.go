@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"switchyard.dev/eventbus/lists"
 )
 
 // DeleteSurplus deletes objects that their owner no longer needs. If there are any, it first confirms
@@ -27,18 +28,10 @@ func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...
 	if live == nil || live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
 		return Overtaken(kind.Kind, of.GetName(), "it changed since it was read, so objects that it does not request are not deleted")
 	}
-	var errs []error
-	for _, o := range surplus {
-		errs = append(errs, w.Delete(ctx, o))
-	}
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(surplus, func(o client.Object) error { return w.Delete(ctx, o) })...)
 }
 
 // Objects returns the objects of a list of one kind.
 func Objects[O client.Object](list []O) []client.Object {
-	out := make([]client.Object, 0, len(list))
-	for _, o := range list {
-		out = append(out, o)
-	}
-	return out
+	return lists.Map(list, func(o O) client.Object { return o })
 }

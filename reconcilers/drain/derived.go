@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
@@ -34,11 +35,7 @@ func (d *draining) those(ctx context.Context, meets func(item) bool, kinds ...sc
 			if err != nil {
 				return nil, err
 			}
-			for _, i := range all {
-				if meets(i) {
-					out = append(out, i)
-				}
-			}
+			out = append(out, lists.Filter(all, func(i item) bool { return meets(i) })...)
 		}
 	}
 	return out, nil

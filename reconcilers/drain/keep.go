@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
@@ -76,11 +77,7 @@ func (d *draining) rests(i item) bool {
 // it does not list the objects of members.
 func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	all, err := d.list(ctx)
-	for _, i := range all {
-		if !d.rests(i) {
-			out = append(out, i)
-		}
-	}
+	out = append(out, lists.Filter(all, func(i item) bool { return !d.rests(i) })...)
 	if len(out) > 0 || err != nil {
 		return out, err
 	}
@@ -120,11 +117,7 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 		for _, ns := range d.everywhere() {
 			more, one := d.listOf(ctx, of.kind, of.by, client.InNamespace(ns))
 			err = errors.Join(err, one)
-			for _, i := range more {
-				if i.ofOurs() {
-					out = append(out, i)
-				}
-			}
+			out = append(out, lists.Filter(more, item.ofOurs)...)
 		}
 	}
 	return out, err

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -149,9 +150,5 @@ func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 
 // addressesOf returns all addresses of an EndpointSlice.
 func addressesOf(s discoveryv1.EndpointSlice) []string {
-	var out []string
-	for _, e := range s.Endpoints {
-		out = append(out, e.Addresses...)
-	}
-	return out
+	return slices.Concat(lists.Map(s.Endpoints, func(e discoveryv1.Endpoint) []string { return e.Addresses })...)
 }

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/fork/misspelt"
 	"switchyard.dev/reconcilers/fork/power"
 )
@@ -17,10 +18,7 @@ import (
 // name counts only in a strategic patch, which finds containers by their names; a merge
 // or JSON patch adds one on purpose.
 func checkNames(form string, before, next corev1.PodSpec, here patchPlace) *Problem {
-	var names []string
-	for _, c := range power.Containers(before) {
-		names = append(names, c.Name)
-	}
+	names := lists.Map(power.Containers(before), func(c power.Container) string { return c.Name })
 	for _, c := range power.Containers(next) {
 		if slices.Contains(names, c.Name) || c.Image != "" && form != formStrategic {
 			continue

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -24,9 +25,5 @@ func Siblings(patches []crdv1.Patch) []string {
 }
 
 func siblings(content []byte) []string {
-	var names []string
-	for _, found := range nameOfFork.FindAllSubmatch(content, -1) {
-		names = append(names, string(found[1]))
-	}
-	return names
+	return lists.Map(nameOfFork.FindAllSubmatch(content, -1), func(found [][]byte) string { return string(found[1]) })
 }

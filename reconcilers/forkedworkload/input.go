@@ -5,6 +5,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
@@ -82,10 +83,7 @@ func (in Input) reached() bool {
 // one. The fork identifies its baseline; if there is none, because it waits or its patches do not apply,
 // the Services do.
 func (in Input) tellsOfBaseline() bool {
-	var made []metav1.Object
-	for _, o := range in.Forks {
-		made = append(made, o)
-	}
+	made := lists.Map(in.Forks, func(o fork.Object) metav1.Object { return o })
 	for i := range in.Services {
 		made = append(made, &in.Services[i])
 	}
@@ -94,22 +92,10 @@ func (in Input) tellsOfBaseline() bool {
 
 // neighbours returns the Services of the namespace that are not of a fork.
 func (in Input) neighbours() []corev1.Service {
-	var out []corev1.Service
-	for _, s := range in.Services {
-		if s.Labels[crdv1.LabelForkedWorkload] == "" {
-			out = append(out, s)
-		}
-	}
-	return out
+	return lists.Filter(in.Services, func(s corev1.Service) bool { return s.Labels[crdv1.LabelForkedWorkload] == "" })
 }
 
 // ownForks returns the workloads that the ForkedWorkload owns.
 func (in Input) ownForks() []fork.Object {
-	var out []fork.Object
-	for _, o := range in.Forks {
-		if apply.IsOwned(o, in.Workload.UID) {
-			out = append(out, o)
-		}
-	}
-	return out
+	return lists.Filter(in.Forks, func(o fork.Object) bool { return apply.IsOwned(o, in.Workload.UID) })
 }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/engine"
@@ -200,10 +201,7 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if err := r.writer.Status(ctx, in.Object, Conclude(in, d)); err != nil {
 		return err
 	}
-	var errs []error
-	for _, p := range in.Pods {
-		errs = append(errs, r.remove(ctx, p))
-	}
+	errs := lists.Map(in.Pods, func(p *corev1.Pod) error { return r.remove(ctx, p) })
 	errs = append(errs, r.values.DeleteAll(ctx, in.Object))
 	if err := errors.Join(errs...); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
@@ -26,11 +27,7 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 	if err != nil {
 		return in, err
 	}
-	for _, p := range pods {
-		if apply.IsOwned(p, o.UID) {
-			in.Pods = append(in.Pods, p)
-		}
-	}
+	in.Pods = append(in.Pods, lists.Filter(pods, func(p *corev1.Pod) bool { return apply.IsOwned(p, o.UID) })...)
 	slices.SortFunc(in.Pods, func(a, b *corev1.Pod) int { return attemptOf(a) - attemptOf(b) })
 	if err := r.missing(ctx, &in); err != nil {
 		return in, err

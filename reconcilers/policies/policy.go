@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Policy is an object of a Kind, reduced to the fields that Read reads.
@@ -142,10 +143,7 @@ func Keep(o any) (any, error) {
 	meta, _ := u.Object["metadata"].(map[string]any)
 	kept := map[string]any{"apiVersion": u.Object["apiVersion"], "kind": u.Object["kind"], "metadata": only(meta, "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")}
 	for _, field := range []string{"spec", "specs"} {
-		var all []any
-		for _, spec := range objectsIn(u.Object[field]) {
-			all = append(all, keepSpec(spec))
-		}
+		all := lists.Map(objectsIn(u.Object[field]), func(spec map[string]any) any { return keepSpec(spec) })
 		if field == "spec" && len(all) == 1 {
 			kept[field] = all[0]
 		} else if len(all) > 0 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -92,10 +93,7 @@ func (r Routing) NoConflicts() condition.Condition {
 	if len(conflicts) == 0 {
 		return condition.True(ConditionNoConflicts, "No two members have the same baseline.")
 	}
-	var all []string
-	for _, c := range conflicts[:min(len(conflicts), shown)] {
-		all = append(all, c.String())
-	}
+	all := lists.Map(conflicts[:min(len(conflicts), shown)], Conflict.String)
 	more := ""
 	if n := len(conflicts) - shown; n > 0 {
 		more = fmt.Sprintf(" And %d more.", n)

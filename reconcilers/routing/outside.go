@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 )
@@ -31,10 +32,7 @@ func (r Routing) OutsideMesh() []string {
 		if len(others) == 0 {
 			continue
 		}
-		var names []string
-		for _, ref := range others[:min(len(others), shown)] {
-			names = append(names, baseline.Describe(ref))
-		}
+		names := lists.Map(others[:min(len(others), shown)], baseline.Describe)
 		if n := len(others) - shown; n > 0 {
 			names = append(names, fmt.Sprintf("%d more", n))
 		}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/routing"
@@ -78,10 +79,9 @@ func (r *Reconciler) askMesh(ctx context.Context, in Input, d Decision, kind crd
 	if d.Declaration != nil {
 		wanted = in.WantedMeshRoutes(kind)
 	}
-	var errs []error
-	for _, want := range wanted {
-		errs = append(errs, r.applyMeshRoute(ctx, want, in.meshRoute(kind.Name, want.GetName())))
-	}
+	errs := lists.Map(wanted, func(want crdv1.MeshRoute) error {
+		return r.applyMeshRoute(ctx, want, in.meshRoute(kind.Name, want.GetName()))
+	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
@@ -31,12 +32,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 		}
 		there[want.Name] = have
 	}
-	var all []*crdv1.Resource
-	for _, r := range in.Resources {
-		if there[r.Name] == nil {
-			all = append(all, r)
-		}
-	}
+	all := lists.Filter(in.Resources, func(r *crdv1.Resource) bool { return there[r.Name] == nil })
 	for _, r := range there {
 		all = append(all, r)
 	}

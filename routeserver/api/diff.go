@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/api/messages"
@@ -92,11 +93,7 @@ func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upT
 		}
 		read[key] = true
 		history, err := s.versions.History.Of(ctx, key, upTo)
-		for _, e := range history {
-			if e.Pos.Seq > behind.Seq {
-				all = append(all, e)
-			}
-		}
+		all = append(all, lists.Filter(history, func(e event.Recorded) bool { return e.Pos.Seq > behind.Seq })...)
 		return history, err
 	}
 	for _, key := range routingKeys {
@@ -116,10 +113,7 @@ func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upT
 
 // routingKeys returns the routing keys of changes, each once.
 func routingKeys(changes []explain.Change) []string {
-	var out []string
-	for _, c := range changes {
-		out = append(out, c.RoutingKey)
-	}
+	out := lists.Map(changes, func(c explain.Change) string { return c.RoutingKey })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

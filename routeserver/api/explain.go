@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
@@ -113,10 +114,9 @@ func asksForNewest(at *routingv1.At) bool {
 // keyIn returns the routing key in headers, as sidecars with the routes of a table determine it, or
 // the reason why there is none.
 func (s *Server) keyIn(lines []*routingv1.Header, t table.Table) (key, from, why string) {
-	headers := make([]explain.Header, 0, len(lines))
-	for _, h := range lines {
-		headers = append(headers, explain.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
+	headers := lists.Map(lines, func(h *routingv1.Header) explain.Header {
+		return explain.Header{Name: h.GetName(), Value: h.GetValue()}
+	})
 	if s.cfg.Keys != nil {
 		key, from = s.cfg.Keys(func(name string) []string { return explain.Lines(headers, name) }, t.KeyHeaders())
 	}

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/mem"
 	protobuf "google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus/lists"
 	routesv1 "switchyard.dev/protos/gen/routes"
 )
 
@@ -22,11 +23,7 @@ func encode(op *routesv1.WorkloadRoutingRuleOp) *encoded {
 }
 
 func encodeAll(ops []*routesv1.WorkloadRoutingRuleOp) []*encoded {
-	out := make([]*encoded, 0, len(ops))
-	for _, op := range ops {
-		out = append(out, encode(op))
-	}
-	return out
+	return lists.Map(ops, encode)
 }
 
 // codec is the protobuf codec, which passes encoded messages through unchanged.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
@@ -45,10 +46,7 @@ func (c Config) write(rules [][]expr.Any, families []nftables.TableFamily) error
 // verify reads the rules of each family back and compares them with those
 // meant.
 func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]string, error) {
-	var want []string
-	for _, rule := range rules {
-		want = append(want, describe(rule))
-	}
+	want := lists.Map(rules, describe)
 	for _, family := range families {
 		got, err := c.read(family)
 		if err != nil {
@@ -73,11 +71,7 @@ func (c Config) read(family nftables.TableFamily) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
-	for _, rule := range found {
-		texts = append(texts, describe(rule.Exprs))
-	}
-	return texts, nil
+	return lists.Map(found, func(rule *nftables.Rule) string { return describe(rule.Exprs) }), nil
 }
 
 // nft makes the rules with nftables, and gives them as text.

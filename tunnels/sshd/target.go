@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/inbound"
@@ -39,11 +40,7 @@ func parseTarget(host string, port uint32) (target, error) {
 }
 
 func portsOf(w cluster.Workload) []int32 {
-	var out []int32
-	for _, p := range w.Ports {
-		out = append(out, p.Baseline)
-	}
-	return out
+	return lists.Map(w.Ports, func(p cluster.Port) int32 { return p.Baseline })
 }
 
 func refusal(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refused {

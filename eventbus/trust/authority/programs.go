@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/trust"
 )
 
@@ -54,11 +55,7 @@ func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) 
 
 // bundles returns the bundle of each program, which its clients trust too.
 func (p programs) bundles() [][]byte {
-	var all [][]byte
-	for _, one := range p {
-		all = append(all, one.secret.Data[trust.BundleFile])
-	}
-	return all
+	return lists.Map(p, func(one equipped) []byte { return one.secret.Data[trust.BundleFile] })
 }
 
 // equip writes leaf and bundle into each Secret where one of them is not as it is to be, and

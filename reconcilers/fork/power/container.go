@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"switchyard.dev/eventbus/lists"
 )
 
 // container compares one container with the container of the same name in the baseline, or with an empty
@@ -160,11 +161,7 @@ func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
 	if was, ok := ContainerNamed(base.Spec, name); ok {
 		return []profiles{profilesOf(base, was)}
 	}
-	var out []profiles
-	for _, c := range Containers(base.Spec) {
-		out = append(out, profilesOf(base, c.Container))
-	}
-	return out
+	return lists.Map(Containers(base.Spec), func(c Container) profiles { return profilesOf(base, c.Container) })
 }
 
 // weaker reports whether a profile may allow operations that another denies. unsaid is the rank of the

@@ -3,6 +3,7 @@ package power
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/podreads"
 )
 
@@ -18,11 +19,7 @@ type Read = podreads.Read
 
 // Reads returns the objects that a pod reads, once for each field that refers to them.
 func Reads(pod *corev1.PodSpec) []Read {
-	var out []Read
-	for _, r := range podreads.Of(pod) {
-		out = append(out, r.Read)
-	}
-	return out
+	return lists.Map(podreads.Of(pod), func(r podreads.Reading) Read { return r.Read })
 }
 
 // reads checks for objects that the pod can read and the baseline cannot.

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"switchyard.dev/eventbus/lists"
 )
 
 // volumes checks volumes that reach beyond the pod and the objects of its namespace. A volume of the
@@ -68,11 +69,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 
 // projected returns the projections of all volumes of a pod.
 func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
-	var out []corev1.VolumeProjection
-	for _, v := range pod.Volumes {
-		out = append(out, sources(v)...)
-	}
-	return out
+	return slices.Concat(lists.Map(pod.Volumes, sources)...)
 }
 
 // sameToken reports whether two tokens have the same content; their paths are ignored.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
@@ -136,10 +137,7 @@ func (s service) byIstio(id types.NamespacedName, objects Objects) Decision {
 	if one, found := virtualService(objects.VirtualServices, applied, id); found {
 		applied = []types.NamespacedName{one}
 	}
-	var names []string
-	for _, of := range applied {
-		names = append(names, "VirtualService "+of.String())
-	}
+	names := lists.Map(applied, func(of types.NamespacedName) string { return "VirtualService " + of.String() })
 	return named(crdv1.KindIstioRoute, s.istio.Name, names)
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
@@ -296,11 +297,7 @@ func (g group) namespace() string { return g.rules[0].GetNamespace() }
 
 // names returns the names of the DestinationRules for messages.
 func (g group) names() string {
-	var all []string
-	for _, o := range g.rules {
-		all = append(all, o.GetNamespace()+"/"+o.GetName())
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(lists.Map(g.rules, func(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }), ", ")
 }
 
 // ignored reports whether an annotation excludes any of them from derivation.

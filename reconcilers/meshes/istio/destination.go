@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"switchyard.dev/eventbus/lists"
 )
 
 // target is a destination of a route.
@@ -66,11 +67,7 @@ func ledTo(targets []target) []*managed {
 			byHost[t.service.host] = t.service
 		}
 	}
-	var all []*managed
-	for _, host := range slices.Sorted(maps.Keys(byHost)) {
-		all = append(all, byHost[host])
-	}
-	return all
+	return lists.Map(slices.Sorted(maps.Keys(byHost)), func(host string) *managed { return byHost[host] })
 }
 
 // listeners returns the ports that need a derived route each: the ports at which a request can be

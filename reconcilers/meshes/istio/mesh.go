@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
@@ -86,10 +87,7 @@ type sandbox struct {
 
 // New returns the Mesh of the VirtualServices. It does not change them.
 func New(settings Settings, services []Service, virtualServices []*unstructured.Unstructured) *Mesh {
-	var all []*Original
-	for _, object := range virtualServices {
-		all = append(all, Read(object, settings.ClusterDomain))
-	}
+	all := lists.Map(virtualServices, func(object *unstructured.Unstructured) *Original { return Read(object, settings.ClusterDomain) })
 	return Next(nil, settings, services, all)
 }
 

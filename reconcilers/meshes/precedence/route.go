@@ -7,6 +7,7 @@ import (
 	"time"
 
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+	"switchyard.dev/eventbus/lists"
 )
 
 // The kinds of routes.
@@ -131,11 +132,7 @@ func OfGRPC(r *gatewayv1.GRPCRoute) Route {
 }
 
 func hostnames(in []gatewayv1.Hostname) []string {
-	var out []string
-	for _, h := range in {
-		out = append(out, strings.ToLower(string(h)))
-	}
-	return out
+	return lists.Map(in, func(h gatewayv1.Hostname) string { return strings.ToLower(string(h)) })
 }
 
 func ofHTTPMatch(m *gatewayv1.HTTPRouteMatch) Match {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"switchyard.dev/eventbus/lists"
 )
 
 // gatewayPlugin is the name of the Argo Rollouts plugin that sets weights in Gateway API routes.
@@ -32,11 +33,7 @@ func (s Selector) Selects(kind, namespace string, of map[string]string) bool {
 // Keys returns the keys of the labels that it selects by.
 func (s Selector) Keys() []string {
 	requirements, _ := s.Labels.Requirements()
-	var out []string
-	for _, r := range requirements {
-		out = append(out, r.Key())
-	}
-	return out
+	return lists.Map(requirements, func(r labels.Requirement) string { return r.Key() })
 }
 
 // SelectorsOf returns the selectors of Rollouts for HTTPRoutes and GRPCRoutes, sorted.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Shape is the kernel's description of a table, before the entries.
@@ -238,11 +239,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 
 // Entries returns rules in the form of Chain.
 func (f Family) Entries(rules []Rule, tagged bool) [][]byte {
-	var raw [][]byte
-	for _, r := range rules {
-		raw = append(raw, f.raw(r, tagged))
-	}
-	return raw
+	return lists.Map(rules, func(r Rule) []byte { return f.raw(r, tagged) })
 }
 
 // setJump writes the offset that an entry jumps to.

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Plain returns text without characters that a terminal would obey.
@@ -58,11 +59,7 @@ func LogLine(line string) string {
 
 // Lines returns each text as one plain line.
 func Lines(texts []string) []string {
-	var out []string
-	for _, s := range texts {
-		out = append(out, Line(s))
-	}
-	return out
+	return lists.Map(texts, Line)
 }
 
 // longestKey is the maximum number of characters of a routing key in text output. It fits all

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/loopback"
@@ -225,11 +226,7 @@ func (i *Access) rules() redirect.Rules {
 			r.Ranges = append(r.Ranges, p)
 		}
 	}
-	for _, a := range i.names.Addresses() {
-		if redirect.Single(a) {
-			r.Addresses = append(r.Addresses, a)
-		}
-	}
+	r.Addresses = append(r.Addresses, lists.Filter(i.names.Addresses(), redirect.Single)...)
 	for a := range i.learned {
 		r.Addresses = append(r.Addresses, a)
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Anchor returns the name of the anchor of rules: one below com.apple, which the default ruleset
@@ -91,11 +92,7 @@ func redirected(r Rules) (in, out []netip.Prefix) {
 
 // joined returns a list with a prefix before each item.
 func joined[T fmt.Stringer](prefix string, list []T) string {
-	var out []string
-	for _, one := range list {
-		out = append(out, prefix+one.String())
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(list, func(one T) string { return prefix + one.String() }), ", ")
 }
 
 var token = regexp.MustCompile(`(?m)^Token : ([0-9]+)\s*$`)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
 )
@@ -188,10 +189,7 @@ func (s Store) list(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethod
 // Keys returns the keys of all values of a SignadotObjectLifecycleMethods, in order.
 func (s Store) Keys(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) ([]string, error) {
 	all, err := s.list(ctx, of)
-	var keys []string
-	for _, o := range all {
-		keys = append(keys, o.Annotations[AnnotationKey])
-	}
+	keys := lists.Map(all, func(o metav1.PartialObjectMetadata) string { return o.Annotations[AnnotationKey] })
 	slices.Sort(keys)
 	return keys, err
 }

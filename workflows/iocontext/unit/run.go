@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"switchyard.dev/eventbus/lists"
 	values "switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/iocontext"
 )
@@ -88,10 +89,7 @@ func (m Main) run() result {
 		return result{Ending: ending}
 	}
 	r := result{Ending: ending, Ran: true}
-	var secrets []value
-	for _, name := range p.Inputs {
-		secrets = append(secrets, value{name, inputs[name]})
-	}
+	secrets := lists.Map(p.Inputs, func(name string) value { return value{name, inputs[name]} })
 	given, whole := m.collect(p, &r)
 	if whole {
 		r.Tail = printed.text(append(secrets, given...))

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"switchyard.dev/eventbus/lists"
 	"time"
 )
 
@@ -20,11 +21,7 @@ func (l Left) String() string { return fmt.Sprintf("%s (process %d)", l.Command,
 
 // Names returns the names of the processes that go on.
 func (r Result) Names() string {
-	var out []string
-	for _, one := range r.Left {
-		out = append(out, one.String())
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(r.Left, Left.String), ", ")
 }
 
 // listing reads what ps writes of all processes: ID, group, state and command.
