@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/eventbus/lists"
 )
 
@@ -34,4 +35,17 @@ func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...
 // Objects returns the objects of a list of one kind.
 func Objects[O client.Object](list []O) []client.Object {
 	return lists.Map(list, func(o O) client.Object { return o })
+}
+
+// Try is Apply with a refusal as a result of its own: then it returns no object. With an error
+// that another attempt may clear it returns have.
+func Try[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, *Refusal, error) {
+	now, err := Apply(ctx, w, want, have)
+	if r := new(Refusal); errors.As(err, &r) {
+		return nil, r, nil
+	}
+	if err != nil {
+		return have, nil, err
+	}
+	return now, nil, nil
 }

@@ -10,15 +10,19 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -93,4 +97,56 @@ func (l loop[O]) Setup(mgr ctrl.Manager, name string, again chan event.GenericEv
 		return err
 	}
 	return b.Complete(l)
+}
+
+// afterConflict is the time until the cache should have the newer version.
+const afterConflict = 20 * time.Millisecond
+
+// result converts the result of a reconciliation to that of controller-runtime. Conflicts alone are not
+// logged as errors: the object is reconciled again very soon. Nor is the end of the process, after
+// which another replica reconciles the object.
+func result(after time.Duration, err error) (reconcile.Result, error) {
+	switch {
+	case err == nil:
+		return reconcile.Result{RequeueAfter: after}, nil
+	case errors.Is(err, context.Canceled):
+		return reconcile.Result{}, nil
+	case isOvertaken(err):
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// isOvertaken reports whether all joined errors are conflicts (apply.Overtaken). A conflict joined with
+// another error is retried with the backoff of the latter.
+func isOvertaken(err error) bool {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isOvertaken(err) })
+	}
+	return apierrors.IsConflict(err)
+}
+
+// How controllers work.
+const (
+	// workers is the number of concurrent reconciliations of one kind.
+	workers = 4
+	// firstRetry and longestRetry bound the backoff after an error. An object may be reconciled up to
+	// longestRetry after a dependency (such as the log) has recovered.
+	firstRetry, longestRetry = 5 * time.Millisecond, 10 * time.Second
+	// moment is how long events of an object are collected after a reconciliation.
+	moment = 200 * time.Millisecond
+	// reconciliation is the timeout of one reconciliation.
+	reconciliation = 30 * time.Second
+)
+
+// options are those of every controller. Each needs a rate limiter of its own.
+func options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   reconciliation,
+		NewQueue:                queueWith(moment),
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			firstRetry, longestRetry),
+	}
 }
