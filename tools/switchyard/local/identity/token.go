@@ -11,6 +11,9 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/user"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -168,4 +171,29 @@ func (r *requested) token(ctx context.Context, again bool) (string, error) {
 	r.last = made.Status.Token
 	r.until = time.Now().Add(time.Until(made.Status.ExpirationTimestamp.Time) * 4 / 5)
 	return r.last, nil
+}
+
+// Labels returns the labels of this workstation, for display: os, host, user and version.
+func Labels(getenv func(string) string) map[string]string {
+	out := map[string]string{"os": runtime.GOOS + "/" + runtime.GOARCH}
+	if host, err := os.Hostname(); err == nil {
+		out["host"] = cut(host)
+	}
+	name := getenv("USER")
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if name != "" {
+		out["user"] = cut(name)
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		out["version"] = cut(info.Main.Version)
+	}
+	return out
+}
+
+// cut limits the length of a label, without splitting a character.
+func cut(text string) string {
+	const most = 256
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
