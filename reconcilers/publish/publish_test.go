@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-func TestWhatAConfigMapSaysOfTheLog(t *testing.T) {
+func TestAConfigMapReportsTheLog(t *testing.T) {
 	mark := event.Before("e")
 	mark.Seq = 12
 	old := event.Mark{Pos: event.Pos{Epoch: "e", Seq: 12}}

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
+func TestProblemsOfASpecNameTheFieldAndTheRemedy(t *testing.T) {
 	x := workload("Deployment", "ns", "x")
 	raw := func(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 	patched := func(p crdv1.Patch) *crdv1.SignadotSandbox {

@@ -58,7 +58,7 @@ func anySpec() *rapid.Generator[crdv1.SignadotSandboxSpec] {
 	})
 }
 
-func TestWhateverTheSpecDecidingComesToRest(t *testing.T) {
+func TestDecidingConvergesForAnySpec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := sandbox.Input{OperatorNamespace: "operator", Sandbox: asks()}
 		if rapid.Bool().Draw(t, "confined") {
