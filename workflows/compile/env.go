@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
