@@ -121,7 +121,7 @@ func TestAnArchiveIsReadableAndStaysTheSame(t *testing.T) {
 	}
 }
 
-func TestWhatIsReadIsWhatWasWritten(t *testing.T) {
+func TestAnArchiveReadsBackTheSame(t *testing.T) {
 	// A log that was tampered with can contain anything.
 	text := rapid.OneOf(rapid.SampledFrom([]string{"", "key/a", "%41", "%zz", "1.0", "a b", "\"", "\xff", "<&>", event.TypeWritten}), rapid.String())
 	name := rapid.OneOf(rapid.SampledFrom([]string{"id", "source", "type", "specversion", "subject", "sequence", "data", "data_base64", "chain", "Odd"}), rapid.String())

@@ -77,7 +77,7 @@ func TestFactsAreWrittenAsTheGoldenFilesSay(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenReadsBackTheSame(t *testing.T) {
+func TestFactsSurviveEncoding(t *testing.T) {
 	for name, fact := range facts() {
 		t.Run(name, func(t *testing.T) {
 			back, err := event.Decode(mustEncode(t, fact))

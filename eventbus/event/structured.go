@@ -79,10 +79,8 @@ func attributesOf(m Message) (names []string, plain bool) {
 		}
 	}
 	slices.Sort(names[first:])
-	for _, required := range shownFirst[:4] {
-		if m.Header[required] == "" {
-			return nil, false
-		}
+	if slices.ContainsFunc(shownFirst[:4], func(required string) bool { return m.Header[required] == "" }) {
+		return nil, false
 	}
 	key, err := unescapeValue(m.Header[headerSubject])
 	return names, err == nil && Key(key).Subject() == m.Subject && m.Header[headerType] != TypeWritten && isCompact(m.Data)

@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 )
 
 // sealed is a fact as it is to be recorded.
@@ -40,11 +41,7 @@ func (l *Log) decide(batch []*waiting) []sealed {
 
 // waitingOf returns those who wait for facts that were sealed.
 func waitingOf(todo []sealed) []*waiting {
-	batch := make([]*waiting, 0, len(todo))
-	for _, s := range todo {
-		batch = append(batch, s.waiting)
-	}
-	return batch
+	return lists.Map(todo, func(s sealed) *waiting { return s.waiting })
 }
 
 // refuse returns why a fact is not to be recorded, if so. The newest events of the

@@ -33,11 +33,14 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -79,18 +82,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.APIPrefix == "" {
-		c.APIPrefix = jetstream.DefaultAPIPrefix
-	}
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.MaxBytes == 0 {
-		c.MaxBytes = DefaultMaxBytes
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.APIPrefix = cmp.Or(c.APIPrefix, jetstream.DefaultAPIPrefix)
+	c.Replicas = cmp.Or(c.Replicas, 1)
+	c.MaxBytes = cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 
@@ -197,4 +192,81 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 	}
 	r, err := eventbus.OpenEvent(s)
 	return r, err == nil, err
+}
+
+// answerTimeout bounds one request. A healthy server answers within milliseconds, one with a
+// slow disk within a second; a server that does not answer at all, because its disk is full or
+// broken, counts as unreachable.
+const answerTimeout = 5 * time.Second
+
+var (
+	errNoAnswer     = errors.New("the event bus did not answer in time")
+	errAway         = errors.New("the event bus is not connected")
+	errDisconnected = errors.New("the connection to the event bus was lost before the answer came")
+)
+
+// attempt bounds one request to the server: by answerTimeout, and by the life of
+// the connection, because the answer to a request never comes over the next one.
+// The caller calls done with the error of the request, and gets the reason.
+func (l *Log) attempt(ctx context.Context) (bounded context.Context, done func(error) error) {
+	ctx, stopTimer := context.WithTimeoutCause(ctx, answerTimeout, errNoAnswer)
+	ctx, cancel := context.WithCancelCause(ctx)
+	lost := l.config.Conn.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
+	go func() {
+		select {
+		case <-lost:
+			cancel(errDisconnected)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func(err error) error {
+		if cause := context.Cause(ctx); err != nil && cause != nil {
+			err = cause
+		}
+		// The client's error for a request that it would have to buffer.
+		if errors.Is(err, nats.ErrReconnectBufExceeded) {
+			err = errAway
+		}
+		l.config.Conn.RemoveStatusListener(lost)
+		cancel(nil)
+		stopTimer()
+		return err
+	}
+}
+
+// subject is where the events of a key are in an epoch.
+func subject(epoch, key string) string { return subjectPrefix + epoch + "." + key }
+
+// epochOf returns the epoch that a subject of the stream names.
+func epochOf(subject string) string {
+	epoch, _, _ := strings.Cut(strings.TrimPrefix(subject, subjectPrefix), ".")
+	return epoch
+}
+
+func toNATS(epoch string, m event.Message) *nats.Msg {
+	msg := &nats.Msg{Subject: subject(epoch, m.Subject), Header: make(nats.Header, len(m.Header)+4), Data: m.Data}
+	values := make([]string, 0, len(m.Header)) // one piece of memory for all of them
+	for name, value := range m.Header {
+		values = append(values, value)
+		msg.Header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+	return msg
+}
+
+// attributes begins the name of every header that is part of an event; the
+// others are the transport's.
+const attributes = "ce-"
+
+func fromNATS(pos event.Pos, on string, header nats.Header, data []byte) event.Stored {
+	m := event.Message{
+		Subject: strings.TrimPrefix(on, subject(pos.Epoch, "")),
+		Header:  make(map[string]string, len(header)),
+		Data:    data,
+	}
+	for name, values := range header {
+		if len(values) > 0 && strings.HasPrefix(name, attributes) {
+			m.Header[name] = values[0]
+		}
+	}
+	return event.Stored{Pos: pos, Message: m}
 }

@@ -293,7 +293,7 @@ func stray(t *testing.T, log *jetstream.Log, conn *nats.Conn, routingKey string)
 	publish(t, conn, tip.Epoch, m)
 }
 
-func TestWhatDoesNotFitBehindTheTipIsNotBelieved(t *testing.T) {
+func TestEventsThatDoNotFollowTheTipAreRejected(t *testing.T) {
 	conn := inside(t, embedded.Config{})
 	log := open(t, jetstream.Config{Conn: conn})
 	if _, err := log.Append(t.Context(), logtest.Fact("a", 1), 0); err != nil {

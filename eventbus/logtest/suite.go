@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
@@ -301,10 +302,7 @@ func (s Store) expectPresent(t *testing.T, got []event.Recorded, want ...string)
 // expect checks positions and numbers of what a follower gave.
 func expect(t *testing.T, got []event.Recorded, want ...string) {
 	t.Helper()
-	var have []string
-	for _, r := range got {
-		have = append(have, fmt.Sprintf("%d %s %d", r.Pos.Seq, r.Fact.Key, number(r.Fact)))
-	}
+	have := lists.Map(got, func(r event.Recorded) string { return fmt.Sprintf("%d %s %d", r.Pos.Seq, r.Fact.Key, number(r.Fact)) })
 	if fmt.Sprint(have) != fmt.Sprint(want) {
 		t.Fatalf("the follower gave\n%q, want\n%q", have, want)
 	}

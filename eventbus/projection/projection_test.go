@@ -57,7 +57,7 @@ func TestWaitsGrowUntilSomethingIsRead(t *testing.T) {
 	}
 }
 
-func TestWhatWasFoldedIsForgottenWithItsLog(t *testing.T) {
+func TestANewLogDropsTheFoldedState(t *testing.T) {
 	for _, ends := range []error{eventbus.ErrEpochEnded, eventbus.ErrGone, eventbus.ErrDamaged} {
 		if _, forgotten := run(t, read{true, fmt.Errorf("read on: %w", ends)}, read{err: eventbus.ErrNoLog}); forgotten != 1 {
 			t.Errorf("%v: forgotten %d times", ends, forgotten)

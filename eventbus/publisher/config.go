@@ -40,6 +40,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -106,17 +107,9 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Bounds.Events == 0 {
-		c.Bounds.Events = DefaultEvents
-	}
-	if c.BoundsPause == 0 {
-		c.BoundsPause = 5 * time.Second
-	}
-	if c.Patience == 0 {
-		c.Patience = 30 * time.Second
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Bounds.Events = cmp.Or(c.Bounds.Events, DefaultEvents)
+	c.BoundsPause = cmp.Or(c.BoundsPause, 5*time.Second)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	return c
 }

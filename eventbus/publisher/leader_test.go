@@ -288,7 +288,7 @@ func TestALogThatIsFullForgetsAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestWhatCouldNotBeStatedIsAskedForWhenTheBusIsBack(t *testing.T) {
+func TestMissedFactsAreRequestedOnceTheBusIsBack(t *testing.T) {
 	b := startBus(t)
 	log := b.open(jetstream.Config{})
 	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})

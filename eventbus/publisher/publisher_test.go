@@ -244,7 +244,7 @@ func TestAFactThatCannotBeRecordedDoesNotHoldBackTheOthers(t *testing.T) {
 	}
 }
 
-func TestWhatTheLogSaysIsNotWrittenAgain(t *testing.T) {
+func TestFactsOfTheLogAreNotAppendedAgain(t *testing.T) {
 	store := memory.NewStore()
 	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1})
 	ready(t, w)

@@ -156,7 +156,7 @@ func TestAStoreThatIsNotTheSameIsBegunAnewLoudly(t *testing.T) {
 	}
 }
 
-func TestWhatAnOlderVersionSavedIsEnoughToGoOn(t *testing.T) {
+func TestAWitnessOfAnOlderVersionIsEnough(t *testing.T) {
 	store, saved := ledOnce(t)
 	saved.witness = publisher.Witness{Mark: event.Mark{Pos: saved.mark().Pos}}
 	before := saved.mark().Epoch

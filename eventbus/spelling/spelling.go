@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Known returns names as values of all. An unknown name is an error that lists all; kind is
@@ -15,10 +17,7 @@ func Known[T ~string](names []string, all []T, kind string) ([]T, error) {
 	var out []T
 	for _, name := range names {
 		if !slices.Contains(all, T(name)) {
-			known := make([]string, 0, len(all))
-			for _, v := range all {
-				known = append(known, string(v))
-			}
+			known := lists.Map(all, func(v T) string { return string(v) })
 			return nil, fmt.Errorf("%q is no %s; there are: %s", name, kind, strings.Join(known, ", "))
 		}
 		out = append(out, T(name))

@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -63,15 +64,11 @@ func Open(c Config) (*Folder, error) {
 	if c.Dir == "" || c.Name == "" {
 		return nil, errors.New("TLS: Dir and Name are both needed")
 	}
-	if c.Every == 0 {
-		c.Every = time.Second
-	}
+	c.Every = cmp.Or(c.Every, time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	f := &Folder{cfg: c, roots: NewRoots(filepath.Join(c.Dir, BundleFile))}
 	return f, f.reload()
 }

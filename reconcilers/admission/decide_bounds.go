@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -88,11 +89,7 @@ func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	if n := len(targets) + len(s.Spec.ExternalWorkloads) + len(s.Spec.VirtualWorkloads); n > l.Members {
 		return fmt.Sprintf("it has %d members, and at most %d are possible (%s.members): make two sandboxes of it, with a route group", n, l.Members, SettingLimits)
 	}
-	var units []crdv1.OLM
-	for _, r := range s.Spec.ManagedResources {
-		units = append(units, r.OLM)
-	}
-	return cmp.Or(l.patches(patches), l.units(units...))
+	return cmp.Or(l.patches(patches), l.units(lists.Map(s.Spec.ManagedResources, func(r crdv1.SandboxResource) crdv1.OLM { return r.OLM })...))
 }
 
 // resource returns which bound a resource exceeds.

@@ -181,7 +181,7 @@ func TestTheMessageOfARefusal(t *testing.T) {
 	}
 }
 
-func TestWhatEverybodysPatchesMayRead(t *testing.T) {
+func TestReadsThatEveryPatchCanHave(t *testing.T) {
 	for _, r := range []row{forkOf("", "", volume("secret: {secretName: other}")), unsure()[0], unsure()[2]} {
 		in := inputOf(t, r.object(t, "x"))
 		in.Powers = power.Powers{power.Secrets}

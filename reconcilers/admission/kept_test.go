@@ -90,7 +90,7 @@ func (c *cluster) spy(t *testing.T) {
 	}
 }
 
-func TestWhatMayStillGiveAValueCounts(t *testing.T) {
+func TestSourcesThatCanStillSetAValueCount(t *testing.T) {
 	read := func(text string) *crdv1.SignadotObjectLifecycleMethods {
 		o, _ := row{"", "", crdv1.KindLifecycleMethods, text}.object(t, "x").(*crdv1.SignadotObjectLifecycleMethods)
 		return o

@@ -86,9 +86,7 @@ func New(c Config) (*Reviewer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.Limits = c.Limits.WithDefaults()
 	access := rest.CopyConfig(c.REST)
 	access.QPS, access.Burst, access.RateLimiter = questionsPerSecond, questionsBurst, nil

@@ -162,7 +162,7 @@ func TestAnAPIServerThatDoesNotAnswerIsNotWaitedForForLong(t *testing.T) {
 	}
 }
 
-func TestWhatIsRemembered(t *testing.T) {
+func TestReviewsAreCached(t *testing.T) {
 	now := time.Unix(0, 0)
 	s := &server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}
 	a := newAsker(s, func() time.Time { return now })

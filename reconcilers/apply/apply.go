@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -167,4 +170,118 @@ func (w Writer) Delete(ctx context.Context, o client.Object) error {
 		return fmt.Errorf("delete %s: %w", Describe(o), err)
 	}
 	return nil
+}
+
+// Overtaken returns a conflict: the cached version of an object is stale, for example on a leader that
+// has just started. The object is reconciled again after the cache has been updated.
+func Overtaken(kind, name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why))
+}
+
+// LiveUID returns the UID of an object by an uncached read; empty if it does not exist.
+func (w Writer) LiveUID(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (types.UID, error) {
+	live, err := w.live(ctx, kind, key)
+	if err != nil || live == nil {
+		return "", err
+	}
+	return live.UID, nil
+}
+
+// live reads the metadata of an object from the API server; nil if it does not exist.
+func (w Writer) live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(kind)
+	err := w.Live.Get(ctx, key, live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s past the cache: %w", kind.Kind, strings.TrimPrefix(key.String(), "/"), err)
+	}
+	return live, nil
+}
+
+// RefusedAgain is the retry interval after a refusal, since its cause may change without a watched
+// event: rights, or an object of another owner.
+const RefusedAgain = 15 * time.Second
+
+// Access is the access of every controller to the cluster. All fields but Events are required.
+type Access struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// Live reads from the API server.
+	Live client.Reader
+	// Now returns the time for conditions and facts.
+	Now func() time.Time
+	// Events records Events about objects; nil: none are recorded.
+	Events events.EventRecorder
+}
+
+// Validate returns an error if a required field is missing.
+func (a Access) Validate() error {
+	if a.Client == nil || a.Live == nil || a.Now == nil {
+		return errors.New("Client, Live and Now are all required")
+	}
+	return nil
+}
+
+// Writer returns the Writer with this access.
+func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, Events: a.Events} }
+
+// Uncached returns a client with uncached reads, for objects that must not be kept in memory, such as
+// Secrets.
+func (a Access) Uncached() client.Client { return uncached{a.Client, a.Live} }
+
+// uncached reads from the API server.
+type uncached struct {
+	client.Client
+	live client.Reader
+}
+
+func (c uncached) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	return c.live.Get(ctx, key, o, options...)
+}
+
+func (c uncached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return c.live.List(ctx, list, options...)
+}
+
+// DeleteSurplus deletes objects that their owner no longer needs. If there are any, it first confirms
+// with an uncached read that the owner still has the version that the caller used: a stale one, as in
+// the cache of a leader that has just started, would make it delete needed objects. Otherwise it
+// returns a conflict, to be retried.
+func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...client.Object) error {
+	if len(surplus) == 0 {
+		return nil
+	}
+	kind, err := w.Client.GroupVersionKindFor(of)
+	if err != nil {
+		return fmt.Errorf("find the kind of %s: %w", Describe(of), err)
+	}
+	live, err := w.live(ctx, kind, client.ObjectKeyFromObject(of))
+	if err != nil {
+		return err
+	}
+	if live == nil || live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
+		return Overtaken(kind.Kind, of.GetName(), "it changed since it was read, so objects that it does not request are not deleted")
+	}
+	return errors.Join(lists.Map(surplus, func(o client.Object) error { return w.Delete(ctx, o) })...)
+}
+
+// Objects returns the objects of a list of one kind.
+func Objects[O client.Object](list []O) []client.Object {
+	return lists.Map(list, func(o O) client.Object { return o })
+}
+
+// Try is Apply with a refusal as a result of its own: then it returns no object. With an error
+// that another attempt may clear it returns have.
+func Try[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, *Refusal, error) {
+	now, err := Apply(ctx, w, want, have)
+	if r := new(Refusal); errors.As(err, &r) {
+		return nil, r, nil
+	}
+	if err != nil {
+		return have, nil, err
+	}
+	return now, nil, nil
 }

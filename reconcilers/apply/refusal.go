@@ -10,9 +10,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Reasons of refusals, as they stand in conditions.
@@ -146,4 +149,102 @@ func forbidden(o *unstructured.Unstructured, err error) *Refusal {
 		return refusal(ReasonForbidden, "%s may not be written: %v", Describe(o), err)
 	}
 	return refusal(ReasonForbidden, "the API server refuses %s (retried every %s): %v", Describe(o), RefusedAgain, err)
+}
+
+// replicasField is the number of pods of a workload, as the API server names it.
+const replicasField = ".spec.replicas"
+
+// mostConflicts is how many fields a message names.
+const mostConflicts = 3
+
+// conflictsOf returns the fields in the API server's error that other field managers have set to other
+// values, each with its manager.
+func conflictsOf(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(status.Status().Details.Causes), func(c metav1.StatusCause) bool { return !isFieldConflict(c) })
+}
+
+// conflictMessage returns a message with the fields that other managers have set, those managers, and
+// the command that resolves the conflict: it sets the wanted number of replicas, or deletes the object,
+// which is then re-created at once.
+func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCause) string {
+	var fields []string
+	for _, c := range conflicts {
+		fields = append(fields, fmt.Sprintf("%s (by %s)", c.Field, strings.TrimPrefix(c.Message, "conflict with ")))
+	}
+	command := "kubectl delete"
+	n, sized, _ := unstructured.NestedInt64(o.Object, strings.Split(replicasField, ".")[1:]...)
+	if sized && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool { return c.Field != replicasField }) {
+		command = fmt.Sprintf("kubectl scale --replicas=%d", n)
+	}
+	return fmt.Sprintf("%s has fields that differ from what the sandbox asks for: %s. Ask for them in the sandbox, or undo them: %s %s",
+		Describe(o), condition.List(fields, mostConflicts, ", "), command, Argument(o.GroupVersionKind(), o))
+}
+
+// Argument returns how an object of a kind is named to kubectl, namespace included.
+func Argument(gvk schema.GroupVersionKind, o metav1.Object) string {
+	return strings.TrimSpace(inNamespace(o.GetNamespace()) + " " + resourceArgument(gvk, o))
+}
+
+// resourceArgument returns how an object of a kind is named to kubectl within its namespace.
+func resourceArgument(gvk schema.GroupVersionKind, o metav1.Object) string {
+	return strings.ToLower(gvk.GroupKind().String()) + "/" + o.GetName() // Such as deployment.apps.
+}
+
+// Left names fields of an object that are left to others, by their paths.
+type Left struct {
+	// Keeps are fields that are written only on creation; later they keep their values, whichever
+	// manager has set them.
+	Keeps [][]string
+	// Yields are fields that are written until another field manager has set them to another value.
+	Yields [][]string
+}
+
+// paths returns all fields that are left to others.
+func paths(left []Left) [][]string {
+	var out [][]string
+	for _, l := range left {
+		out = append(append(out, l.Keeps...), l.Yields...)
+	}
+	return out
+}
+
+// keep writes the values into the document that have has at fields that stay.
+func keep(doc *unstructured.Unstructured, have runtime.Object, left []Left) error {
+	if !slices.ContainsFunc(left, func(l Left) bool { return len(l.Keeps) > 0 }) {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
+	if err != nil {
+		return fmt.Errorf("read object: %w", err)
+	}
+	for _, l := range left {
+		for _, path := range l.Keeps {
+			value, found, err := unstructured.NestedFieldCopy(content, path...)
+			if err != nil || !found || value == nil {
+				continue
+			}
+			if err := unstructured.SetNestedField(doc.Object, value, path...); err != nil {
+				return fmt.Errorf("keep .%s: %w", strings.Join(path, "."), err)
+			}
+		}
+	}
+	return nil
+}
+
+// yield removes from the document the fields that the error reports as conflicts and that are left to
+// others, and reports whether there was one.
+func yield(doc *unstructured.Unstructured, err error, left []Left) bool {
+	all, yielded := paths(left), false
+	for _, c := range conflictsOf(err) {
+		at := slices.IndexFunc(all, func(path []string) bool { return "."+strings.Join(path, ".") == c.Field })
+		if at >= 0 {
+			unstructured.RemoveNestedField(doc.Object, all[at]...)
+			yielded = true
+		}
+	}
+	return yielded
 }

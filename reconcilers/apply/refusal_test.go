@@ -15,7 +15,7 @@ import (
 )
 
 // A policy refuses an object that is valid, with a code of its choice.
-func TestWhatAPolicyRefuses(t *testing.T) {
+func TestRefusalsOfPoliciesAreExplained(t *testing.T) {
 	d := &appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "d"}}
 	for text, reason := range map[string]string{
 		"ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: each Deployment needs an owner": "Refused",
@@ -37,7 +37,7 @@ func TestWhatAPolicyRefuses(t *testing.T) {
 }
 
 // An exhausted quota is not a missing right.
-func TestWhatIsForbidden(t *testing.T) {
+func TestForbiddenWritesAreExplained(t *testing.T) {
 	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "p"}}
 	for cause, want := range map[string][2]string{
 		"exceeded quota: objects, requested: pods=1":             {"QuotaExceeded", "a ResourceQuota of namespace shop refuses Pod shop/p (retried every 15s): "},

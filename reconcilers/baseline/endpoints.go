@@ -126,10 +126,8 @@ func namesPod(s *discoveryv1.EndpointSlice, pod *corev1.Pod) bool {
 		if pod.Spec.HostNetwork {
 			continue
 		}
-		for _, ip := range pod.Status.PodIPs {
-			if slices.Contains(e.Addresses, ip.IP) {
-				return true
-			}
+		if slices.ContainsFunc(pod.Status.PodIPs, func(ip corev1.PodIP) bool { return slices.Contains(e.Addresses, ip.IP) }) {
+			return true
 		}
 	}
 	return false

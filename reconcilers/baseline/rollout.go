@@ -164,3 +164,45 @@ func specOf(u *unstructured.Unstructured) (rolloutSpec, error) {
 	}
 	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &out)
 }
+
+// KeepProgress leaves of the status of a Rollout how far a fork is.
+func KeepProgress(o metav1.Object) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	status, ok := u.Object["status"].(map[string]any)
+	if !ok {
+		return
+	}
+	kept := map[string]any{}
+	for _, field := range []string{"replicas", "updatedReplicas", "availableReplicas", "observedGeneration", "phase", "message", "conditions"} {
+		if value, ok := status[field]; ok {
+			kept[field] = value
+		}
+	}
+	u.Object["status"] = kept
+}
+
+// PodsRefused returns the API server's words when it refuses new pods of a Deployment or a
+// Rollout: the message of its condition ReplicaFailure while that is True; otherwise empty.
+func PodsRefused(o client.Object) string {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		for _, c := range o.Status.Conditions {
+			if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+				return c.Message
+			}
+		}
+	case *unstructured.Unstructured:
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, one := range conditions {
+			c, _ := one.(map[string]any)
+			if c["type"] == string(appsv1.DeploymentReplicaFailure) && c["status"] == string(corev1.ConditionTrue) {
+				message, _ := c["message"].(string)
+				return message
+			}
+		}
+	}
+	return ""
+}

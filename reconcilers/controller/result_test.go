@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-func TestWhatIsTriedAgainAndHow(t *testing.T) {
+func TestResultsDecideRequeueing(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "things"}, "a", errors.New("it has changed"))
 	wrapped := fmt.Errorf("write status of Thing a: %w", conflict)
 	away := errors.New("the routing log is away")

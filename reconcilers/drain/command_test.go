@@ -36,7 +36,7 @@ func TestArgumentsOfTheCommand(t *testing.T) {
 	}
 }
 
-func TestWhatWasStoppedEndsOtherwiseThanWhatFailed(t *testing.T) {
+func TestInterruptionAndFailureHaveOtherExitCodes(t *testing.T) {
 	nowhere := &rest.Config{Host: "http://127.0.0.1:1"}
 	stopped, stop := context.WithCancel(t.Context())
 	stop()

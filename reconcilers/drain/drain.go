@@ -37,6 +37,7 @@
 package drain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,15 +107,9 @@ func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	if c.Force == 0 {
-		c.Force = 30 * time.Second
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Namespace == "" {
-		c.Namespace = home
-	}
+	c.Force = cmp.Or(c.Force, 30*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Namespace = cmp.Or(c.Namespace, home)
 	d := &draining{Config: c, logged: map[string]bool{}, began: time.Now()}
 	if c.Keep {
 		return d.keep(ctx)

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -11,11 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
@@ -76,11 +82,7 @@ func (d *draining) rests(i item) bool {
 // it does not list the objects of members.
 func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	all, err := d.list(ctx)
-	for _, i := range all {
-		if !d.rests(i) {
-			out = append(out, i)
-		}
-	}
+	out = append(out, lists.Filter(all, func(i item) bool { return !d.rests(i) })...)
 	if len(out) > 0 || err != nil {
 		return out, err
 	}
@@ -120,11 +122,7 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 		for _, ns := range d.everywhere() {
 			more, one := d.listOf(ctx, of.kind, of.by, client.InNamespace(ns))
 			err = errors.Join(err, one)
-			for _, i := range more {
-				if i.ofOurs() {
-					out = append(out, i)
-				}
-			}
+			out = append(out, lists.Filter(more, item.ofOurs)...)
 		}
 	}
 	return out, err
@@ -230,4 +228,97 @@ func uninstalled(types []string) condition.Set {
 		}
 	}
 	return out
+}
+
+// valuesWithin is how long the deletion of the namespace of values is waited for.
+const valuesWithin = 30 * time.Second
+
+// deleteValues deletes the namespace of the values of units when it has no Secrets, and waits until it
+// is deleted, since the next installation creates it again. Errors are logged: the namespace
+// then stays, and is used again.
+func deleteValues(ctx context.Context, c client.Client, name string, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, valuesWithin)
+	defer cancel()
+	kept, err := tryDeleteValues(ctx, c, name)
+	switch {
+	case err != nil:
+		logger.Warn("the namespace of the values of units is not deleted", "namespace", name, "error", err)
+	case kept > 0:
+		logger.Info("the namespace of the values of units stays: delete steps of resources read the values", "namespace", name, "values", kept)
+	}
+}
+
+// tryDeleteValues returns how many Secrets keep the namespace.
+func tryDeleteValues(ctx context.Context, c client.Client, name string) (kept int, err error) {
+	namespace := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	var secrets metav1.PartialObjectMetadataList
+	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	if err := c.List(ctx, &secrets, client.InNamespace(name)); err != nil {
+		return 0, fmt.Errorf("list its Secrets: %w", err)
+	}
+	if len(secrets.Items) > 0 {
+		return len(secrets.Items), nil
+	}
+	if err := c.Delete(ctx, namespace, client.Preconditions{UID: &namespace.UID}); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	for {
+		err := c.Get(ctx, client.ObjectKey{Name: name}, namespace)
+		if apierrors.IsNotFound(err) {
+			return 0, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, errors.Join(errors.New("it is still being deleted"), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Delete workflows are not cut short: they remove resources outside of the cluster, which nothing
+// removes later.
+
+// working reports whether a delete workflow is making progress: none of its units has failed. It
+// returns false if workflows cannot be read.
+func (d *draining) working(ctx context.Context) bool {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods + "List"))
+	if err := d.Client.List(ctx, list); err != nil {
+		if !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			d.Logger.Warn("cannot list SignadotObjectLifecycleMethods, so delete workflows are not waited for", "error", err)
+		}
+		return false
+	}
+	return slices.ContainsFunc(list.Items, func(o unstructured.Unstructured) bool {
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+		return o.GetDeletionTimestamp() != nil && slices.Contains(o.GetFinalizers(), crdv1.Finalizer) && phase != "" && phase != crdv1.PhaseOLMFailed
+	})
+}
+
+// remains returns a message about the leftovers of a Resource that is forced: the results of the units
+// that were started. It is empty for objects of other kinds.
+func (d *draining) remains(ctx context.Context, i item) string {
+	if i.kind != crdv1.KindResource {
+		return ""
+	}
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(i.GroupVersionKind())
+	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
+		return fmt.Sprintf("objects of its create steps; the steps cannot be read: %v", err)
+	}
+	var begun []string
+	all, _, _ := unstructured.NestedSlice(o.Object, "status", "create")
+	for _, one := range all {
+		unit, ok := one.(map[string]any)
+		if name, _ := unit["name"].(string); ok && unit["attempt"] != nil {
+			begun = append(begun, name)
+		}
+	}
+	if len(begun) == 0 {
+		return ""
+	}
+	return "objects of its create steps: " + strings.Join(begun, ", ")
 }

@@ -669,7 +669,7 @@ spec:
 }
 
 // A user applies the output of kubectl get.
-func TestWhatTheClusterSaysOfAnObjectMayBeInTheFile(t *testing.T) {
+func TestAFileCanContainServerFields(t *testing.T) {
 	c := start(t, "dry-file")
 	c.baseline("a")
 	s := c.sandbox("dry-file", "dry-file-key", "a")

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -81,11 +82,7 @@ func (s *simulation) findings(subjects []identity) []Finding {
 			about(id, o)
 		}
 	}
-	var out []Finding
-	for _, t := range all {
-		out = append(out, t.Finding)
-	}
-	return out
+	return lists.Map(all, func(t reported) Finding { return t.Finding })
 }
 
 // reported is a finding that a longer message of another object may replace.

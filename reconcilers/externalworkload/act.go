@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
 )
@@ -68,4 +73,70 @@ func forget(ctx context.Context, w apply.Writer, o *crdv1.SignadotExternalWorklo
 		return fmt.Errorf("delete SignadotExternalWorkload %s/%s, disconnected for too long: %w", o.Namespace, o.Name, err)
 	}
 	return nil
+}
+
+// clearEndpoints deletes the v1 Endpoints that were created while Limits.WriteEndpoints was set: they are
+// no longer updated and would forward to a previous end of a tunnel. A leader calls it when it starts. It
+// reads past the cache, which has no Endpoints, and retries until ctx ends.
+func (r *Reconciler) clearEndpoints(ctx context.Context) error {
+	for {
+		err := r.deleteEndpoints(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "Endpoints of former tunnels cannot be deleted")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(apply.RefusedAgain):
+		}
+	}
+}
+
+// deleteEndpoints deletes all Endpoints that external workloads made, once.
+//
+// +kubebuilder:rbac:groups="",resources=endpoints,verbs=list;delete
+func (r *Reconciler) deleteEndpoints(ctx context.Context) error {
+	namespaces := r.config.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var errs []error
+	for _, namespace := range namespaces {
+		var left metav1.PartialObjectMetadataList
+		left.SetGroupVersionKind(oldEndpointsKind().GroupVersion().WithKind("EndpointsList"))
+		err := r.config.Live.List(ctx, &left, client.InNamespace(namespace), client.HasLabels{crdv1.LabelExternalWorkload})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("list the Endpoints of external workloads: %w", err))
+		}
+		for i := range left.Items {
+			o := &left.Items[i]
+			o.SetGroupVersionKind(oldEndpointsKind())
+			if maker := metav1.GetControllerOfNoCopy(o); maker != nil && maker.APIVersion == crdv1.APIVersion && maker.Kind == crdv1.KindExternalWorkload {
+				errs = append(errs, r.Writer.Delete(ctx, o))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Fact returns the fact about an external workload; w has the status that Conclude returned. The fact is
+// withdrawn from the log if the external workload has no baseline, and so takes no requests, or if the
+// pods of its baseline are not known: the log may still have the fact of a previous object of that name or
+// of a previous baseline. Fact returns false while a wanted Service has no address yet
+// (member.Made.Pairs).
+func Fact(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
+	fact, ok := member.Observed(w)
+	if !ok || w.Status.RoutingConfig == nil {
+		return member.Withdrawn(w), true
+	}
+	fact.Ready = d.Tunnel.Connected.IsTrue()
+	fact.Tunnel = &factv1.Tunnel{Connected: d.Tunnel.Connected.IsTrue()}
+	if d.Tunnel.Address.IsValid() {
+		fact.Tunnel.ProxyPod, fact.Tunnel.ProxyIp = d.Tunnel.Pod, d.Tunnel.Address.String()
+	}
+	if fact.Services, ok = made.Pairs(d.Services); !ok {
+		return event.Fact{}, false
+	}
+	return member.Fact(w, fact), true
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -64,9 +65,5 @@ func podAddresses(pod *corev1.Pod) []string {
 	if pod.Spec.HostNetwork || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
-	var out []string
-	for _, ip := range pod.Status.PodIPs {
-		out = append(out, ip.IP)
-	}
-	return out
+	return lists.Map(pod.Status.PodIPs, func(ip corev1.PodIP) string { return ip.IP })
 }

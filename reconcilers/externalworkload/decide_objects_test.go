@@ -284,7 +284,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 // A Rollout whose pods run may refer to a Deployment that is gone for a moment. Nobody
 // knows then which ports its pods have; that is no reason to take back what is routed,
 // and let requests with the key reach those pods.
-func TestWhatIsRoutedStaysWhileTheTemplateIsUnknown(t *testing.T) {
+func TestRoutesStayWhileTheTemplateIsUnknown(t *testing.T) {
 	w := newWorld()
 	d, made, after := w.turn()
 	before, _ := externalworkload.Fact(after, d, made)

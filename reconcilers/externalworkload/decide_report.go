@@ -72,9 +72,7 @@ func (in Input) holderGone() bool {
 // workstation, zero if it is not known.
 func (in *Input) setTunnel(info *crdv1.TunnelInfo, connected bool, heard time.Time) {
 	w := in.Workload.DeepCopy()
-	if w.Status.Tunnel == nil {
-		w.Status.Tunnel = &crdv1.TunnelStatus{}
-	}
+	w.Status.Tunnel = cmp.Or(w.Status.Tunnel, &crdv1.TunnelStatus{})
 	before, now := w.Status.Tunnel.Health, metav1.NewTime(in.Now)
 	health := &crdv1.TunnelHealth{Connected: connected, LastCheckTime: &now}
 	switch {

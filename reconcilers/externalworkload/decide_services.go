@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
@@ -30,11 +31,7 @@ func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b member.Mapping) int { return strings.Compare(a.From, b.From) })
-	for _, p := range asked.diverted {
-		if !led[p] {
-			unled = append(unled, p)
-		}
-	}
+	unled = append(unled, lists.Filter(asked.diverted, func(p int32) bool { return !led[p] })...)
 	return out, unled
 }
 

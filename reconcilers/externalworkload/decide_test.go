@@ -58,7 +58,7 @@ func port(n int32, to string) crdv1.TunnelPort {
 	return crdv1.TunnelPort{BaselinePort: n, LocalAddress: to}
 }
 
-func TestWhatIsAskedFor(t *testing.T) {
+func TestPortsOfATunnelAreChecked(t *testing.T) {
 	local := func(to string) func(*world) { return func(w *world) { w.maps(port(8080, to)) } }
 	run(t, []row{
 		{"all is well", func(*world) {}, crdv1.ConditionReady, "True", "Ready", "Requests reach the workstation."},
@@ -286,7 +286,7 @@ func TestTheServices(t *testing.T) {
 	})
 }
 
-func TestWhatIsForgotten(t *testing.T) {
+func TestALostTunnelIsRemovedFromTheStatus(t *testing.T) {
 	lost := func(w *world, since time.Duration) {
 		w.tunnel().Health.Connected, w.tunnel().Health.LastConnectedTime = false, ago(since)
 	}

@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -45,10 +46,7 @@ type Tunnel struct {
 // tunnelOf validates the tunnel, and reports whether it is to be collected; the returned Tunnel is then
 // the empty one that remains.
 func tunnelOf(in Input) (t Tunnel, collect bool) {
-	status := in.Workload.Status.Tunnel
-	if status == nil {
-		status = &crdv1.TunnelStatus{}
-	}
+	status := cmp.Or(in.Workload.Status.Tunnel, &crdv1.TunnelStatus{})
 	if t = noTunnel(status.Health); status.Info == nil {
 		return t, false
 	}

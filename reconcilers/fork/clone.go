@@ -1,6 +1,7 @@
 package fork
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/meaning"
@@ -217,9 +219,7 @@ func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 // containerNames lists containers of a kind for a message.
 func containerNames(kind string, of []corev1.Container) string {
 	names := make([]string, 0, len(of))
-	for _, c := range of {
-		names = append(names, c.Name)
-	}
+	names = append(names, lists.Map(of, func(c corev1.Container) string { return c.Name })...)
 	switch len(names) {
 	case 0:
 		return "no " + kind
@@ -237,9 +237,7 @@ func circles(pod, live corev1.PodSpec) (out []string) {
 		if len(c.EnvFrom) == 0 { // Otherwise that may have a variable of the same name.
 			circle = append(circle, meaning.OfThemselves(c.Env, before)...)
 		}
-		for _, name := range circle {
-			out = append(out, c.Name+"/"+name)
-		}
+		out = append(out, lists.Map(circle, func(name string) string { return c.Name + "/" + name })...)
 	}
 	return out
 }
@@ -259,4 +257,35 @@ func added(live, pod corev1.PodSpec) []string {
 		}
 	}
 	return out
+}
+
+// withoutContent returns an error of the patch libraries without values of the patch or the workload. The
+// libraries quote whole objects, including passwords, and more users can read conditions and Events than
+// can read the patch.
+func withoutContent(err error) error {
+	text := err.Error()
+	if strings.HasPrefix(text, "expected a ") { // Only names of Go types follow.
+		return err
+	}
+	if strings.HasPrefix(text, "map: ") {
+		const marker = " does not contain declared merge key: "
+		if i := strings.LastIndex(text, marker); i >= 0 {
+			return fmt.Errorf("an entry of a list has no %s, the merge key of that list", text[i+len(marker):])
+		}
+	}
+	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(text, "invalid operation ") {
+		return fmt.Errorf("an operation is not valid: %w", cause)
+	}
+	known, _, quotes := strings.Cut(text, " in map: ")
+	for _, opens := range []string{"map[", "[", "{"} {
+		before, _, found := strings.Cut(known, opens)
+		known, quotes = before, quotes || found
+	}
+	switch known = strings.TrimRight(known, " :\n"); {
+	case !quotes:
+		return err
+	case known == "":
+		return errors.New("it is not written as such a patch has to be")
+	}
+	return errors.New(known)
 }

@@ -1,6 +1,9 @@
 package fork
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -134,10 +137,151 @@ func setEnv(container map[string]any, id Identity) {
 
 // hasAnyPrefix reports whether the text begins with one of the prefixes.
 func hasAnyPrefix(text string, prefixes []string) bool {
-	for _, p := range prefixes {
-		if strings.HasPrefix(text, p) {
-			return true
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(text, p) })
+}
+
+// Identity identifies the ForkedWorkload, the sandbox and the baseline of a fork. It is recorded on all
+// objects created for the fork.
+type Identity struct {
+	// ForkedWorkload is the name of the ForkedWorkload.
+	ForkedWorkload string
+	// Namespace is the namespace of the ForkedWorkload and of all objects created for it.
+	Namespace string
+	// Owner refers to the ForkedWorkload as the controller of the created objects.
+	Owner metav1.OwnerReference
+	// Baseline is the forked workload, with its namespace.
+	Baseline crdv1.ObjectRef
+	// SandboxName is the sandbox as its users know it.
+	SandboxName string
+	// SandboxLabel is the value of the sandbox's label; may be empty.
+	SandboxLabel string
+	// RoutingKey is empty for a ForkedWorkload that no sandbox created.
+	RoutingKey string
+}
+
+// Selector returns the labels by which the fork's pods are found.
+func (id Identity) Selector() map[string]string {
+	return map[string]string{crdv1.LabelForkedWorkload: id.selectorValue()}
+}
+
+// DeploymentName names the clone, whatever its kind.
+func (id Identity) DeploymentName(workload string) string { return id.name(workload) }
+
+// ServiceName returns the name of the fork's Service for a baseline Service.
+func (id Identity) ServiceName(baselineService string) string { return id.name(baselineService) }
+
+// name returns a name that contains the sandbox and the part, and a hash of their owner: two sandboxes can
+// have the same display name, and two ForkedWorkloads can share a Service.
+func (id Identity) name(part string) string {
+	shown := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part)
+	unique := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part, id.Namespace, id.ForkedWorkload)
+	return shown[:strings.LastIndexByte(shown, '-')] + unique[strings.LastIndexByte(unique, '-'):]
+}
+
+func (id Identity) selectorValue() string { return crdv1.LabelValue(id.ForkedWorkload) }
+
+// Mark writes the identity on an object.
+func (id Identity) Mark(o *metav1.ObjectMeta) {
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Labels[crdv1.LabelForkedWorkload] = id.selectorValue()
+	if id.SandboxLabel != "" {
+		o.Labels[crdv1.LabelSandbox] = id.SandboxLabel
+	}
+	o.Annotations[crdv1.AnnotationBaseline] = baseline.NameOf(id.Baseline)
+	o.Annotations[crdv1.AnnotationSandboxName] = id.SandboxName
+	if id.RoutingKey != "" {
+		o.Annotations[crdv1.AnnotationRoutingKey] = id.RoutingKey
+	}
+}
+
+// withConfinement returns next with the restrictions that all containers of the baseline (first) share set
+// on the containers that the patch has added, as if they were set on the pod. Fields that a patch sets are
+// kept; guardPowers checks the result. before is the draft before the patch.
+//
+// Restrictions that a power in allowed lets the container drop are not inherited. Nor is a read-only root
+// file system: a writable one gives no power beyond the container, and the added container may need it.
+func withConfinement(k kind, next, before, first *draft, allowed power.Powers) (*draft, error) {
+	changed := false
+	pod := at(next.fields, "spec", "template", "spec")
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, fields := range objects(pod, list) {
+			name, _ := fields["name"].(string)
+			if _, had := power.ContainerNamed(first.template.Spec, name); had {
+				continue
+			}
+			is, _ := power.ContainerNamed(next.template.Spec, name)
+			inherited, err := runtime.DefaultUnstructuredConverter.ToUnstructured(power.Confining(&first.template, &next.template, is, allowed))
+			if err != nil {
+				return nil, err
+			}
+			for key, value := range inherited {
+				changed = true
+				if key == "capabilities" { // The patch can set add without setting drop.
+					at(fields, "securityContext", key)["drop"] = at(inherited, key)["drop"]
+					continue
+				}
+				at(fields, "securityContext")[key] = value
+			}
 		}
 	}
-	return false
+	if !changed {
+		return next, nil
+	}
+	document, err := encode(next.fields)
+	if err != nil {
+		return nil, err
+	}
+	return k.read(document, before)
+}
+
+// guardPowers refuses patches that give the fork more power than its baseline has:
+// they are applied with the rights of the operator, which their author may not have.
+// What counts is the result: a power that an earlier patch adds and a later one takes
+// away is none.
+func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
+	first, last := drafts[0], len(drafts)-1
+	refused := func(i int) []power.Grant {
+		return slices.DeleteFunc(power.Added(&first.template, &drafts[i].template, plan.Running), func(g power.Grant) bool {
+			return slices.Contains(plan.Powers, g.Power) || plan.answered(g)
+		})
+	}
+	if last == 0 {
+		return nil
+	}
+	wrong := refused(last)
+	if len(wrong) == 0 {
+		return nil
+	}
+	by := last // The patch that gave it, and no later one took away.
+	for by > 1 && slices.Contains(refused(by-1), wrong[0]) {
+		by--
+	}
+	here := patchPlace{index: by - 1, count: last, live: live}
+	more := ""
+	if len(wrong) > 1 {
+		more = fmt.Sprintf(" (and %d more fields)", len(wrong)-1)
+	}
+	return problem(ReasonPatchNotAllowed,
+		"%s gives the fork more power than its baseline has, by %s%s: change the patch, or, for every sandbox, let the operator's chart have %s: [%s]",
+		here, wrong[0].Path, more, power.Setting, power.Names(wrong))
+}
+
+// answered reports whether another check covers a power: the admission webhook checks that the author can read
+// the referenced objects. Plan.Resources is no such check, because the author of a ForkedWorkload can list any
+// object as an output of a resource.
+func (p Plan) answered(g power.Grant) bool { return p.AuthorAsked && g.Power == power.Secrets }
+
+// Outputs returns the objects that the plan lists as outputs of the sandbox's resources. The list is
+// trustworthy only in a plan made from a sandbox: a ForkedWorkload can list any object.
+func (p Plan) Outputs() map[power.Read]bool {
+	out := map[power.Read]bool{}
+	for _, r := range p.Resources {
+		out[power.Read{Kind: cmp.Or(r.OutputKind, defaultOutputKind), Name: r.ObjectName}] = true
+	}
+	return out
 }

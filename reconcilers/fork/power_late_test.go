@@ -101,7 +101,7 @@ func latePatches() []latePatch {
 	}
 }
 
-func TestWhatRunsWithTheNodeInReachAndAsRoot(t *testing.T) {
+func TestHostAccessAndRootNeedPower(t *testing.T) {
 	for _, tt := range latePatches() {
 		t.Run(tt.name, func(t *testing.T) {
 			live := subjects()[0].live(t, tt.base)
@@ -151,7 +151,7 @@ func TestAForkThatRunsGoesOnReading(t *testing.T) {
 }
 
 // Whoever writes a ForkedWorkload writes as well what it says of resources.
-func TestWhatAResourceGivesIsNotBelieved(t *testing.T) {
+func TestOutputsOfResourcesAreNotTrusted(t *testing.T) {
 	plan := fork.Plan{
 		Patches:   patches(t, `[{template: true, strategic: {spec: {template: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: "{{ .resources.db.objectName }}"}}]}]}}}}}]`),
 		Resources: map[string]crdv1.ResourceTemplateData{"db": {Name: "db", ObjectName: "sb-db"}},

@@ -382,7 +382,7 @@ func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, w
 	}
 }
 
-func TestWhatGivesNoPower(t *testing.T) {
+func TestHarmlessPatchesNeedNoPower(t *testing.T) {
 	ways := map[string]func(*corev1.PodTemplateSpec){
 		"a Secret, a ConfigMap and a claim of the namespace that its author may read": func(p *corev1.PodTemplateSpec) {
 			p.Spec.Volumes = append(p.Spec.Volumes,

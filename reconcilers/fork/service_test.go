@@ -208,7 +208,7 @@ func TestPortsOfTheForksService(t *testing.T) {
 	}
 }
 
-func TestWhatTheForksServiceHasOfTheBaselines(t *testing.T) {
+func TestTheForksServiceCopiesPortsOfTheBaselines(t *testing.T) {
 	const ports = `ports: [{port: 80, targetPort: 8081, protocol: TCP}]`
 	tests := []struct{ name, has, want string }{
 		{"the families of addresses", `{ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4], clusterIP: "fd00::1", clusterIPs: ["fd00::1", 10.0.0.1], ` + ports + `}`,

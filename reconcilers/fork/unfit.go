@@ -2,12 +2,15 @@ package fork
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/misspelt"
 	"switchyard.dev/reconcilers/fork/power"
 )
 
@@ -54,4 +57,53 @@ func notVariable(what, container string, r crdv1.ResourceTemplateData, key strin
 	}
 	return problem(ReasonOutputNotVariable, "%s of container %q has %s of resource %q, which %s, so that no variable can have it: mount it as a file from Secret %s, or encode it in the step",
 		what, container, output, r.Name, r.NotVariables[key], r.ObjectName)
+}
+
+// checkNames returns a Problem when a patch names a container that is not there and that
+// looks like a misspelling of one that is. before and next are the pod before and after
+// the patch.
+//
+// A container without an image cannot be a new one. One with an image can, and then its
+// name counts only in a strategic patch, which finds containers by their names; a merge
+// or JSON patch adds one on purpose.
+func checkNames(form string, before, next corev1.PodSpec, here patchPlace) *Problem {
+	names := lists.Map(power.Containers(before), func(c power.Container) string { return c.Name })
+	for _, c := range power.Containers(next) {
+		if slices.Contains(names, c.Name) || c.Image != "" && form != formStrategic {
+			continue
+		}
+		meant := slices.IndexFunc(names, func(name string) bool {
+			_, stays := power.ContainerNamed(next, name)
+			return stays && misspelt.Is(c.Name, name)
+		})
+		switch {
+		case meant < 0:
+		case c.Image == "":
+			return problem(ReasonPatchFailed, "%s names container %q, which is not there: did you mean %q?", here, c.Name, names[meant])
+		default:
+			return problem(ReasonPatchFailed, "%s names container %q, which is not there: did you mean %q? "+
+				"To add a new container, give it a name that is less alike", here, c.Name, names[meant])
+		}
+	}
+	return nil
+}
+
+// nameOfFork matches the variables of another fork, and in them the name of its baseline.
+var nameOfFork = regexp.MustCompile(`\{\{\s*\.forks\.([^{}\s]+)\.service\.(?:host|port)\s*\}\}`)
+
+// Siblings returns the baselines, as kind/namespace/name, of the other forks that templates
+// among the patches name, in order.
+func Siblings(patches []crdv1.Patch) []string {
+	var names []string
+	for _, p := range patches {
+		if form, err := theForm(p); err == nil && p.Template {
+			names = append(names, siblings(form.content)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func siblings(content []byte) []string {
+	return lists.Map(nameOfFork.FindAllSubmatch(content, -1), func(found [][]byte) string { return string(found[1]) })
 }

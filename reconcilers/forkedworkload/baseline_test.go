@@ -12,7 +12,7 @@ import (
 
 // What is not known of a baseline is not stated: a fact without Services would say that
 // none leads there, and requests with the key would reach the baseline in silence.
-func TestWhatIsStatedOfABaselineThatIsNotKnown(t *testing.T) {
+func TestAnUnknownBaselineKeepsItsFact(t *testing.T) {
 	unread := func(w *world) {
 		b := *w.in.Baseline
 		b.Problem, b.Template = "Rollout ns/a takes its pods from Deployment x", &corev1.PodTemplateSpec{}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -207,20 +208,13 @@ func (in Input) applied(accepted condition.Condition, clone *fork.Fork) conditio
 
 // list returns the readers of labels, for a message.
 func list(reads []meaning.Read) string {
-	var all []string
-	for _, r := range reads {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, ", and ")
+	return strings.Join(lists.Map(reads, meaning.Read.String), ", and ")
 }
 
 // adds is the condition about patches that apply and add containers: under a name that is
 // misspelt, or that the baseline has no longer, the intended container is not changed.
 func (in Input) adds(names []string) condition.Condition {
-	var has []string
-	for _, c := range in.Baseline.Template.Spec.Containers {
-		has = append(has, c.Name)
-	}
+	has := lists.Map(in.Baseline.Template.Spec.Containers, func(c corev1.Container) string { return c.Name })
 	added, have := strings.Join(names, ", "), strings.Join(has, ", ")
 	if in.addedNone() {
 		return condition.True(ReasonPatchedContainerGone, fmt.Sprintf(
@@ -278,11 +272,5 @@ func (in Input) baselineName() string {
 // otherForks returns the owned workloads other than the wanted one: those of a previous baseline in the
 // spec.
 func otherForks(in Input, wanted fork.Object) []fork.Object {
-	var out []fork.Object
-	for _, o := range in.ownForks() {
-		if o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) {
-			out = append(out, o)
-		}
-	}
-	return out
+	return lists.Filter(in.ownForks(), func(o fork.Object) bool { return o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) })
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -273,9 +274,5 @@ func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 
 // ports lists ports for a message.
 func ports(numbers []int32) string {
-	out := make([]string, 0, len(numbers))
-	for _, n := range slices.Sorted(slices.Values(numbers)) {
-		out = append(out, fmt.Sprint(n))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(slices.Sorted(slices.Values(numbers)), func(n int32) string { return fmt.Sprint(n) }), ", ")
 }

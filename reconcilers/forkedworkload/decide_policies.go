@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
@@ -53,10 +54,7 @@ func (in Input) policiesApply(clone *fork.Fork) (c condition.Condition, found, r
 		reason = ReasonPolicyExcludesForks
 	}
 	if len(passed) > 1 {
-		var others []string
-		for _, p := range passed[1:] {
-			others = append(others, p.Policy.String())
-		}
+		others := lists.Map(passed[1:], func(p policies.Passed) string { return p.Policy.String() })
 		likewise = " (likewise " + condition.List(others, mostPolicies, ", ") + ")"
 	}
 	fact, remedy := in.passedBy(first, clone)

@@ -405,7 +405,7 @@ func TestObserved(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotWantedAnyMore(t *testing.T) {
+func TestSurplusObjectsAreDeleted(t *testing.T) {
 	w := newWorld()
 	w.remembers()
 	old := w.deployment().DeepCopy()

@@ -26,7 +26,7 @@ func (w *world) noted(annotations map[string]string) {
 
 // A Deployment has a new generation with each change of an annotation, and until somebody
 // has seen that it is not ready.
-func TestWhatIsNotedOnABaselineIsNoChangeOfItsFork(t *testing.T) {
+func TestNotesOnABaselineDoNotChangeItsFork(t *testing.T) {
 	began := map[string]string{"team": "shop", "note": "1"}
 	tests := []struct {
 		name   string

@@ -5,9 +5,13 @@ package inmemory
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -16,7 +20,9 @@ import (
 	kubernetes "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -81,4 +87,49 @@ type indexer struct{ *fake.ClientBuilder }
 func (i indexer) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
 	i.WithIndex(o, field, extract)
 	return nil
+}
+
+// DryRuns returns interceptors that implement dry runs of applies and patches, which a fake client
+// lacks: the object is written and then restored in the tracker.
+func DryRuns(t testing.ObjectTracker) interceptor.Funcs {
+	return interceptor.Funcs{
+		Apply: func(ctx context.Context, store client.WithWatch, c runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+			all := (&client.ApplyOptions{}).ApplyOptions(options)
+			if !slices.Contains(all.DryRun, metav1.DryRunAll) {
+				return store.Apply(ctx, c, options...)
+			}
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c)
+			if err != nil {
+				return err
+			}
+			real := *all
+			real.DryRun = nil
+			return trial(t, store, &unstructured.Unstructured{Object: content}, func() error { return store.Apply(ctx, c, &real) })
+		},
+		Patch: func(ctx context.Context, store client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+			all := (&client.PatchOptions{}).ApplyOptions(options)
+			if !slices.Contains(all.DryRun, metav1.DryRunAll) {
+				return store.Patch(ctx, o, patch, options...)
+			}
+			real := *all
+			real.DryRun = nil
+			return trial(t, store, o, func() error { return store.Patch(ctx, o, patch, &real) })
+		},
+	}
+}
+
+// trial runs do, which writes the object, and puts it back as it was.
+func trial(t testing.ObjectTracker, store client.Client, o client.Object, do func() error) error {
+	gvk, err := apiutil.GVKForObject(o, store.Scheme())
+	if err != nil {
+		return err
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	namespace := o.GetNamespace()
+	before, err := t.Get(resource, namespace, o.GetName())
+	if err != nil {
+		return err
+	}
+	before = before.DeepCopyObject()
+	return errors.Join(do(), t.Update(resource, before, namespace))
 }

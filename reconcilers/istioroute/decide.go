@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
@@ -69,9 +70,5 @@ func match(m crdv1.VirtualServiceMatch) meshes.Match {
 
 // named names VirtualServices.
 func named(all []crdv1.VirtualServiceMatch) string {
-	var out []meshes.Match
-	for _, m := range all {
-		out = append(out, match(m))
-	}
-	return words.Names(out)
+	return words.Names(lists.Map(all, match))
 }

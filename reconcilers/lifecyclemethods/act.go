@@ -11,10 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/engine"
@@ -200,10 +203,7 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 	if err := r.writer.Status(ctx, in.Object, Conclude(in, d)); err != nil {
 		return err
 	}
-	var errs []error
-	for _, p := range in.Pods {
-		errs = append(errs, r.remove(ctx, p))
-	}
+	errs := lists.Map(in.Pods, func(p *corev1.Pod) error { return r.remove(ctx, p) })
 	errs = append(errs, r.values.DeleteAll(ctx, in.Object))
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -214,3 +214,32 @@ func (r *Reconciler) end(ctx context.Context, in Input, d Decision) error {
 
 // held reports whether an object has the operator's finalizer.
 func held(o client.Object) bool { return controllerutil.ContainsFinalizer(o, crdv1.Finalizer) }
+
+// orphans deletes the pods of previous objects of this name: those that belong neither to the object in
+// the cache (known; empty if the cache has none) nor to the object at the API server. A manager with a
+// stale cache can create a pod for a deleted object; the pod runs nothing, but the operator's finalizer
+// would keep it.
+func (r *Reconciler) orphans(ctx context.Context, name string, known types.UID) error {
+	pods, err := r.podsOf(ctx, name)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	live, asked := types.UID(""), false
+	for _, p := range pods {
+		owner := metav1.GetControllerOfNoCopy(p)
+		if owner.UID == known {
+			continue
+		}
+		if !asked {
+			if live, err = r.writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods), client.ObjectKey{Name: name}); err != nil {
+				return err
+			}
+			asked = true
+		}
+		if owner.UID != live {
+			errs = append(errs, r.remove(ctx, p))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -8,10 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
 )
 
 // gather reads what counts for an object.
@@ -26,11 +33,7 @@ func (r *Reconciler) gather(ctx context.Context, o *crdv1.SignadotObjectLifecycl
 	if err != nil {
 		return in, err
 	}
-	for _, p := range pods {
-		if apply.IsOwned(p, o.UID) {
-			in.Pods = append(in.Pods, p)
-		}
-	}
+	in.Pods = append(in.Pods, lists.Filter(pods, func(p *corev1.Pod) bool { return apply.IsOwned(p, o.UID) })...)
 	slices.SortFunc(in.Pods, func(a, b *corev1.Pod) int { return attemptOf(a) - attemptOf(b) })
 	if err := r.missing(ctx, &in); err != nil {
 		return in, err
@@ -90,4 +93,22 @@ func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 func attemptOf(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Annotations[crdv1.AnnotationAttempt])
 	return n
+}
+
+// Source is where events of pods of units come from.
+type Source interface {
+	// Source returns the events of pods of units, for a handler.
+	Source(h handler.EventHandler) source.Source
+}
+
+// Watch adds a watch for the pods of units.
+func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+	b.WatchesRawSource(r.config.Pods.Source(controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
+		ref := metav1.GetControllerOfNoCopy(o)
+		if _, is := o.(*corev1.Pod); !is || ref == nil || ref.Kind != crdv1.KindLifecycleMethods {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ref.Name}}}
+	})))
+	return nil
 }

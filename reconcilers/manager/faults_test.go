@@ -73,7 +73,7 @@ func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 	})
 }
 
-func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
+func TestChangesWithoutAManagerAreReconciledLater(t *testing.T) {
 	const ns = "away"
 	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})

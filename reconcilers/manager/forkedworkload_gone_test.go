@@ -98,7 +98,7 @@ func TestAForkThatIsDeletedDirectlyIsWithdrawnAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAFormerForkHasLeftMakesRoomForTheNewOne(t *testing.T) {
+func TestLeftoversOfAPreviousForkAreReplaced(t *testing.T) {
 	const ns = "fw-former"
 	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})

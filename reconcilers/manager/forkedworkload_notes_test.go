@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-func TestWhatIsNotedOnABaselineLeavesItsForkReady(t *testing.T) {
+func TestNotesOnABaselineLeaveItsForkReady(t *testing.T) {
 	const ns = "fw-noted"
 	c := shared(t, ns)
 	base := c.baseline(ns, "a", withSidecar)

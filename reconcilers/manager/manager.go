@@ -158,12 +158,8 @@ func (c Config) Validate() error {
 
 // withDefaults returns the Config with every empty field that has a default set.
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.Namespace == "" {
-		c.Namespace = operatorNamespace
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
+	c.Namespace = cmp.Or(c.Namespace, operatorNamespace)
 	if c.Metrics == nil {
 		c.Metrics = metrics.Registry
 		if c.SeveralInProcess {
@@ -173,9 +169,7 @@ func (c Config) withDefaults() Config {
 	if c.Trust == nil && c.Inject.TLS {
 		c.Trust = authority.NewRoots()
 	}
-	if c.SurveyEvery == 0 {
-		c.SurveyEvery = survey.Every
-	}
+	c.SurveyEvery = cmp.Or(c.SurveyEvery, survey.Every)
 	access := rest.CopyConfig(c.REST)
 	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.
 		access.QPS, access.Burst = queriesPerSecond, queriesBurst

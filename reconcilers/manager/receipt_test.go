@@ -150,7 +150,7 @@ func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
 	c.Says(c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "absent", "(d)")
 }
 
-func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
+func TestARecreatedRouteNeedsAnotherAcknowledgement(t *testing.T) {
 	const ns = "back"
 	c, routes, _, _ := gated(t, ns)
 	routes.proxy(ns, "a", "customer")

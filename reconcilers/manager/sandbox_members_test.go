@@ -169,7 +169,7 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 	c.nothingLeft(ns, "sb-change-2")
 }
 
-func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
+func TestMembersOfAPreviousSandboxAreNotAdopted(t *testing.T) {
 	const ns = "sb-former"
 	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})

@@ -100,7 +100,7 @@ func (c *cluster) comesBack(ns string, objects []client.Object) {
 	})
 }
 
-func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
+func TestObjectsOfUsersSurviveUninstallation(t *testing.T) {
 	t.Parallel()
 	const ns = "kept"
 	c := ownCluster(t, ns)

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-func TestWhatOnlyOthersHoldEndsInTimeAndIsNamed(t *testing.T) {
+func TestUninstallationNamesForeignFinalizersAndEnds(t *testing.T) {
 	const ns = "held"
 	c := ownCluster(t, ns)
 	c.manage(manager.Config{})
@@ -57,7 +57,7 @@ func (c *cluster) inhabited(ns string) (objects []client.Object) {
 	return []client.Object{s, g, byHand, fork}
 }
 
-func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
+func TestRemainingObjectsAreDeletedBeforeTheManager(t *testing.T) {
 	t.Parallel()
 	const ns = "drained"
 	c := ownCluster(t, ns)

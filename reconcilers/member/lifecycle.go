@@ -13,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Lifecycle is the common life cycle of members, from the first reconciliation to cleanup. They have no
@@ -141,4 +142,55 @@ func (l Lifecycle) live(ctx context.Context, name types.NamespacedName) (types.U
 // maker returns the Maker for the member of this name.
 func (l Lifecycle) maker(name types.NamespacedName) apply.Maker {
 	return apply.Maker{Kind: l.Kind, Namespace: name.Namespace, Name: name.Name}
+}
+
+// Write writes a member of any kind, as apply.Try does; have may be nil.
+func Write(ctx context.Context, w apply.Writer, want, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
+	switch want := want.(type) {
+	case *crdv1.ForkedWorkload:
+		return writeAs(ctx, w, want, have)
+	case *crdv1.SignadotExternalWorkload:
+		return writeAs(ctx, w, want, have)
+	case *crdv1.VirtualWorkload:
+		return writeAs(ctx, w, want, have)
+	}
+	return nil, nil, fmt.Errorf("write a member: %T is none", want)
+}
+
+// writeAs writes a member of one kind.
+func writeAs[T any, P interface {
+	apply.Object[T]
+	crdv1.Member
+}](ctx context.Context, w apply.Writer, want P, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
+	mine, _ := have.(P) // nil when there is none
+	now, refusal, err := apply.Try(ctx, w, want, mine)
+	if now == nil {
+		return nil, refusal, err
+	}
+	return now, refusal, err
+}
+
+// Needs has the common dependencies of the controllers of members. All fields but Injected and the
+// Events of Access are required.
+type Needs struct {
+	apply.Access
+	// Publisher puts facts on the routing log.
+	Publisher publish.Publisher
+	// Injected has the current settings of sidecar injection. Empty fields are unknown, and no pod is
+	// reported as outdated because of them.
+	Injected inject.Settings
+}
+
+// Validate returns an error if a required field is missing.
+func (n Needs) Validate() error {
+	if n.Publisher == nil {
+		return errors.New("a Publisher is required")
+	}
+	return n.Access.Validate()
+}
+
+// Lifecycle returns the Lifecycle of the members of a kind. makes are empty lists of the kinds that its
+// controller creates, each with the index apply.IndexMaker.
+func (n Needs) Lifecycle(kind string, makes ...client.ObjectList) Lifecycle {
+	return Lifecycle{Kind: kind, Writer: n.Writer(), Publisher: n.Publisher, Now: n.Now, Makes: makes}
 }

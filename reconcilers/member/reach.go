@@ -9,9 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // reachAgain is the requeue interval of a member while requests to some Service of its baseline arrive
@@ -114,3 +117,70 @@ func covered(ctx context.Context, c client.Reader, m crdv1.Member) func(name str
 		return false, nil
 	}
 }
+
+// State puts the fact of a member on the log, and reports whether it is there. Without a fact (ok is
+// false) it settles the member's key. m has the computed status, which is not written yet: if the log
+// does not accept the fact, State sets Ready to False in it. Errors are to be retried.
+func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.Fact, ok bool, now time.Time) (stated bool, err error) {
+	if !ok {
+		p.Settle(Key(m.MemberKind(), m.GetNamespace(), m.GetName()))
+		return false, nil
+	}
+	fact.Time = now
+	putting, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	_, err = p.Put(putting, fact)
+	if err == nil {
+		return true, nil
+	}
+	ready := condition.False(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", err))
+	if publish.Refused(err) {
+		// Trying again would not help, so it is no error.
+		ready = condition.False(publish.ReasonFactRefused, fmt.Sprintf(
+			"The routing log refuses the fact about this workload: %s. Choose a baseline with fewer Services.", publish.WhyRefused(err)))
+		err = nil
+	} else {
+		err = fmt.Errorf("state how %s %s/%s is reached: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)
+	}
+	condition.Write(m, condition.Set{crdv1.ConditionReady: ready}, metav1.NewTime(now))
+	return false, err
+}
+
+// StatusIsCurrent reports whether the status of m, computed for the generation observed, is about the
+// baseline in its spec and not an earlier one. Objects in made that m owns record their baseline
+// (crdv1.AnnotationBaseline); if none does, a changed spec counts as one with another baseline.
+func StatusIsCurrent[O metav1.Object](m crdv1.Member, observed int64, made []O) bool {
+	ref, _ := m.BaselineRef()
+	ofAnother := false
+	for _, o := range made {
+		if !apply.IsOwned(o, m.GetUID()) {
+			continue
+		}
+		switch o.GetAnnotations()[crdv1.AnnotationBaseline] {
+		case baseline.NameOf(ref):
+			return true
+		case "":
+		default:
+			ofAnother = true
+		}
+	}
+	return !ofAnother && observed == m.GetGeneration()
+}
+
+// ForkName names the ForkedWorkload of a target of a sandbox. The name for a Deployment has no kind, as in
+// releases that forked nothing else.
+func ForkName(sandbox string, ref crdv1.ObjectRef) string {
+	if ref.Kind == baseline.KindDeployment {
+		return crdv1.ObjectName(crdv1.MaxServiceName, sandbox, ref.Name)
+	}
+	return crdv1.ObjectName(crdv1.MaxServiceName, sandbox, ref.Kind, ref.Name)
+}
+
+// Name names a member.
+type Name struct{ Kind, Namespace, Name string }
+
+// NameOf returns the name of a member that is there.
+func NameOf(m crdv1.Member) Name { return Name{m.MemberKind(), m.GetNamespace(), m.GetName()} }
+
+// String returns the name as messages and IndexNamed have it.
+func (n Name) String() string { return n.Kind + " " + n.Namespace + "/" + n.Name }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +24,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/paged"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 )
@@ -269,4 +271,24 @@ func (f *Follower) updateThese(ctx context.Context, these func(Target) bool) err
 		}
 		return ctx.Err()
 	})
+}
+
+// EachRoute calls each for all IstioRoutes and GatewayAPIRoutes. It is not an error if the cluster
+// does not have the kind GatewayAPIRoute, which earlier releases did not install.
+func EachRoute(ctx context.Context, reader client.Reader, each func(crdv1.MeshRoute)) error {
+	if err := paged.Each(ctx, reader, "", paged.Size, func(l *crdv1.IstioRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil {
+		return paged.MayNotList("istioroutes", "", err)
+	}
+	if err := paged.Each(ctx, reader, "", paged.Size, func(l *crdv1.GatewayAPIRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return paged.MayNotList("gatewayapiroutes", "", err)
+	}
+	return nil
 }

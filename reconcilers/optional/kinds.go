@@ -1,6 +1,7 @@
 package optional
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,12 +71,8 @@ func New(c Config) (*Kinds, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Patience == 0 {
-		c.Patience = defaultPatience
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Patience = cmp.Or(c.Patience, defaultPatience)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	access, err := rest.HTTPClientFor(c.REST)
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server for optional kinds: %w", err)

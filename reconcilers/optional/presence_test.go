@@ -52,7 +52,7 @@ func TestAMissingRightIsLoggedOnceAnHour(t *testing.T) {
 	})
 }
 
-func TestWhatIsKnownIsNotTooLate(t *testing.T) {
+func TestAKnownKindIsReportedAtOnce(t *testing.T) {
 	var output strings.Builder
 	p := alone(&output)
 	p.settle()

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Policy is an object of a Kind, reduced to the fields that Read reads.
@@ -142,10 +144,7 @@ func Keep(o any) (any, error) {
 	meta, _ := u.Object["metadata"].(map[string]any)
 	kept := map[string]any{"apiVersion": u.Object["apiVersion"], "kind": u.Object["kind"], "metadata": only(meta, "name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")}
 	for _, field := range []string{"spec", "specs"} {
-		var all []any
-		for _, spec := range objectsIn(u.Object[field]) {
-			all = append(all, keepSpec(spec))
-		}
+		all := lists.Map(objectsIn(u.Object[field]), func(spec map[string]any) any { return keepSpec(spec) })
 		if field == "spec" && len(all) == 1 {
 			kept[field] = all[0]
 		} else if len(all) > 0 {
@@ -204,9 +203,7 @@ func namesIn(value any) []string {
 			out = append(out, v)
 		}
 	case []any:
-		for _, one := range v {
-			out = append(out, namesIn(one)...)
-		}
+		out = append(out, slices.Concat(lists.Map(v, namesIn)...)...)
 	case map[string]any:
 		for _, one := range v {
 			out = append(out, namesIn(one)...)
@@ -249,9 +246,7 @@ func text(of map[string]any, field string) string {
 
 func anys(texts []string) []any {
 	out := make([]any, 0, len(texts))
-	for _, t := range texts {
-		out = append(out, t)
-	}
+	out = append(out, lists.Map(texts, func(t string) any { return t })...)
 	return out
 }
 

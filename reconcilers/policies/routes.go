@@ -9,6 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // gatewayGroup is the group of HTTPRoutes and GRPCRoutes.
@@ -149,10 +151,7 @@ func (r Route) isNamed(name string) bool {
 // keysOf returns the keys of the labels that a selector asks about, sorted.
 func keysOf(s labels.Selector) []string {
 	requirements, _ := s.Requirements()
-	var out []string
-	for _, r := range requirements {
-		out = append(out, r.Key())
-	}
+	out := lists.Map(requirements, func(r labels.Requirement) string { return r.Key() })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -20,10 +21,7 @@ import (
 func CauseOf(kind string, o metav1.Object) event.Cause {
 	chain := causes(kind, o)
 	first := chain[0]
-	var via []string
-	for _, c := range chain[1:] {
-		via = append(via, path.Join(c.Kind, c.Namespace, c.Name))
-	}
+	via := lists.Map(chain[1:], func(c event.Cause) string { return path.Join(c.Kind, c.Namespace, c.Name) })
 	first.Via = strings.Join(via, ",")
 	return first
 }

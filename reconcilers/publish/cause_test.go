@@ -40,7 +40,7 @@ func TestCauseNamesWhoWroteTheObjectLast(t *testing.T) {
 	}
 }
 
-func TestWhatWeMadeForSomebodyIsCausedByHim(t *testing.T) {
+func TestCreatedObjectsNameTheirCause(t *testing.T) {
 	sandbox := event.Cause{Kind: "SignadotSandbox", Name: "s", UID: "u", Generation: 7, Manager: "kubectl-client-side-apply"}
 	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "n", Annotations: map[string]string{crdv1.AnnotationOnBehalf: OnBehalf(sandbox)},

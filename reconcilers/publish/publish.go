@@ -12,11 +12,19 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
 // Publisher puts facts on the routing log.
@@ -50,3 +58,47 @@ func WhyRefused(err error) string {
 // PutTimeout bounds one Put, so that a log that cannot be reached does not hold
 // a worker for ever.
 const PutTimeout = 10 * time.Second
+
+// There reports whether an object has this key, by an uncached read, since a cache may lack it. An
+// object that cannot be read, because its namespace is no longer allowed to the operator, counts as
+// missing.
+func (o *Objects) There(ctx context.Context, key event.Key) (bool, error) {
+	data, _ := event.Withdrawal(key)
+	switch gone := data.(type) {
+	case *factv1.WorkloadWithdrawn:
+		live := &metav1.PartialObjectMetadata{}
+		live.SetGroupVersionKind(crdv1.GroupVersion().WithKind(gone.GetWorkload().GetKind()))
+		err := o.Live.Get(ctx, client.ObjectKey{Namespace: gone.GetWorkload().GetNamespace(), Name: gone.GetWorkload().GetName()}, live)
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+			return false, nil
+		}
+		return err == nil, err
+	case *factv1.RoutingWithdrawn:
+		var configs crdv1.RoutingConfigList
+		if err := o.Live.List(ctx, &configs); err != nil {
+			return false, fmt.Errorf("list RoutingConfigs: %w", err)
+		}
+		return slices.ContainsFunc(configs.Items, func(c crdv1.RoutingConfig) bool { return c.RoutingKey() == gone.GetRoutingKey() }), nil
+	}
+	return false, nil
+}
+
+// clusterConfig is the ConfigMap of the operator's namespace that holds its
+// configuration, as the chart makes it.
+const clusterConfig = "cluster-config"
+
+// KeyHeaders returns the fact with the custom headers that carry routing keys. Its cause is the
+// operator's configuration in this namespace.
+func KeyHeaders(names []string, namespace string) event.Fact {
+	return event.Fact{
+		Key:   event.KeyHeaders,
+		Cause: event.Cause{Kind: "ConfigMap", Namespace: namespace, Name: clusterConfig},
+		Data:  &factv1.KeyHeadersDeclared{Names: names},
+	}
+}
+
+// HeadersOf returns the headers that the fact of KeyHeaders names; none of the zero Fact.
+func HeadersOf(f event.Fact) []string {
+	declared, _ := f.Data.(*factv1.KeyHeadersDeclared)
+	return declared.GetNames()
+}

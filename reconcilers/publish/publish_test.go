@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/publisher"
 )
 
-func TestWhatAConfigMapSaysOfTheLog(t *testing.T) {
+func TestAConfigMapReportsTheLog(t *testing.T) {
 	mark := event.Before("e")
 	mark.Seq = 12
 	old := event.Mark{Pos: event.Pos{Epoch: "e", Seq: 12}}

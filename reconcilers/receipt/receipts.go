@@ -1,6 +1,7 @@
 package receipt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,15 +61,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Questions == 0 {
-		c.Questions = 32
-	}
-	if c.Patience == 0 {
-		c.Patience = 50 * time.Millisecond
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Questions = cmp.Or(c.Questions, 32)
+	c.Patience = cmp.Or(c.Patience, 50*time.Millisecond)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }
 
@@ -210,4 +205,25 @@ func (r *Receipts) awaited() float64 {
 		}
 	}
 	return float64(n)
+}
+
+// metrics are the metrics of Receipts.
+type metrics struct{ took prometheus.Histogram }
+
+func newMetrics(registry prometheus.Registerer, awaited func() float64) (*metrics, error) {
+	m := &metrics{took: prometheus.NewHistogram(prometheus.HistogramOpts{
+		Namespace: "switchyard_receipt", Name: "seconds",
+		Help:    "From the facts of a routing key being on the log until every proxy that can see it has acknowledged them.",
+		Buckets: prometheus.ExponentialBuckets(0.002, 2.5, 10),
+	})}
+	if registry == nil {
+		return m, nil
+	}
+	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: "switchyard_receipt", Name: "awaited", Help: "Routing keys whose rules some proxy has not acknowledged.",
+	}, awaited)
+	if err := errors.Join(registry.Register(m.took), registry.Register(waiting)); err != nil {
+		return nil, fmt.Errorf("receipt: register metrics: %w", err)
+	}
+	return m, nil
 }

@@ -92,7 +92,7 @@ func TestADeletedPodIsNotAwaited(t *testing.T) {
 	}
 }
 
-func TestWhatIsStatedBetweenAskingAndAnsweringIsAnotherReceipt(t *testing.T) {
+func TestAFactDuringAQuestionNeedsAnotherReceipt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, receipt.Config{Patience: 1})
 	w.route("k")

@@ -107,7 +107,7 @@ func TestConclude(t *testing.T) {
 }
 
 // What runs the units has the annotations that are for it, and no others.
-func TestWhatRunsTheUnits(t *testing.T) {
+func TestResourcesCreateALifecycleMethods(t *testing.T) {
 	m := resource.Methods(db(t, false))
 	if m.Name != "sb-db" || m.Annotations[crdv1.AnnotationRetry] != "now" || len(m.Annotations) != 1 || m.Labels[crdv1.LabelSandbox] != "sb" ||
 		len(m.Spec.PreStart) != 1 || m.Spec.IOContextName == "" || !apply.IsOwned(m, "r1") || m.Finalizers[0] != crdv1.Finalizer {

@@ -38,7 +38,7 @@ func keyed(key string, in routegroup.Input) routegroup.Input {
 	return in
 }
 
-func TestWhatIsSaidOfAGroup(t *testing.T) {
+func TestConditionsOfAGroup(t *testing.T) {
 	const all = "Ready=T Ready, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts"
 	a, b := sandboxOf("a", fork("a-1", "one")), sandboxOf("b", fork("b-2", "two"))
 	newer := sandboxOf("b", fork("b-2", "two"))

@@ -51,7 +51,7 @@ func match(middleware, of string) crdv1.MiddlewareMatch {
 	return m
 }
 
-func TestWhatAGroupRoutes(t *testing.T) {
+func TestAGroupRoutesItsSandboxes(t *testing.T) {
 	a := func() routegroup.Sandbox {
 		return sandboxOf("a", fork("a-2", "two"), fork("a-1", "one"), external("a-x"))
 	}

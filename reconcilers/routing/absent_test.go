@@ -28,7 +28,7 @@ func seen(name, base string) *crdv1.ForkedWorkload {
 
 // The annotation keeps the observed baselines of members, and the declaration has them while the
 // members do not exist.
-func TestWhatIsToldOfMembers(t *testing.T) {
+func TestObservedBaselinesOfMembersAreKept(t *testing.T) {
 	stating := func(base, to string) *factv1.Member {
 		return &factv1.Member{
 			Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "fork", Sandbox: "fork",
@@ -154,7 +154,7 @@ func TestADeclarationThatTellsOfManyMembersFits(t *testing.T) {
 
 // Baselines in declarations of members that exist change nothing for proxies, so an upgrade does
 // not reset acknowledgements: this is the digest of the release before.
-func TestWhatIsToldHasNotToBeAcknowledged(t *testing.T) {
+func TestBaselinesOfMembersNeedNoAcknowledgement(t *testing.T) {
 	if got := of([]crdv1.Member{seen("fork", "base")}).ToAcknowledge(); got != "276d6e08400972964f02129f" {
 		t.Errorf("the digest is %s", got)
 	}

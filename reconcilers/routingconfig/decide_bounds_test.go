@@ -57,7 +57,7 @@ func TestAStatusHasABoundHoweverManyMembers(t *testing.T) {
 	}
 }
 
-func TestWhatToDoAboutADeclarationThatIsTooLarge(t *testing.T) {
+func TestATooLargeDeclarationNamesTheRemedy(t *testing.T) {
 	refused := routingconfig.Published{Err: errors.New("it takes 70000 bytes, more than 65536"), Refused: true}
 	yes := true
 	for _, tt := range []struct{ kind, says string }{

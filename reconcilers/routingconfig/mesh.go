@@ -12,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
 
@@ -78,10 +81,9 @@ func (r *Reconciler) askMesh(ctx context.Context, in Input, d Decision, kind crd
 	if d.Declaration != nil {
 		wanted = in.WantedMeshRoutes(kind)
 	}
-	var errs []error
-	for _, want := range wanted {
-		errs = append(errs, r.applyMeshRoute(ctx, want, in.meshRoute(kind.Name, want.GetName())))
-	}
+	errs := lists.Map(wanted, func(want crdv1.MeshRoute) error {
+		return r.applyMeshRoute(ctx, want, in.meshRoute(kind.Name, want.GetName()))
+	})
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
@@ -168,5 +170,37 @@ func (in Input) meshRoute(kind, name string) crdv1.MeshRoute {
 			return have
 		}
 	}
+	return nil
+}
+
+// Gone cleans up after a RoutingConfig that is not in the cache. Its key was withdrawn before its
+// deletion, but a leader with a stale cache may have declared it again after that. So this process's
+// declaration of it is withdrawn, unless another object has the key, or an object of that name exists
+// and is not in the cache yet.
+func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
+	name := req.Name
+	r.forget(name)
+	if err := r.orphanedMeshes(ctx, name, ""); err != nil {
+		return err
+	}
+	declared, ok := r.declared.Load(name)
+	if !ok {
+		return nil
+	}
+	key, _ := declared.(string)
+	others, err := member.ConfigsBy(ctx, r.config.Client, indexKey, key)
+	if err != nil {
+		return err
+	}
+	live, err := r.live(ctx, name)
+	if err != nil {
+		return err
+	}
+	if data, ok := event.Withdrawal(event.RoutingKey(key)); ok && len(others) == 0 && live.UID == "" {
+		if _, err := r.put(ctx, event.Fact{Key: event.RoutingKey(key), Data: data}); err != nil {
+			return err
+		}
+	}
+	r.declared.CompareAndDelete(name, declared)
 	return nil
 }

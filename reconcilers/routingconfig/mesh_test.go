@@ -24,7 +24,7 @@ func (mesh) Settled(string) bool { return true }
 
 // With a cache that lacks its mesh routes a RoutingConfig is removed without them. They are deleted
 // later, even if another RoutingConfig of that name exists; those of other owners stay.
-func TestWhatAFormerRoutingConfigAskedOfAMeshGoes(t *testing.T) {
+func TestMeshRoutesOfAPreviousRoutingConfigAreDeleted(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := crdv1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
@@ -52,11 +53,7 @@ func byMember(o client.Object) []string {
 	if !ok {
 		return nil
 	}
-	var out []string
-	for _, m := range routing.Named(c) {
-		out = append(out, routing.NameIn(m).String())
-	}
-	return out
+	return lists.Map(routing.Named(c), func(m crdv1.SandboxedWorkload) string { return routing.NameIn(m).String() })
 }
 
 // rivals maps a RoutingConfig that was created, changed or deleted to the others with its key, which

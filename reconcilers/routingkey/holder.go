@@ -8,12 +8,16 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/controller"
 )
 
 // Holder returns the claim that has the key: own, or one of the others, which may include own. It is
@@ -151,4 +155,23 @@ func claimed(ctx context.Context, live client.Reader, key string, c Claim) (bool
 		return false, fmt.Errorf("see whether %s claims routing key %q: %w", c, key, err)
 	}
 	return err == nil && o.GetUID() == c.UID && Of(o) == key, nil
+}
+
+// Claimants returns a handler that maps a claimant of a key (see Of) to the others of a kind, so that
+// one takes over when another gives the key up. kind is crdv1.KindSandbox or crdv1.KindRouteGroup.
+func Claimants(c client.Reader, kind string) handler.EventHandler {
+	return controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
+		claims, err := Claims(ctx, c, Of(o))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find who else claims a routing key", "key", Of(o))
+			return nil
+		}
+		var out []reconcile.Request
+		for _, claim := range claims {
+			if claim.Kind == kind && claim.UID != o.GetUID() {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: claim.Name}})
+			}
+		}
+		return out
+	})
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	headers "switchyard.dev/xds/routingkey"
@@ -95,11 +96,7 @@ func Warning(key string) string {
 
 // forms lists the header forms of some defects.
 func forms(defects []headers.Defect) string {
-	var out []string
-	for _, d := range defects {
-		out = append(out, string(d.Form))
-	}
-	return strings.Join(out, ", ")
+	return strings.Join(lists.Map(defects, func(d headers.Defect) string { return string(d.Form) }), ", ")
 }
 
 // Claim is a sandbox or a route group that claims a key.

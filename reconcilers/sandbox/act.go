@@ -5,10 +5,15 @@ import (
 	"errors"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
@@ -31,12 +36,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 		}
 		there[want.Name] = have
 	}
-	var all []*crdv1.Resource
-	for _, r := range in.Resources {
-		if there[r.Name] == nil {
-			all = append(all, r)
-		}
-	}
+	all := lists.Filter(in.Resources, func(r *crdv1.Resource) bool { return there[r.Name] == nil })
 	for _, r := range there {
 		all = append(all, r)
 	}
@@ -85,18 +85,46 @@ func (d Decision) toDelete(made Made) []client.Object {
 
 // refused reports whether something was refused.
 func (m Made) refused() bool {
-	for _, r := range m.Refusals {
-		if r != nil {
-			return true
-		}
-	}
-	return m.ConfigRefusal != nil
+	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil
 }
 
 // refusedResource reports whether a Resource was refused.
 func (in Input) refusedResource() bool {
 	for _, r := range in.Unwritten {
 		if r != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// inTheWay returns one refusal for all names that are taken, of the sandbox's parts and of objects that
+// its members need; nil if there is none. Members report one object at a time, so it also lists all
+// objects without an owner that have the sandbox's label.
+func inTheWay(ctx context.Context, w apply.Writer, in Input, made Made) (*apply.Refusal, error) {
+	refusals := append([]*apply.Refusal{made.ConfigRefusal}, made.Refusals...)
+	if apply.Together(nil, refusals...) == nil && !made.reportsTaken() {
+		return nil, nil
+	}
+	more, err := w.Unowned(ctx, crdv1.LabelSandbox, crdv1.LabelValue(in.Sandbox.Name), &crdv1.RoutingConfigList{}, &crdv1.ForkedWorkloadList{},
+		&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{})
+	// The cache may not show an object yet that was adopted just now.
+	adopted := func(o apply.InTheWay) bool {
+		return made.Config != nil && o.Object == crdv1.KindRoutingConfig+" "+made.Config.Name || slices.ContainsFunc(made.Members, func(m crdv1.Member) bool {
+			return m != nil && o.Object == member.NameOf(m).String()
+		})
+	}
+	return apply.Together(slices.DeleteFunc(more, adopted), refusals...), err
+}
+
+// reportsTaken reports whether a member's condition states that a name is taken.
+func (m Made) reportsTaken() bool {
+	for _, have := range m.Members {
+		if have == nil {
+			continue
+		}
+		c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
+		if c != nil && c.Reason == apply.ReasonNameTaken && c.Status == string(metav1.ConditionFalse) && c.ObservedGeneration >= have.GetGeneration() {
 			return true
 		}
 	}

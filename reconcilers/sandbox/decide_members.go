@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -38,11 +39,7 @@ type Ask struct {
 // Asks returns all members that the spec of the Input's sandbox lists, in order. It uses only the sandbox
 // and the operator's namespace of the Input.
 func Asks(in Input) []Ask {
-	var out []Ask
-	for _, e := range entries(in) {
-		out = append(out, Ask{e.at, e.object})
-	}
-	return out
+	return lists.Map(entries(in), func(e entry) Ask { return Ask{e.at, e.object} })
 }
 
 // entries returns the members that the spec lists, in order: forks, external workloads, virtual workloads.

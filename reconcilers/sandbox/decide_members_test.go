@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -16,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
+func TestProblemsOfASpecNameTheFieldAndTheRemedy(t *testing.T) {
 	x := workload("Deployment", "ns", "x")
 	raw := func(s string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(s)} }
 	patched := func(p crdv1.Patch) *crdv1.SignadotSandbox {

@@ -155,7 +155,7 @@ func TestForksWaitForResources(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidOfForksThatWait(t *testing.T) {
+func TestForksReportTheResourcesTheyWaitFor(t *testing.T) {
 	waiting, _ := lived(sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"})
 	waiting = running(waiting)
 	live, _ := lived(engine(provided(sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}), "True", "Ready", "made"))
@@ -203,7 +203,7 @@ func TestWhatIsSaidOfForksThatWait(t *testing.T) {
 	}
 }
 
-func TestWhatForksWaitForIsShort(t *testing.T) {
+func TestTheListOfAwaitedResourcesIsShort(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	d := sandbox.Decide(sandbox.Input{Sandbox: withResources(long, "b", "c", "d", "e", "f", "g"), OperatorNamespace: "operator"})
 	if got, want := d.Members[0].WaitsFor, "Resources "+long[:62]+"..., b, c, d, e, and 2 more"; got != want {

@@ -198,7 +198,7 @@ func TestCaveatsAreShownWhileAForkIsNotReady(t *testing.T) {
 	check("container app ends\nits log", true)
 }
 
-func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
+func TestReadyNamesTheCause(t *testing.T) {
 	change := func(conditionType, status, reason string) func(in *sandbox.Input, made *sandbox.Made) {
 		return func(_ *sandbox.Input, made *sandbox.Made) {
 			m := made.Members[2]
@@ -286,7 +286,7 @@ func TestTheEndSpeaksOfThePresentGeneration(t *testing.T) {
 	}
 }
 
-func TestWhatAMemberFindsIsSaidWithTheFieldOfTheSandbox(t *testing.T) {
+func TestProblemsOfMembersNameTheFieldOfTheSandbox(t *testing.T) {
 	in := full(t)
 	in.Sandbox = with(in.Sandbox, func(s *crdv1.SignadotSandboxSpec) {
 		s.Customization.Patches = append(s.Customization.Patches, target("Deployment", "ns", "z"), target("Deployment", "ns", "a"))
@@ -402,7 +402,7 @@ func TestASandboxWithoutForksReportsIt(t *testing.T) {
 
 // A namespace that is deleted takes the operator's RoleBinding with it, and nothing brings that
 // back but an upgrade of the installation. Policies forbid as well.
-func TestWhatIsSaidWhereTheRightsOfANamespaceAreMissing(t *testing.T) {
+func TestMissingRightsInANamespaceAreReported(t *testing.T) {
 	missing := `ForkedWorkload shop/x may not be written: forkedworkloads.signadot.com "x" is forbidden: User "manager" cannot patch resource "forkedworkloads" in API group "signadot.com" in the namespace "shop"`
 	for _, tt := range []struct {
 		name       string

@@ -9,7 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-func TestWhateverTheOrderOfACachePartsHaveOneOrder(t *testing.T) {
+func TestPartsHaveOneOrderForAnyOrderOfTheCache(t *testing.T) {
 	fork := func(namespace, name string) crdv1.Member {
 		return &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/sandbox/census"
@@ -72,10 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 // Gone deletes parts of a deleted sandbox that the cache did not have: a leader with a stale cache may
 // have created one after the deletion. An event of each such part triggers it.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
-	var lists []client.ObjectList
-	for _, kind := range crdv1.MadeKinds() {
-		lists = append(lists, kind.NewList())
-	}
+	lists := lists.Map(crdv1.MadeKinds(), func(kind crdv1.Kind) client.ObjectList { return kind.NewList() })
 	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindSandbox, Name: name.Name}, "", lists...)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/sandbox/census"
@@ -26,10 +27,7 @@ func stages() [][]string {
 func remove(ctx context.Context, w apply.Writer, c *census.Census, in Input) (waitsFor string, asked bool, err error) {
 	known := parts(in)
 	for _, kinds := range stages() {
-		var left []client.Object
-		for _, k := range kinds {
-			left = append(left, known[k]...)
-		}
+		left := slices.Concat(lists.Map(kinds, func(k string) []client.Object { return known[k] })...)
 		if len(left) > 0 {
 			c.Forget(in.Sandbox, kinds)
 		} else {

@@ -5,10 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/sandbox"
@@ -58,7 +57,7 @@ func anySpec() *rapid.Generator[crdv1.SignadotSandboxSpec] {
 	})
 }
 
-func TestWhateverTheSpecDecidingComesToRest(t *testing.T) {
+func TestDecidingConvergesForAnySpec(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := sandbox.Input{OperatorNamespace: "operator", Sandbox: asks()}
 		if rapid.Bool().Draw(t, "confined") {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -54,10 +55,7 @@ func servesKinds(client discovery.DiscoveryInterface) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
-	var missing []string
-	for _, kind := range crdv1.Kinds() {
-		missing = append(missing, kind.Name)
-	}
+	missing := lists.Map(crdv1.Kinds(), func(kind crdv1.Kind) string { return kind.Name })
 	slices.Sort(missing)
 	if err == nil {
 		for _, resource := range served.APIResources {

@@ -38,3 +38,55 @@ func (reconciler) Gone(context.Context, types.NamespacedName) error { return nil
 
 // Watch adds nothing.
 func (reconciler) Watch(*builder.Builder, ctrl.Manager) error { return nil }
+
+// Kind is a kind of objects that is not acted on. Its values come from Kinds.
+type Kind struct {
+	// Name is the kind as objects give it.
+	Name string
+	// New returns an empty object of the kind.
+	New func() crdv1.Object
+	// conclude returns the object with its status.
+	conclude func(o crdv1.Object, now metav1.Time) crdv1.Object
+}
+
+// Kinds returns the kinds on which this version does not act, and the two kinds of resources: an
+// installation without images for their pods does not act on them.
+func Kinds() []Kind {
+	const (
+		keep    = "Delete it, or keep it for a version that does."
+		upgrade = "Upgrade it with the operator's chart, which sets IO_INIT_IMAGE and IO_SIDECAR_IMAGE, or have another program provide it."
+	)
+	return []Kind{
+		kind(crdv1.KindJob, "this version does not run jobs", keep,
+			func(o *crdv1.Job) *int64 { return &o.Status.ObservedGeneration }),
+		kind(crdv1.KindJobRunnerGroup, "this version does not start job runners", keep,
+			func(o *crdv1.JobRunnerGroup) *int64 { return &o.Status.ObservedGeneration }),
+		kind(crdv1.KindResource, "this installation does not run the steps of resource plugins", upgrade,
+			func(o *crdv1.Resource) *int64 { return &o.Status.ObservedGeneration }),
+		kind(crdv1.KindLifecycleMethods, "this installation does not run the units of lifecycle methods", upgrade,
+			func(o *crdv1.SignadotObjectLifecycleMethods) *int64 { return &o.Status.ObservedGeneration }),
+	}
+}
+
+// kind returns a Kind: lacks describes what is not done, advice is a sentence with the remedy for the
+// author of an object, and observed returns a pointer to its status.observedGeneration.
+func kind[T any, P interface {
+	*T
+	crdv1.Object
+	DeepCopy() *T
+}](name, lacks, advice string, observed func(*T) *int64) Kind {
+	return Kind{
+		Name: name,
+		New:  func() crdv1.Object { return P(new(T)) },
+		conclude: func(o crdv1.Object, now metav1.Time) crdv1.Object {
+			have, ok := o.(P)
+			if !ok {
+				return o
+			}
+			after := have.DeepCopy()
+			*observed(after) = have.GetGeneration()
+			write(P(after), "Nothing acts on "+name+" "+place(o)+": "+lacks+". "+advice, now)
+			return P(after)
+		},
+	}
+}

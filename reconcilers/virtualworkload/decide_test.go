@@ -152,7 +152,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestWhatTheStatusAndTheLogSay(t *testing.T) {
+func TestStatusAndFactOfAVirtualWorkload(t *testing.T) {
 	seen := &crdv1.WorkloadBaseline{WorkloadID: "cart-uid", Generation: 7}
 	before := func(w *crdv1.VirtualWorkload, generation int64) {
 		w.Status = crdv1.VirtualWorkloadStatus{

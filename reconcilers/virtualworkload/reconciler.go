@@ -4,9 +4,15 @@ import (
 	"context"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -42,4 +48,56 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 	in.Injected = r.config.Injected
 	after := Conclude(in, Decide(in), metav1.NewTime(r.config.Now()))
 	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after), true, nil, nil)
+}
+
+// gather reads all that counts for a virtual workload from the cache.
+func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Input, error) {
+	in := Input{Workload: w}
+	if !accept(w).IsTrue() {
+		return in, nil
+	}
+	services, err := baseline.ServicesIn(ctx, c, w.Namespace)
+	if err == nil {
+		in.Services, err = in.Look(ctx, c, w, services)
+	}
+	return in, err
+}
+
+// Watch adds watches for the baselines.
+func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+	baseline.Watch(b, baseline.Members{Client: r.config.Client, List: func() client.ObjectList { return &crdv1.VirtualWorkloadList{} }})
+	return nil
+}
+
+// Input has all inputs for one virtual workload. It is shared with the cache and must not be changed.
+type Input struct {
+	// Workload is the VirtualWorkload.
+	Workload *crdv1.VirtualWorkload
+	// Seen is the state of its baseline.
+	member.Seen
+	// Services are the Services of the namespace that were not created for a member.
+	Services []corev1.Service
+}
+
+// told reports whether the status is about the baseline in the spec. There are no created objects that
+// could show it after the spec has changed.
+func (in Input) told() bool {
+	s := in.Workload.Status
+	return s.RoutingConfig != nil && member.StatusIsCurrent[metav1.Object](in.Workload, s.ObservedGeneration, nil)
+}
+
+// Observed returns the fact about a virtual workload with the status that Conclude returned: its key is in
+// use for the baseline, or, while the pod template of the baseline is not known, the withdrawal.
+func Observed(w *crdv1.VirtualWorkload) event.Fact {
+	fact, ok := member.Observed(w)
+	if !ok {
+		return member.Withdrawn(w)
+	}
+	// Its destination is the baseline, and whether that serves is between it and its
+	// clients.
+	fact.Ready = true
+	for _, s := range w.Status.RoutingConfig.Services {
+		fact.Services = append(fact.Services, member.Pair(s.From, s.Ports, nil))
+	}
+	return member.Fact(w, fact)
 }

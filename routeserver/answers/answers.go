@@ -8,6 +8,7 @@ package answers
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"container/list"
 	"sync"
@@ -175,10 +176,7 @@ func (s *Store) grow(a *Answer, by int) {
 // overdue takes from the count the oldest answers but one, until the rest is within the
 // budget, and returns how their readers are cut off. s.mu is held.
 func (s *Store) overdue(spare *Answer) (cut []func()) {
-	budget := s.Budget
-	if budget == 0 {
-		budget = Budget
-	}
+	budget := cmp.Or(s.Budget, Budget)
 	for e := s.kept.Front(); e != nil && s.bytes > budget; {
 		a := e.Value.(*Answer)
 		e = e.Next()

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
@@ -113,10 +114,9 @@ func asksForNewest(at *routingv1.At) bool {
 // keyIn returns the routing key in headers, as sidecars with the routes of a table determine it, or
 // the reason why there is none.
 func (s *Server) keyIn(lines []*routingv1.Header, t table.Table) (key, from, why string) {
-	headers := make([]explain.Header, 0, len(lines))
-	for _, h := range lines {
-		headers = append(headers, explain.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
+	headers := lists.Map(lines, func(h *routingv1.Header) explain.Header {
+		return explain.Header{Name: h.GetName(), Value: h.GetValue()}
+	})
 	if s.cfg.Keys != nil {
 		key, from = s.cfg.Keys(func(name string) []string { return explain.Lines(headers, name) }, t.KeyHeaders())
 	}
@@ -245,4 +245,25 @@ func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv
 		out.Holder, out.HolderSandbox = conflict.GetHolder(), conflict.GetHolderSandbox()
 	}
 	return out
+}
+
+// Lookup implements routingv1.RoutingServer.
+func (s *Server) Lookup(ctx context.Context, req *routingv1.LookupRequest) (*routingv1.LookupResponse, error) {
+	w := req.GetBaseline()
+	for field, value := range map[string]string{
+		"baseline.kind": w.GetKind(), "baseline.namespace": w.GetNamespace(), "baseline.name": w.GetName(),
+	} {
+		if value == "" {
+			return nil, failure.Invalid(field, "name one workload by kind, namespace and name")
+		}
+	}
+	if req.GetRoutingKey() == "" {
+		return nil, failure.Invalid("routing_key", "give the routing key; requests without one belong to the baseline")
+	}
+	t, version, err := s.versions.At(ctx, "at", req.GetAt())
+	if err != nil {
+		return nil, err
+	}
+	rule, _ := t.Lookup(table.WorkloadOf(w), req.GetRoutingKey())
+	return &routingv1.LookupResponse{Version: version, Rule: messages.Rule(rule)}, nil
 }

@@ -28,9 +28,7 @@ func (s *Server) GetTable(ctx context.Context, req *routingv1.GetTableRequest) (
 	if size < 0 || size > largestPage {
 		return nil, failure.Invalid("page_size", "%d is not between 0 and %d", size, largestPage)
 	}
-	if size == 0 {
-		size = ordinaryPage
-	}
+	size = cmp.Or(size, ordinaryPage)
 	from, err := pageOf(req)
 	if err != nil {
 		return nil, err

@@ -14,8 +14,8 @@ type Header struct {
 // that holds more than the key.
 const member = "sd-routing-key"
 
-// lists are the headers that hold such members.
-var lists = [...]string{"baggage", "tracestate"}
+// memberHeaders are the headers that hold such members.
+var memberHeaders = [...]string{"baggage", "tracestate"}
 
 // Lines returns the values of all header lines of a name, in order. Names do not
 // distinguish upper and lower case.
@@ -33,7 +33,7 @@ func Lines(headers []Header, name string) []string {
 // request carries no routing key: ".
 func WhyNoKey(headers []Header) string {
 	var why []string
-	for _, name := range lists {
+	for _, name := range memberHeaders {
 		lines := Lines(headers, name)
 		if len(lines) == 0 {
 			continue
@@ -48,7 +48,7 @@ func WhyNoKey(headers []Header) string {
 		why = append(why, fmt.Sprintf("a header called %s is not read", member))
 	}
 	if len(why) == 0 {
-		return fmt.Sprintf("it has neither %s nor another header that is read for one", strings.Join(lists[:], " nor "))
+		return fmt.Sprintf("it has neither %s nor another header that is read for one", strings.Join(memberHeaders[:], " nor "))
 	}
 	return strings.Join(why, "; ")
 }

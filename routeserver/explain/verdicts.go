@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/table"
@@ -23,10 +24,7 @@ func (c *inquiry) memberGone(member event.Key) {
 }
 
 func (c *inquiry) notObserved(unseen []event.Key) {
-	objects := make([]string, 0, len(unseen))
-	for _, key := range unseen {
-		objects = append(objects, object(key))
-	}
+	objects := lists.Map(unseen, object)
 	since := c.since(c.OfKey, naming(unseen[0]))
 	c.say(routingv1.Verdict_NOT_OBSERVED,
 		fmt.Sprintf("The routing key %s has named %s since %s%s, but its baseline is not known yet, so the request goes to the baseline%s.",

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/door"
@@ -72,3 +73,65 @@ func (c Config) withDefaults() Config {
 	c.StopWithin = cmp.Or(c.StopWithin, 5*time.Second)
 	return c
 }
+
+// options bound what a client can take, and let live clients live.
+func options(secure credentials.TransportCredentials) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.Creds(secure), // nil: plain
+		grpc.ForceServerCodecV2(newCodec()),
+		// Published clients ping every ten seconds, also on an idle watch. The
+		// default of grpc-go cuts them after three pings.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             5 * time.Second,
+			PermitWithoutStream: true,
+		}),
+		// A client that disappeared without closing its connection is detected within 15 s.
+		// Connections have no maximum age: closing a healthy watch would only make its client
+		// reload everything.
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time:              10 * time.Second,
+			Timeout:           5 * time.Second,
+			MaxConnectionIdle: 15 * time.Minute,
+		}),
+		grpc.MaxConcurrentStreams(128),
+		grpc.MaxHeaderListSize(32 << 10),
+		grpc.ConnectionTimeout(5 * time.Second),
+		// A request of the routes API is five names; one of our own API can hold the
+		// facts of a dry run.
+		grpc.MaxRecvMsgSize(1 << 20),
+	}
+}
+
+type metrics struct {
+	watchers prometheus.Gauge
+	ops      *prometheus.CounterVec
+	// of are the counters of ops, by op: a busy server counts many in a second.
+	of map[routesv1.WatchOp]prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "switchyard_routes_watchers", Help: "Watches of the routes API that are open.",
+		}),
+		ops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "switchyard_routes_ops_total", Help: "Ops sent to watchers of the routes API.",
+		}, []string{"op"}),
+		of: map[routesv1.WatchOp]prometheus.Counter{},
+	}
+	for op, name := range routesv1.WatchOp_name {
+		m.of[routesv1.WatchOp(op)] = m.ops.WithLabelValues(name)
+	}
+	if registry == nil {
+		return m, nil
+	}
+	return m, errors.Join(registry.Register(m.watchers), registry.Register(m.ops))
+}
+
+// watcher counts a watch until the returned function is called.
+func (m *metrics) watcher() func() {
+	m.watchers.Inc()
+	return m.watchers.Dec
+}
+
+func (m *metrics) sent(op routesv1.WatchOp) { m.of[op].Inc() }

@@ -6,12 +6,15 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/lists"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/door"
@@ -83,9 +86,7 @@ func (s *routes) share(ctx context.Context, req *routesv1.WorkloadRoutingRulesRe
 
 func encodeRules(filter published.Filter, t table.Table) ([]byte, error) {
 	out := &routesv1.GetWorkloadRoutingRulesResponse{}
-	for _, r := range filter.Rules(t) {
-		out.RoutingRules = append(out.RoutingRules, published.Rule(r))
-	}
+	out.RoutingRules = append(out.RoutingRules, lists.Map(filter.Rules(t), published.Rule)...)
 	return protobuf.Marshal(out)
 }
 
@@ -142,3 +143,35 @@ func (freed) Get(length int) *[]byte {
 
 // Put implements mem.BufferPool.
 func (f freed) Put(*[]byte) { f() }
+
+// encoded is an op in written form, to be sent to any number of watchers.
+type encoded struct {
+	op    routesv1.WatchOp
+	bytes mem.SliceBuffer
+	err   error // the encoding error, returned when it is sent
+}
+
+func encode(op *routesv1.WorkloadRoutingRuleOp) *encoded {
+	b, err := protobuf.Marshal(op)
+	return &encoded{op: op.GetOp(), bytes: b, err: err}
+}
+
+func encodeAll(ops []*routesv1.WorkloadRoutingRuleOp) []*encoded {
+	return lists.Map(ops, encode)
+}
+
+// codec is the protobuf codec, which passes encoded messages through unchanged.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	switch is := v.(type) {
+	case *encoded:
+		return mem.BufferSlice{is.bytes}, is.err
+	case *sharing:
+		return mem.BufferSlice{is.buffer()}, nil
+	}
+	return c.CodecV2.Marshal(v)
+}

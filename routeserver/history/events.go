@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/explain"
 	"switchyard.dev/routeserver/table"
 )
@@ -45,13 +46,7 @@ func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]even
 	if upTo == (event.Pos{}) {
 		return all, nil
 	}
-	var out []event.Recorded
-	for _, e := range all {
-		if e.Pos.Epoch == upTo.Epoch && e.Pos.Seq <= upTo.Seq {
-			out = append(out, e)
-		}
-	}
-	return out, nil
+	return lists.Filter(all, func(e event.Recorded) bool { return e.Pos.Epoch == upTo.Epoch && e.Pos.Seq <= upTo.Seq }), nil
 }
 
 // MembersOf returns the keys of all members that have stood for a baseline, as far

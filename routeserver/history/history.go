@@ -22,9 +22,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -156,4 +158,96 @@ func (h *History) kept(ctx context.Context) (eventbus.Kept, error) {
 		h.past.forget(kept.Floor.Seq)
 	}
 	return kept, nil
+}
+
+// ErrNotReached is the error for a position that the log has not reached; test with errors.Is.
+var ErrNotReached = errors.New("this version has not been reached")
+
+// Gone is the error for a version or a range that is no longer kept; it names the oldest one that
+// is. It is an eventbus.ErrGone, or an eventbus.ErrEpochEnded.
+type Gone struct {
+	// Asked describes the requested version in readable form.
+	Asked string
+	// OtherEpoch: the place is of another life of the log, of which nothing is
+	// kept. It makes this an ErrEpochEnded.
+	OtherEpoch bool
+	// Oldest is the oldest version that there is, and Recorded when it was made.
+	// Zero when there is none yet.
+	Oldest   event.Pos
+	Recorded time.Time
+}
+
+// Error implements error.
+func (g *Gone) Error() string {
+	why := "is not kept"
+	if g.OtherEpoch {
+		why = "is of an epoch of the log that has ended"
+	}
+	if g.Oldest == (event.Pos{}) {
+		return fmt.Sprintf("%s %s; the log holds no whole table yet", g.Asked, why)
+	}
+	return fmt.Sprintf("%s %s; the oldest version is %d of epoch %s, of %s",
+		g.Asked, why, g.Oldest.Seq, g.Oldest.Epoch, g.Recorded.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns the error of eventbus that it is.
+func (g *Gone) Unwrap() error {
+	if g.OtherEpoch {
+		return eventbus.ErrEpochEnded
+	}
+	return eventbus.ErrGone
+}
+
+// Config is what a History needs.
+type Config struct {
+	// Log is the log to read. Required.
+	Log eventbus.Reader
+	// Past is the same log, used on request: to rebuild versions, and to read ranges and single
+	// keys. It can limit concurrent reads (package eventbus/readers). Default: Log.
+	Past eventbus.Reader
+	// Checkpoints is how many tables are kept ready, to begin rebuilding at.
+	// Default 32.
+	Checkpoints int
+	// CheckpointRules is how many rules all of these tables may have together, so
+	// that large tables are kept less often: two that lie thousands of events apart
+	// share little. About 400 bytes each. Default 500,000.
+	CheckpointRules int
+	// Every is the least number of events between two checkpoints. Default 256.
+	Every int
+	// Rebuilds is how many versions are rebuilt at the same time; more wait.
+	// Default 2.
+	Rebuilds int
+	// Recent is the number of rebuilt versions that are cached for later requests, such as the
+	// pages of a table. Default 8.
+	Recent int
+	// Patience is the timeout for reading the log up to a requested version. Default 30 s.
+	Patience time.Duration
+	// Retry bounds the wait before the log is read again. Default: 100 ms and 5 s.
+	Retry projection.Retry
+	// Logger records failures to read the log. Default: no logging.
+	Logger *slog.Logger
+}
+
+// Validate returns an error that describes the first invalid field of a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Log == nil:
+		return errors.New("history: Config.Log is missing: set the log to read")
+	case c.Checkpoints < 0 || c.CheckpointRules < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
+		return errors.New("history: numbers in Config must not be negative")
+	}
+	return c.Retry.Validate()
+}
+
+func (c Config) withDefaults() Config {
+	c.Past = cmp.Or(c.Past, c.Log)
+	c.Checkpoints = cmp.Or(c.Checkpoints, 32)
+	c.CheckpointRules = cmp.Or(c.CheckpointRules, 500_000)
+	c.Every = cmp.Or(c.Every, 256)
+	c.Rebuilds = cmp.Or(c.Rebuilds, 2)
+	c.Recent = cmp.Or(c.Recent, 8)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
+	c.Retry = c.Retry.Or(100*time.Millisecond, 5*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	return c
 }

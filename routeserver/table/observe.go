@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
@@ -109,11 +110,7 @@ func keptPorts(services []*factv1.ServicePair) []Mapping {
 		}
 	}
 	slices.Sort(ports)
-	var out []Mapping
-	for _, port := range slices.Compact(ports) {
-		out = append(out, Mapping{WorkloadPort: port})
-	}
-	return out
+	return lists.Map(slices.Compact(ports), func(port uint32) Mapping { return Mapping{WorkloadPort: port} })
 }
 
 func isPort(p uint32) bool { return p > 0 && p <= math.MaxUint16 }

@@ -183,10 +183,8 @@ func probed(c *corev1.Container, port uint16) string {
 
 // configured names the argument or variable of a container that has this port as its own.
 func configured(c *corev1.Container, port uint16) string {
-	for _, arg := range slices.Concat(c.Command, c.Args) {
-		if ownPort(arg, port) {
-			return "command line"
-		}
+	if slices.ContainsFunc(slices.Concat(c.Command, c.Args), func(arg string) bool { return ownPort(arg, port) }) {
+		return "command line"
 	}
 	for _, v := range c.Env {
 		if ownPort(v.Value, port) {

@@ -131,7 +131,7 @@ func TestResourcesThatTheAPIServerAddsAreNoDifference(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsNoDifference(t *testing.T) {
+func TestUnknownSettingsAreNoDifference(t *testing.T) {
 	have := Settings{Sidecar: "sidecar:1", IptablesMode: "auto"}
 	if got := have.Outdated(Settings{}); got != nil {
 		t.Errorf("nothing is known of now, and %q differ", got)

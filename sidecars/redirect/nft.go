@@ -1,14 +1,19 @@
 package redirect
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/mdlayher/netlink"
+	"golang.org/x/sys/unix"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
@@ -45,10 +50,7 @@ func (c Config) write(rules [][]expr.Any, families []nftables.TableFamily) error
 // verify reads the rules of each family back and compares them with those
 // meant.
 func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]string, error) {
-	var want []string
-	for _, rule := range rules {
-		want = append(want, describe(rule))
-	}
+	want := lists.Map(rules, describe)
 	for _, family := range families {
 		got, err := c.read(family)
 		if err != nil {
@@ -73,11 +75,7 @@ func (c Config) read(family nftables.TableFamily) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var texts []string
-	for _, rule := range found {
-		texts = append(texts, describe(rule.Exprs))
-	}
-	return texts, nil
+	return lists.Map(found, func(rule *nftables.Rule) string { return describe(rule.Exprs) }), nil
 }
 
 // nft makes the rules with nftables, and gives them as text.
@@ -92,4 +90,127 @@ func (c Config) nft(s spec.Spec) ([]string, error) {
 		return nil, explain(err, nftWants)
 	}
 	return c.verify(rules(s), families)
+}
+
+// Names of our table and its only chain.
+const (
+	tableName = "switchyard"
+	chainName = "inbound"
+)
+
+// loopback is how the kernel compares an interface name: padded to its size.
+var loopback = func() [unix.IFNAMSIZ]byte {
+	var name [unix.IFNAMSIZ]byte
+	copy(name[:], "lo")
+	return name
+}()
+
+// rules returns a Spec as expressions of nftables, in order.
+func rules(s spec.Spec) [][]expr.Any {
+	all := [][]expr.Any{fromLoopback(pass())}
+	for _, port := range s.Except {
+		all = append(all, toPort(port, pass()))
+	}
+	for _, port := range s.Ports {
+		all = append(all, toPort(port, opening(redirectTo(s.To)...)...))
+	}
+	if s.All {
+		all = append(all, tcp(opening(redirectTo(s.To)...)...))
+	}
+	return all
+}
+
+func fromLoopback(action expr.Any) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: loopback[:]},
+		action,
+	}
+}
+
+func tcp(then ...expr.Any) []expr.Any {
+	return append([]expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.IPPROTO_TCP}},
+	}, then...)
+}
+
+// toPort matches the destination port, which stands at offset 2 of the header.
+func toPort(port uint16, then ...expr.Any) []expr.Any {
+	return append(tcp(
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: binary.BigEndian.AppendUint16(nil, port)},
+	), then...)
+}
+
+// opening matches the first packet of a connection: of the flags FIN, SYN, RST
+// and ACK, only SYN. The kernel takes any packet of a connection it has not
+// followed so far for a new one, and it begins to follow connections only with
+// our first rule, so without this a connection that stands would be torn.
+func opening(then ...expr.Any) []expr.Any {
+	const fin, syn, rst, ack = 0x01, 0x02, 0x04, 0x10
+	return append([]expr.Any{
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseTransportHeader, Offset: 13, Len: 1},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 1, Mask: []byte{fin | syn | rst | ack}, Xor: []byte{0}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{syn}},
+	}, then...)
+}
+
+func pass() expr.Any { return &expr.Verdict{Kind: expr.VerdictReturn} }
+
+func redirectTo(port uint16) []expr.Any {
+	return []expr.Any{
+		&expr.Immediate{Register: 1, Data: binary.BigEndian.AppendUint16(nil, port)},
+		&expr.Redir{RegisterProtoMin: 1, RegisterProtoMax: 1},
+	}
+}
+
+// describe returns a rule as text, to be compared and shown. Unused expressions appear by their
+// Go type, so a rule with one never equals a rule of this package.
+func describe(rule []expr.Any) string {
+	var words []string
+	for _, e := range rule {
+		switch e := e.(type) {
+		case *expr.Meta:
+			words = append(words, map[expr.MetaKey]string{
+				expr.MetaKeyIIFNAME: "iifname", expr.MetaKeyL4PROTO: "protocol"}[e.Key])
+		case *expr.Payload:
+			words = append(words, map[uint32]string{2: "dport", 13: "flags"}[e.Offset])
+		case *expr.Bitwise:
+			words = append(words, "& "+value(e.Mask))
+		case *expr.Cmp:
+			words = append(words, fmt.Sprintf("%s%s", map[expr.CmpOp]string{expr.CmpOpNeq: "not "}[e.Op], value(e.Data)))
+		case *expr.Immediate:
+			words = append(words, "port "+value(e.Data))
+		case *expr.Redir:
+			words = append(words, "redirect")
+		case *expr.Verdict:
+			words = append(words, map[expr.VerdictKind]string{expr.VerdictReturn: "return"}[e.Kind])
+		default:
+			words = append(words, fmt.Sprintf("%T", e))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// value shows the data of an expression: a port, an interface, a protocol.
+func value(data []byte) string {
+	switch len(data) {
+	case 1:
+		return fmt.Sprint(data[0])
+	case 2:
+		return fmt.Sprint(binary.BigEndian.Uint16(data))
+	}
+	return string(bytes.TrimRight(data, "\x00"))
+}
+
+// chain returns the sidecar's chain within a table. Policy accept is the default.
+func chain(t *nftables.Table) *nftables.Chain {
+	return &nftables.Chain{
+		Name:     chainName,
+		Table:    t,
+		Type:     nftables.ChainTypeNAT,
+		Hooknum:  nftables.ChainHookPrerouting,
+		Priority: nftables.ChainPriorityNATDest,
+	}
 }

@@ -84,7 +84,7 @@ func TestOnlyTheNamedPortsReachTheSidecarAndItLearnsTheirDestination(t *testing.
 
 // Connections that the sidecar and the workload open are not redirected, whatever their user
 // and whatever the port.
-func TestWhatThePodSendsIsNotTouched(t *testing.T) {
+func TestOutboundTrafficIsNotRedirected(t *testing.T) {
 	bothWays(t, func(t *testing.T, mode spec.Mode) {
 		p := newPair(t)
 		p.listen(t, 15006)

@@ -174,7 +174,7 @@ func TestAFaultOfOursAllowsThePodAndSaysWhatItWas(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoReviewIsRefusedBeforeItCosts(t *testing.T) {
+func TestInvalidReviewsAreRejectedEarly(t *testing.T) {
 	big := bytes.Repeat([]byte(" "), maxBody+1)
 	cases := map[string]struct {
 		body io.Reader

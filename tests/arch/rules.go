@@ -16,7 +16,7 @@ var rooms = map[string][]string{
 	"eventbus":          {"protos"},
 	"routeserver":       {"eventbus", "protos"},
 	"xds":               {"routeserver", "eventbus", "protos"},
-	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
+	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/lists", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
 	"workflows":         {"eventbus", "protos"},
 	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -81,9 +82,7 @@ func (c Config) withDefaults() Config {
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	c.Operator = cmp.Or(c.Operator, &tunnelv1.GetOperatorInfoResponse{})
-	if c.Operator.ClusterDomain == "" {
-		c.Operator.ClusterDomain = "cluster.local"
-	}
+	c.Operator.ClusterDomain = cmp.Or(c.Operator.ClusterDomain, "cluster.local")
 	return c
 }
 
@@ -100,10 +99,9 @@ func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.CIDRs, err)
 	}
-	var out []*tunnelv1.CIDR
-	for _, r := range all {
-		out = append(out, &tunnelv1.CIDR{Name: r.Name, Cidr: r.Prefix.String(), Exclude: r.Exclude})
-	}
+	out := lists.Map(all, func(r policy.CIDR) *tunnelv1.CIDR {
+		return &tunnelv1.CIDR{Name: r.Name, Cidr: r.Prefix.String(), Exclude: r.Exclude}
+	})
 	return out, nil
 }
 

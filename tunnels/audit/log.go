@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Errors of Begin.
@@ -112,10 +114,7 @@ func Open(cfg Config) (*Log, error) {
 // journal.
 func (l *Log) settle(died []Connection, j *journal) error {
 	now := time.Now()
-	var records []Record
-	for _, c := range died {
-		records = append(records, Record{c, &End{At: now, How: ProxyDied}})
-	}
+	records := lists.Map(died, func(c Connection) Record { return Record{c, &End{At: now, How: ProxyDied}} })
 	if err := l.emit(records); err != nil {
 		return err
 	}

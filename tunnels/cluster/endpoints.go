@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tunnels/policy"
 )
@@ -137,11 +138,7 @@ func (e endpoints) of(service types.NamespacedName) (out []netip.Addr) {
 type nodes map[string][]netip.Addr
 
 func nodeAddresses(n *corev1.Node) []netip.Addr {
-	var texts []string
-	for _, a := range n.Status.Addresses {
-		texts = append(texts, a.Address)
-	}
-	return addresses(texts)
+	return addresses(lists.Map(n.Status.Addresses, func(a corev1.NodeAddress) string { return a.Address }))
 }
 
 func (n nodes) have(address netip.Addr) bool {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/inbound"
@@ -97,10 +98,7 @@ func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluste
 	}
 	refused := r.may(ctx, key, workload, found)
 	if refused == nil {
-		ports := make([]int32, 0, len(workload.Ports))
-		for _, p := range workload.Ports {
-			ports = append(ports, p.Baseline)
-		}
+		ports := lists.Map(workload.Ports, func(p cluster.Port) int32 { return p.Baseline })
 		if take {
 			if refused = r.w.holder.Take(workload, ports); refused == nil {
 				r.w.mu.Lock()

@@ -16,17 +16,21 @@
 package sshd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/identity"
@@ -108,12 +112,8 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Recheck == 0 {
-		cfg.Recheck = recheck
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Recheck = cmp.Or(cfg.Recheck, recheck)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	s := &Server{cfg: cfg,
 		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 16, Strangers: callers.AnyNumber, Rate: 40, Burst: 64}),
 		sessions: callers.NewPool("sessions", callers.Bounds{Each: 64, Pods: 2048}),
@@ -215,4 +215,86 @@ func (s *Server) shake(conn net.Conn, from string) (*ssh.ServerConn, <-chan ssh.
 		return nil, nil, nil, certified{}, err
 	}
 	return server, channels, requests, certified{user, time.Unix(expires, 0)}, nil
+}
+
+// revoked returns why the session has to end: its user was deleted, or may neither use the
+// proxies nor hold a tunnel any more. It is empty otherwise, and when the API server does not
+// answer.
+func (c *client) revoked(ctx context.Context) string {
+	if refused := c.server.cfg.Access.Exists(ctx, c.user); refused != nil && refused.Reason != tunnelv1.Reason_REASON_UNAVAILABLE {
+		return refused.Message
+	}
+	refused := c.server.cfg.Access.MayUse(ctx, c.user)
+	if refused == nil || refused.Reason == tunnelv1.Reason_REASON_UNAVAILABLE {
+		return ""
+	}
+	if c.holder.Holds(inbound.Key{}) {
+		return ""
+	}
+	return refused.Message
+}
+
+// last ends a session when it has no channel, some time after its certificate expired.
+func (c *client) last(ctx context.Context) {
+	for every := time.NewTicker(time.Second); ; {
+		select {
+		case <-ctx.Done():
+			every.Stop()
+			return
+		case <-every.C:
+		}
+		if err := c.aged(); err != nil && (c.channels.Load() == 0 || !c.server.cfg.Clock().Before(c.until.Add(opens+closes))) {
+			c.end(err.Error())
+		}
+	}
+}
+
+// aged returns why the session opens no more channels; nil: it still does.
+func (c *client) aged() error {
+	if c.server.cfg.Clock().Before(c.until.Add(opens)) {
+		return nil
+	}
+	return fmt.Errorf("the certificate of the session expired at %s, more than %s ago: get a new one with `switchyard tunnel ssh-cert` and connect again", c.until.UTC().Format(time.RFC3339), opens)
+}
+
+// end ends the session.
+func (c *client) end(why string) {
+	c.server.cfg.Logger.Info("an SSH session is ended", "user", c.user.Name, "from", c.from, "session", c.owner.Session, "message", why)
+	_ = c.conn.Close()
+}
+
+type clusterPort = cluster.Port
+
+// label matches a part of the name of an external workload.
+var label = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// kinds may follow the namespace: published clients write the kind of the baseline there.
+var kinds = []string{"deploy", "deployment", "rollout", "argorollout", "revtun"}
+
+// parseTarget parses the address of a requested forward: NAME.NAMESPACE[.KIND] and a port.
+func parseTarget(host string, port uint32) (target, error) {
+	parts := strings.Split(host, ".")
+	if len(parts) == 3 {
+		for _, k := range kinds {
+			if strings.EqualFold(parts[2], k) {
+				parts = parts[:2]
+				break
+			}
+		}
+	}
+	if len(parts) != 2 || !label.MatchString(parts[0]) || !label.MatchString(parts[1]) {
+		return target{}, fmt.Errorf("%.253q names no external workload: write ssh -R NAME.NAMESPACE:PORT:localhost:8080, with the name of the SignadotExternalWorkload", host)
+	}
+	if port == 0 || port > 65535 {
+		return target{}, fmt.Errorf("port %d is none of a baseline: give the container port that the external workload lists", port)
+	}
+	return target{inbound.Key{Namespace: parts[1], Name: parts[0]}, int32(port)}, nil
+}
+
+func portsOf(w cluster.Workload) []int32 {
+	return lists.Map(w.Ports, func(p cluster.Port) int32 { return p.Baseline })
+}
+
+func refusal(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refused {
+	return &tunnelv1.Refused{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }

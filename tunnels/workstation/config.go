@@ -72,9 +72,7 @@ func (c *Config) setDefaults() error {
 		c.Opened = func(Opening) {}
 	}
 	c.Session, c.RenewEvery = cmp.Or(c.Session, rand.Text()), cmp.Or(c.RenewEvery, renewEvery)
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Chance == nil {
 		c.Chance = dice.Float64
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -104,10 +105,7 @@ func (c *compilation) customized(path string, from spec.Customizations) []crdv1.
 	var out []crdv1.Patch
 	containers := c.containers(path, from)
 	if len(containers) > 0 {
-		var list []any
-		for _, one := range containers {
-			list = append(list, one.fields())
-		}
+		list := lists.Map(containers, func(one *container) any { return one.fields() })
 		out = append(out, crdv1.Patch{Template: true, Strategic: raw(map[string]any{
 			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": list}}},
 		})})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -94,10 +95,7 @@ func (c *compilation) plugin(at string, r spec.Resource) (spec.Plugin, spec.Plug
 	case wanted.Version == "":
 		return found[versions[0]], versions[0], true
 	case !ok:
-		var names []string
-		for _, v := range versions {
-			names = append(names, v.Version)
-		}
+		names := lists.Map(versions, func(v spec.PluginName) string { return v.Version })
 		c.problems.Add(at, "is %q, and the plugin has no such version; it has %s", r.Plugin, strings.Join(names, ", "))
 		return spec.Plugin{}, wanted, false
 	default:

@@ -98,10 +98,8 @@ func (c *checking) cycle(field string, units []crdv1.WorkUnit) {
 		}
 		if seen[u.Name] == 0 {
 			seen[u.Name] = underWay
-			for _, name := range Needs(*u, units) {
-				if visit(named(units, name)) {
-					return true
-				}
+			if slices.ContainsFunc(Needs(*u, units), func(name string) bool { return visit(named(units, name)) }) {
+				return true
 			}
 			seen[u.Name] = done
 		}
@@ -140,10 +138,8 @@ func keys(u crdv1.WorkUnit) []string {
 // producer returns the unit that produces a value; nil when none does.
 func producer(units []crdv1.WorkUnit, key string) *crdv1.WorkUnit {
 	for i := range units {
-		for _, out := range units[i].Outputs {
-			if iocontext.OutputKey(units[i].Name, out.Name) == key {
-				return &units[i]
-			}
+		if slices.ContainsFunc(units[i].Outputs, func(out crdv1.WorkUnitOutput) bool { return iocontext.OutputKey(units[i].Name, out.Name) == key }) {
+			return &units[i]
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/iocontext"
@@ -249,11 +250,7 @@ func Renamed(st crdv1.WorkUnitStatus, reason, message string, now metav1.Time) c
 
 // outputs returns the names of a unit's outputs.
 func outputs(u crdv1.WorkUnit) []string {
-	var out []string
-	for _, o := range u.Outputs {
-		out = append(out, o.Name)
-	}
-	return out
+	return lists.Map(u.Outputs, func(o crdv1.WorkUnitOutput) string { return o.Name })
 }
 
 // Keys returns the keys of all outputs of units.

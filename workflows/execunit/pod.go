@@ -37,9 +37,7 @@ func PodName(who Identity, random string) string {
 
 // Pod returns the pod of an attempt of a unit that Accept accepts.
 func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
-	if u.ExecUnitTemplate == nil {
-		u.ExecUnitTemplate = &crdv1.ExecUnitTemplate{}
-	}
+	u.ExecUnitTemplate = cmp.Or(u.ExecUnitTemplate, &crdv1.ExecUnitTemplate{})
 	template := u.ExecUnitTemplate.PodTemplate.DeepCopy()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

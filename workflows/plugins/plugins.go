@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
 )
@@ -137,11 +138,7 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 	}
 	names := slices.Collect(maps.Keys(kept))
 	spec.NewestFirst(names)
-	var out []Kept
-	for _, name := range names {
-		out = append(out, kept[name])
-	}
-	return out, nil
+	return lists.Map(names, func(name spec.PluginName) Kept { return kept[name] }), nil
 }
 
 // read returns the plugin of a ConfigMap. It must have the name that Put gives it and be
@@ -223,10 +220,7 @@ func (s Store) Delete(ctx context.Context, name spec.PluginName) (spec.PluginNam
 	if err != nil {
 		return kept.Name, err
 	}
-	var by []string
-	for _, u := range users[kept.Name] {
-		by = append(by, fmt.Sprintf("resource %s of sandbox %s", u.Resource, u.Sandbox))
-	}
+	by := lists.Map(users[kept.Name], func(u User) string { return fmt.Sprintf("resource %s of sandbox %s", u.Resource, u.Sandbox) })
 	if len(by) > 0 {
 		return kept.Name, fmt.Errorf("%w by %s", ErrInUse, strings.Join(by, ", "))
 	}

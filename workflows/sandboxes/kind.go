@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,4 +84,26 @@ func (k Kind) List(ctx context.Context, reader client.Reader) ([]crdv1.Object, e
 // Delete deletes an object; one that is already deleted is no error.
 func (k Kind) Delete(ctx context.Context, writer client.Writer, o crdv1.Object) error {
 	return k.failed("delete", o.GetName(), client.IgnoreNotFound(writer.Delete(ctx, o)))
+}
+
+// Caveats returns the caveats of a sandbox; none when it does not exist.
+func Caveats(ctx context.Context, reader client.Reader, name string) ([]string, error) {
+	var s crdv1.SignadotSandbox
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, &s)
+	if apierrors.IsForbidden(err) {
+		return nil, fmt.Errorf("SignadotSandbox %s cannot be read, ask for the right: %w", name, err)
+	}
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return caveatsOf(&s), nil
+}
+
+// caveatsOf returns the caveats of the present form of an object.
+func caveatsOf(o crdv1.Object) []string {
+	c := crdv1.FindCondition(*o.StatusConditions(), crdv1.ConditionCaveats)
+	if c == nil || c.ObservedGeneration < o.GetGeneration() {
+		return nil
+	}
+	return strings.Split(c.Message, "\n")
 }

@@ -1,6 +1,9 @@
 package spec
 
-import "path"
+import (
+	"path"
+	"slices"
+)
 
 // Group is the file of a route group.
 type Group struct {
@@ -59,15 +62,8 @@ func (m Match) Matches(labels map[string]string) bool {
 		is, err := path.Match(m.Label.Value, value)
 		return has && is && err == nil
 	}
-	for _, one := range m.Any {
-		if one.Matches(labels) {
-			return true
-		}
+	if slices.ContainsFunc(m.Any, func(one Match) bool { return one.Matches(labels) }) {
+		return true
 	}
-	for _, one := range m.All {
-		if !one.Matches(labels) {
-			return false
-		}
-	}
-	return len(m.All) > 0
+	return !slices.ContainsFunc(m.All, func(one Match) bool { return !one.Matches(labels) }) && len(m.All) > 0
 }

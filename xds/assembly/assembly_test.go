@@ -139,7 +139,7 @@ func TestAWholeIsPutTogetherOfWhatHasChanged(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotMakeTheWholeIsNotPutTogether(t *testing.T) {
+func TestPartsOfOtherVersionsAreNotAssembled(t *testing.T) {
 	for what, spoil := range map[string]func(*discoveryv3.DeltaDiscoveryResponse){
 		"a part is missing":       func(r *discoveryv3.DeltaDiscoveryResponse) { r.Resources = r.Resources[1:] },
 		"a part is taken back":    func(r *discoveryv3.DeltaDiscoveryResponse) { r.RemovedResources = []string{r.Resources[0].Name} },

@@ -165,7 +165,7 @@ func TestAResponseInPiecesIsTheResponse(t *testing.T) {
 	}
 }
 
-func TestWhatAClientMakesTheStreamHoldIsCountedAndBounded(t *testing.T) {
+func TestMemoryOfAStreamIsCountedAndBounded(t *testing.T) {
 	s := both()
 	first := subscribe("a", "b", "b", "a")
 	first.InitialResourceVersions = map[string]string{"a": strings.Repeat("v", 1000), "b": "1", "c": "1"}

@@ -139,7 +139,7 @@ func TestAClientThatComesBackIsNotSentWhatItHas(t *testing.T) {
 	expect(t, s, all, "b=2", "-c")
 }
 
-func TestWhatIsGoneIsRemovedOnceAndCanComeBack(t *testing.T) {
+func TestDeletedResourcesAreRemovedOnceAndCanReturn(t *testing.T) {
 	s := open()
 	must(t, s, subscribe("a"))
 	must(t, s, answer(expect(t, s, nil, "-a"), ""))
@@ -157,7 +157,7 @@ func TestAskingAgainSendsAgain(t *testing.T) {
 	expect(t, s, all, "a=1")
 }
 
-func TestWhatIsNoLongerWantedIsNotSent(t *testing.T) {
+func TestUnsubscribedResourcesAreNotSent(t *testing.T) {
 	s := open()
 	must(t, s, subscribe("a", "b"))
 	must(t, s, answer(expect(t, s, []translate.Resource{resource("a", "1"), resource("b", "1")}, "a=1", "b=1"), ""))

@@ -78,12 +78,8 @@ func New(c Config) (*Endpoint, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Address == "" {
-		c.Address = ":7779"
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = 16 << 10
-	}
+	c.Address = cmp.Or(c.Address, ":7779")
+	c.MaxConnections = cmp.Or(c.MaxConnections, 16<<10)
 	verifier, err := tokens.New(tokens.Config{Reviews: c.Client.AuthenticationV1().TokenReviews(), Audience: identify.Audience})
 	if err != nil {
 		return nil, err

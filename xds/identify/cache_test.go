@@ -41,7 +41,7 @@ func TestAnAnswerIsKeptForAWhileAndAnErrorIsNot(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptIsBounded(t *testing.T) {
+func TestTheCacheIsBounded(t *testing.T) {
 	a := newWorkloadCache()
 	for i := range maxCached + 10 {
 		if _, err := a.get(types.UID(strconv.Itoa(i)), func() (table.Workload, error) { return table.Workload{}, nil }); err != nil {

@@ -38,7 +38,7 @@ func claiming(claims string) string {
 
 // A flood of invalid tokens costs the API server nothing, whatever its size: sidecars and
 // clients of the bus are authenticated by the same verifier.
-func TestWhatIsNoTokenForUsCostsNoQuestion(t *testing.T) {
+func TestInvalidTokensNeedNoTokenReview(t *testing.T) {
 	nobody := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})
 	reviews := &asked{}
 	verifier, err := tokens.New(tokens.Config{Reviews: reviews, Audience: Audience})

@@ -35,7 +35,7 @@ func numbered(prefix string, n int) []string {
 	return out
 }
 
-func TestWhatAllStreamsOfAnIdentityHoldIsBounded(t *testing.T) {
+func TestMemoryOfAnIdentityIsBounded(t *testing.T) {
 	cases := map[string]serve.Config{
 		"by names": {NamesPerPeer: 150, FirstRequest: time.Minute},
 		"by bytes": {BytesPerPeer: 16_000, FirstRequest: time.Minute},
@@ -197,7 +197,7 @@ func TestAClientThatStopsReadingHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestWhatChangesWithinThePaceIsSentTogether(t *testing.T) {
+func TestChangesWithinThePaceAreSentTogether(t *testing.T) {
 	s := newStore()
 	s.set(translate.RouteType, "a", "1")
 	s.set(translate.RouteType, "b", "1")
@@ -316,7 +316,7 @@ func (v *vanishing) Write(b []byte) (int, error) {
 	return v.Conn.Write(b)
 }
 
-func TestWhatIsMeasured(t *testing.T) {
+func TestStreamsAreMeasured(t *testing.T) {
 	board := xdstest.NewBoard(t)
 	board.Declare(fork(customer, "k1"))
 	board.Complete()

@@ -151,7 +151,7 @@ func TestAWorkloadWithoutRulesHasARouteConfiguration(t *testing.T) {
 	}
 }
 
-func TestWhatAClientMayNotDo(t *testing.T) {
+func TestForbiddenRequestsEndTheStream(t *testing.T) {
 	board := xdstest.NewBoard(t)
 	board.Complete()
 	cases := map[string]struct {

@@ -314,7 +314,7 @@ func damaged(r Resource, change func([]byte) []byte) Resource {
 	return written(r.Type, r.Name, r.Version, change(slices.Clone(r.Any.Value)))
 }
 
-func TestWhatIsNoPartIsRefused(t *testing.T) {
+func TestInvalidPartsAreRejected(t *testing.T) {
 	routes, err := routesOf(rule("k1", "a", to(80, "10.0.0.1")))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -123,12 +124,7 @@ func (d Dir) Probe(size int) error {
 // OfDisk reports whether an error is one that the disk may get over: it is full, or
 // read-only, or fails.
 func OfDisk(err error) bool {
-	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
-		if errors.Is(err, errno) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO}, func(errno error) bool { return errors.Is(err, errno) })
 }
 
 // QuotaPercent is how much of its volume the log can take: the rest is for the file system

@@ -37,7 +37,7 @@ func cached(t *testing.T, name string, size int) (n int) {
 	return n
 }
 
-func TestWhatIsReadOfFlushedFilesIsWhatTheDiskHas(t *testing.T) {
+func TestFlushedFilesAreReadFromTheDisk(t *testing.T) {
 	const size = 1 << 20
 	dir := t.TempDir()
 	name := filepath.Join(dir, "below", "1.blk")

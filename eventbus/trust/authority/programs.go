@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/trust"
 )
 
@@ -54,11 +55,7 @@ func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) 
 
 // bundles returns the bundle of each program, which its clients trust too.
 func (p programs) bundles() [][]byte {
-	var all [][]byte
-	for _, one := range p {
-		all = append(all, one.secret.Data[trust.BundleFile])
-	}
-	return all
+	return lists.Map(p, func(one equipped) []byte { return one.secret.Data[trust.BundleFile] })
 }
 
 // equip writes leaf and bundle into each Secret where one of them is not as it is to be, and
@@ -97,5 +94,42 @@ func (k *Keeper) equipOne(ctx context.Context, now time.Time, s State, one equip
 		return false, err
 	}
 	k.cfg.Log.Info("a program's certificate changed", "secret", one.Secret, "leaf", stale, "authority", s.Current.Cert.Subject.CommonName)
+	return true, nil
+}
+
+// readAuthority returns the ConfigMap with the bundle for people; nil if there is none. The
+// chart creates it, so without one it is not needed.
+func (k *Keeper) readAuthority(ctx context.Context) (*corev1.ConfigMap, error) {
+	if k.cfg.Authority == "" {
+		return nil, nil
+	}
+	found, key := &corev1.ConfigMap{}, client.ObjectKey{Namespace: k.cfg.Namespace, Name: k.cfg.Authority}
+	err := k.cfg.Client.Get(ctx, key, found)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read ConfigMap %s, which publishes the certificate authorities: %w", key, err)
+	}
+	return found, nil
+}
+
+// tellPeople writes the bundle into that ConfigMap if it differs, and reports whether it wrote,
+// or was refused because the ConfigMap has changed since.
+func (k *Keeper) tellPeople(ctx context.Context, s State, in *corev1.ConfigMap) (wrote bool, err error) {
+	want := string(encode(bundle(s)...))
+	if in == nil || in.Data[trust.BundleFile] == want {
+		return false, nil
+	}
+	if in.Data = maps.Clone(in.Data); in.Data == nil {
+		in.Data = map[string]string{}
+	}
+	in.Data[trust.BundleFile] = want
+	if err := k.cfg.Client.Update(ctx, in); apierrors.IsConflict(err) {
+		return true, nil
+	} else if err != nil {
+		return false, fmt.Errorf("cannot write ConfigMap %s, which publishes the certificate authorities: %w", in.Name, err)
+	}
+	k.cfg.Log.Info("the certificate authorities are published", "configMap", in.Name)
 	return true, nil
 }

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // registration is one of our webhook configurations.
@@ -63,11 +65,7 @@ func (k *Keeper) readRegistrations(ctx context.Context) (registrations, error) {
 
 // bundles returns what each webhook trusts.
 func (r registrations) bundles() [][]byte {
-	var all [][]byte
-	for _, one := range r {
-		all = append(all, one.bundles...)
-	}
-	return all
+	return slices.Concat(lists.Map(r, func(one registration) [][]byte { return one.bundles })...)
 }
 
 // inAll returns the certificates that are in all of some bundles.

@@ -1,23 +1,22 @@
 package power
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // container compares one container with the container of the same name in the baseline, or with an empty
 // one.
 func (g *grants) container(path string, base, next corev1.Container) {
 	was, is := base.SecurityContext, next.SecurityContext
-	if was == nil {
-		was = &corev1.SecurityContext{}
-	}
-	if is == nil {
-		is = &corev1.SecurityContext{}
-	}
+	was = cmp.Or(was, &corev1.SecurityContext{})
+	is = cmp.Or(is, &corev1.SecurityContext{})
 	at := path + ".securityContext."
 	g.when(isTrue(is.Privileged) && !isTrue(was.Privileged), Privileged, at+"privileged")
 	g.when(isTrue(is.AllowPrivilegeEscalation) && !isTrue(was.AllowPrivilegeEscalation), Privileged, at+"allowPrivilegeEscalation")
@@ -163,11 +162,7 @@ func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
 	if was, ok := ContainerNamed(base.Spec, name); ok {
 		return []profiles{profilesOf(base, was)}
 	}
-	var out []profiles
-	for _, c := range Containers(base.Spec) {
-		out = append(out, profilesOf(base, c.Container))
-	}
-	return out
+	return lists.Map(Containers(base.Spec), func(c Container) profiles { return profilesOf(base, c.Container) })
 }
 
 // weaker reports whether a profile may allow operations that another denies. unsaid is the rank of the
@@ -190,4 +185,75 @@ func weaker(is, was profile, unsaid int) bool {
 		return is != was && was.kind != profileUnconfined
 	}
 	return rank(is) > rank(was)
+}
+
+// confinement records the restrictions that a container sets on itself, compared with the defaults that
+// apply if a field is not set.
+type confinement struct {
+	// escalation reports whether a process may get more privileges than the one that
+	// started it.
+	escalation bool
+	// dropped are the capabilities that it does without.
+	dropped map[string]bool
+	// root reports whether it may run as root.
+	root bool
+}
+
+// confinementOf returns that of a container of the pod.
+func confinementOf(pod *corev1.PodSpec, c corev1.Container) confinement {
+	u := userOf(pod, c)
+	out := confinement{escalation: true, dropped: map[string]bool{}, root: !u.NonRoot}
+	if s := c.SecurityContext; s != nil {
+		out.escalation = s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation
+		if s.Capabilities != nil {
+			for _, d := range s.Capabilities.Drop {
+				out.dropped[capability(d)] = true
+			}
+		}
+	}
+	return out
+}
+
+// without reports whether a capability is dropped.
+func (c confinement) without(capability string) bool {
+	return c.dropped["ALL"] || c.dropped[capability]
+}
+
+// droppedByAny returns the capabilities that any of the containers is without, in order.
+func droppedByAny(all []confinement) []string {
+	names := map[string]bool{}
+	for _, c := range all {
+		maps.Copy(names, c.dropped)
+	}
+	return sortedKeys(names)
+}
+
+// confined checks that a container keeps the restrictions that it has in the baseline. A new one could
+// replace any, with the same image, so it must have the restrictions that all containers of the baseline
+// share.
+func (g *grants) confined(path string, next corev1.Container) {
+	var had []confinement
+	if was, ok := ContainerNamed(*g.base, next.Name); ok {
+		had = append(had, confinementOf(g.base, was))
+	} else {
+		for _, c := range Containers(*g.base) {
+			had = append(had, confinementOf(g.base, c.Container))
+		}
+	}
+	if len(had) == 0 {
+		return
+	}
+	is, at := confinementOf(g.next, next), "leaving out "+path+".securityContext."
+	all := func(denied func(confinement) bool) bool {
+		return !slices.ContainsFunc(had, func(c confinement) bool { return !denied(c) })
+	}
+	// An explicit true is reported as an added privilege instead.
+	silent := next.SecurityContext == nil || next.SecurityContext.AllowPrivilegeEscalation == nil
+	g.when(silent && all(func(c confinement) bool { return !c.escalation }), Confinement, at+"allowPrivilegeEscalation")
+	for _, name := range droppedByAny(had) {
+		g.when(!is.without(name) && all(func(c confinement) bool { return c.without(name) }), Confinement, at+"capabilities.drop["+name+"]")
+	}
+	user := userOf(g.next, next).User
+	named := user != nil && *user != 0
+	g.when(is.root && !named && all(func(c confinement) bool { return !c.root }), Confinement, at+"runAsNonRoot")
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Confining returns the security context fields that all containers of the template base share and that
@@ -27,10 +29,7 @@ func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed 
 
 // confiningPrivileges sets in out the fields that the power Confinement covers.
 func confiningPrivileges(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
-	var had []confinement
-	for _, c := range Containers(base.Spec) {
-		had = append(had, confinementOf(&base.Spec, c.Container))
-	}
+	had := lists.Map(Containers(base.Spec), func(c Container) confinement { return confinementOf(&base.Spec, c.Container) })
 	if said.AllowPrivilegeEscalation == nil && !escalates(said) && every(had, func(c confinement) bool { return !c.escalation }) {
 		out.AllowPrivilegeEscalation = new(false)
 	}

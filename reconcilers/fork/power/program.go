@@ -2,6 +2,7 @@ package power
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,12 +57,7 @@ func volumeNamed(pod *corev1.PodSpec, name string) *corev1.Volume {
 
 // hasVolume reports whether a pod has this volume, by any name.
 func hasVolume(pod *corev1.PodSpec, source corev1.VolumeSource) bool {
-	for _, v := range pod.Volumes {
-		if equality.Semantic.DeepEqual(v.VolumeSource, source) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return equality.Semantic.DeepEqual(v.VolumeSource, source) })
 }
 
 // program returns the image and all commands of a container as text, for comparison.

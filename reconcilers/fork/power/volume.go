@@ -5,6 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/workflows/podreads"
 )
 
 // volumes checks volumes that reach beyond the pod and the objects of its namespace. A volume of the
@@ -68,11 +71,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 
 // projected returns the projections of all volumes of a pod.
 func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
-	var out []corev1.VolumeProjection
-	for _, v := range pod.Volumes {
-		out = append(out, sources(v)...)
-	}
-	return out
+	return slices.Concat(lists.Map(pod.Volumes, sources)...)
 }
 
 // sameToken reports whether two tokens have the same content; their paths are ignored.
@@ -149,4 +148,33 @@ func covers(was, is corev1.VolumeMount) bool {
 	}
 	return (is.ReadOnly || !was.ReadOnly) && is.SubPath == was.SubPath && is.SubPathExpr == was.SubPathExpr &&
 		(propagation(is) == corev1.MountPropagationNone || propagation(is) == propagation(was))
+}
+
+// Kinds of namespaced objects with content that a pod can see.
+const (
+	KindSecret    = podreads.KindSecret
+	KindConfigMap = podreads.KindConfigMap
+	KindClaim     = podreads.KindClaim
+)
+
+// Read is an object of the namespace that a pod names, and so gets the content of.
+type Read = podreads.Read
+
+// Reads returns the objects that a pod reads, once for each field that refers to them.
+func Reads(pod *corev1.PodSpec) []Read {
+	return lists.Map(podreads.Of(pod), func(r podreads.Reading) Read { return r.Read })
+}
+
+// reads checks for objects that the pod can read and the baseline cannot.
+func (g *grants) reads() {
+	had := map[Read]bool{}
+	for _, r := range podreads.Of(g.base) {
+		had[r.Read] = true
+	}
+	for _, r := range podreads.Of(g.next) {
+		if !had[r.Read] {
+			had[r.Read] = true
+			g.found = append(g.found, Grant{Power: Secrets, Path: "spec.template.spec." + r.Path + " (" + r.Kind + " " + r.Name + ")", read: r.Read})
+		}
+	}
 }

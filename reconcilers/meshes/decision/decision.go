@@ -16,8 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
@@ -136,10 +138,7 @@ func (s service) byIstio(id types.NamespacedName, objects Objects) Decision {
 	if one, found := virtualService(objects.VirtualServices, applied, id); found {
 		applied = []types.NamespacedName{one}
 	}
-	var names []string
-	for _, of := range applied {
-		names = append(names, "VirtualService "+of.String())
-	}
+	names := lists.Map(applied, func(of types.NamespacedName) string { return "VirtualService " + of.String() })
 	return named(crdv1.KindIstioRoute, s.istio.Name, names)
 }
 
@@ -195,4 +194,93 @@ func notReady(r crdv1.MeshRoute, kind string) (why, remedy string) {
 
 func byName(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// clusterDomain is appended to short hosts before they are compared. Any domain would do for the
+// comparison.
+const clusterDomain = "cluster.local"
+
+// virtualService returns the VirtualService, of those named by among, that Istio uses for requests
+// within the mesh to the host of a Service: the one with the most specific host, of several the oldest.
+// It returns false if none has such a host, which is the case for delegates.
+func virtualService(all []*unstructured.Unstructured, among []types.NamespacedName, service types.NamespacedName) (types.NamespacedName, bool) {
+	var best *unstructured.Unstructured
+	host := ""
+	for _, o := range all {
+		gateways, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "gateways")
+		within := len(gateways) == 0 || slices.Contains(gateways, "mesh")
+		if of := hostFor(o, service); within && of != "" && slices.Contains(among, nameOf(o)) && (best == nil || cmp.Or(
+			compareHosts(of, host), o.GetCreationTimestamp().Compare(best.GetCreationTimestamp().Time), byName(nameOf(o), nameOf(best))) < 0) {
+			best, host = o, of
+		}
+	}
+	if best == nil {
+		return types.NamespacedName{}, false
+	}
+	return nameOf(best), true
+}
+
+func nameOf(o *unstructured.Unstructured) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// hostFor returns the most specific host of a VirtualService that applies to a Service; empty for none.
+func hostFor(o *unstructured.Unstructured, service types.NamespacedName) (best string) {
+	hosts, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "hosts")
+	full := istio.Resolve(service.Name, service.Namespace, clusterDomain)
+	for _, h := range hosts {
+		h = istio.Resolve(strings.ToLower(h), o.GetNamespace(), clusterDomain)
+		end, wild := strings.CutPrefix(h, "*")
+		if (h == full || wild && strings.HasSuffix(full, end)) && (best == "" || compareHosts(h, best) < 0) {
+			best = h
+		}
+	}
+	return best
+}
+
+// compareHosts is negative if a is the more specific host: without a wildcard, then longer.
+func compareHosts(a, b string) int {
+	wild := func(h string) int { return strings.Count(h, "*") }
+	return cmp.Or(cmp.Compare(wild(a), wild(b)), cmp.Compare(len(b), len(a)))
+}
+
+// at returns the request with the host of a Service.
+func (q Request) at(service types.NamespacedName) Request {
+	q.Host = istio.Resolve(service.Name, service.Namespace, clusterDomain)
+	return q
+}
+
+// winners returns the routes that handle a request to a Service, one for each namespace with routes
+// for it: those in the Service's namespace apply to all clients, others to clients in their namespace.
+func (o Objects) winners(service types.NamespacedName, q Request) (out []string) {
+	routes := map[string][]precedence.Route{}
+	for i := range o.HTTPRoutes {
+		if r := &o.HTTPRoutes[i]; q.asks(r.Spec.ParentRefs, r.Namespace, service) {
+			routes[r.Namespace] = append(routes[r.Namespace], precedence.OfHTTP(r))
+		}
+	}
+	for i := range o.GRPCRoutes {
+		if r := &o.GRPCRoutes[i]; q.asks(r.Spec.ParentRefs, r.Namespace, service) {
+			routes[r.Namespace] = append(routes[r.Namespace], precedence.OfGRPC(r))
+		}
+	}
+	for _, in := range routes {
+		for i := range in {
+			in[i].Hostnames = nil // Meshes ignore them.
+		}
+		if at, found := o.Order.Winner(in, q.at(service).Request); found {
+			out = append(out, in[at.Route].String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// asks reports whether a route of a namespace has a Service as a parent, for the port of the request.
+func (q Request) asks(parents []gatewayv1.ParentReference, namespace string, service types.NamespacedName) bool {
+	return slices.ContainsFunc(parents, func(p gatewayv1.ParentReference) bool {
+		return ptr.Deref(p.Group, gatewayv1.GroupName) == "" && ptr.Deref(p.Kind, "") == "Service" &&
+			string(p.Name) == service.Name && string(ptr.Deref(p.Namespace, gatewayv1.Namespace(namespace))) == service.Namespace &&
+			(p.Port == nil || q.Port == 0 || int32(*p.Port) == q.Port)
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
@@ -296,11 +297,7 @@ func (g group) namespace() string { return g.rules[0].GetNamespace() }
 
 // names returns the names of the DestinationRules for messages.
 func (g group) names() string {
-	var all []string
-	for _, o := range g.rules {
-		all = append(all, o.GetNamespace()+"/"+o.GetName())
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(lists.Map(g.rules, func(o *unstructured.Unstructured) string { return o.GetNamespace() + "/" + o.GetName() }), ", ")
 }
 
 // ignored reports whether an annotation excludes any of them from derivation.
@@ -343,10 +340,8 @@ func (g group) policy(used map[string]bool) (policy map[string]any, differ []str
 	}
 	subsets := slices.Sorted(maps.Keys(used))
 	policy = withSubset(top, g.subset(subsets[0]))
-	for _, name := range subsets[1:] {
-		if !names.Equal(policy, withSubset(top, g.subset(name))) {
-			return top, slices.DeleteFunc(subsets, func(name string) bool { return name == "" })
-		}
+	if slices.ContainsFunc(subsets[1:], func(name string) bool { return !names.Equal(policy, withSubset(top, g.subset(name))) }) {
+		return top, slices.DeleteFunc(subsets, func(name string) bool { return name == "" })
 	}
 	return policy, nil
 }

@@ -271,7 +271,7 @@ func TestTheRouteOfAnotherIsNeverTaken(t *testing.T) {
 	untouched(o)
 }
 
-func TestWhatImplementationsSayCounts(t *testing.T) {
+func TestTheStatusOfImplementationsCounts(t *testing.T) {
 	w := world.Shared(t)
 	w.DefineGatewayAPI()
 	c := start(t, w, gatewayadapter.Settings{})

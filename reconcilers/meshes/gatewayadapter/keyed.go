@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
@@ -331,16 +332,9 @@ func (k *keyed) withoutTLS(managed string) *condition.Condition {
 
 // together returns objects of all kinds, policies of backends before the routes to them.
 func together(r gatewayapi.Routes) []client.Object {
-	var out []client.Object
-	for _, o := range r.TLS {
-		out = append(out, o)
-	}
-	for _, o := range r.HTTP {
-		out = append(out, o)
-	}
-	for _, o := range r.GRPC {
-		out = append(out, o)
-	}
+	out := lists.Map(r.TLS, func(o *gatewayv1.BackendTLSPolicy) client.Object { return o })
+	out = append(out, lists.Map(r.HTTP, func(o *gatewayv1.HTTPRoute) client.Object { return o })...)
+	out = append(out, lists.Map(r.GRPC, func(o *gatewayv1.GRPCRoute) client.Object { return o })...)
 	return out
 }
 

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/gatewayapi/advice"
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
@@ -68,11 +69,7 @@ func (g *group) firstAbout(route Object) *Finding {
 
 // servicesOf lists Services.
 func servicesOf(all []*Managed) string {
-	var names []string
-	for _, m := range all {
-		names = append(names, m.service().String())
-	}
-	return list(names)
+	return list(lists.Map(all, func(m *Managed) string { return m.service().String() }))
 }
 
 // exampleFor returns a route for one port of a managed Service, under a name that no route has.

@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -162,12 +163,8 @@ func sectionOf(namespace string, p gatewayv1.ParentReference) section {
 func (s section) has(namespace string, p gatewayv1.ParentReference) bool {
 	q := sectionOf(namespace, p)
 	if !s.mesh {
-		if q.listener == "" {
-			q.listener = s.listener
-		}
-		if q.port == 0 {
-			q.port = s.port
-		}
+		q.listener = cmp.Or(q.listener, s.listener)
+		q.port = cmp.Or(q.port, s.port)
 	}
 	return q == s
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/precedence"
 	"switchyard.dev/reconcilers/meshes/releases"
@@ -39,10 +40,7 @@ func (m *Managed) service() types.NamespacedName {
 
 // forks returns the Services that replace the baseline Service, sorted and without duplicates.
 func (m *Managed) forks() []string {
-	var out []string
-	for _, mapping := range m.Mappings {
-		out = append(out, mapping.ToService)
-	}
+	out := lists.Map(m.Mappings, func(mapping crdv1.IstioPortMapping) string { return mapping.ToService })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // note adds a finding unless the group has an equal one.
@@ -104,11 +106,7 @@ func kindsOf(parents refs) []string {
 func (r *report) finish() ([]Finding, map[string][]MatchedObject) {
 	var out []Finding
 	for _, m := range r.in.Managed {
-		for _, f := range r.findings {
-			if f.Managed == m.Name {
-				out = append(out, f)
-			}
-		}
+		out = append(out, lists.Filter(r.findings, func(f Finding) bool { return f.Managed == m.Name })...)
 	}
 	return out, r.matched
 }

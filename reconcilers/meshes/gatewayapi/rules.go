@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
 
@@ -47,10 +48,7 @@ func keyedRules[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r
 // keepOvertaken marks the rules that would lose requests to the derived rules as kept. It reports
 // whether it marked any.
 func keepOvertaken[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route, derived []made[Rule], kept []bool) bool {
-	var rules []Rule
-	for _, m := range derived {
-		rules = append(rules, m.rule)
-	}
+	rules := lists.Map(derived, func(m made[Rule]) Rule { return m.rule })
 	both := []precedence.Route{k.ordered(r), k.ordered(k.derive(r, metav1.ObjectMeta{}, rules))}
 	more := false
 	for i := range rules {

@@ -1,9 +1,12 @@
 package istio
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // target is a destination of a route.
@@ -65,11 +68,7 @@ func ledTo(targets []target) []*managed {
 			byHost[t.service.host] = t.service
 		}
 	}
-	var all []*managed
-	for _, host := range slices.Sorted(maps.Keys(byHost)) {
-		all = append(all, byHost[host])
-	}
-	return all
+	return lists.Map(slices.Sorted(maps.Keys(byHost)), func(host string) *managed { return byHost[host] })
 }
 
 // listeners returns the ports that need a derived route each: the ports at which a request can be
@@ -98,10 +97,7 @@ func (t target) redirect(key string, listener int32) int32 {
 	if t.service == nil {
 		return 0
 	}
-	port := t.port
-	if port == 0 {
-		port = listener
-	}
+	port := cmp.Or(t.port, listener)
 	to := t.service.sandboxes[key].to[port]
 	if to == "" {
 		return 0

@@ -9,6 +9,7 @@ import (
 	networking "istio.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/istio/expressions"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
@@ -48,20 +49,14 @@ func bases(entry map[string]any, roots []delegating) []base {
 	if len(ways) == 0 {
 		return []base{{{}}}
 	}
-	var all []base
-	for _, way := range slices.Sorted(maps.Keys(ways)) {
-		all = append(all, base{ways[way]})
-	}
-	return all
+	return lists.Map(slices.Sorted(maps.Keys(ways)), func(way string) base { return base{ways[way]} })
 }
 
 // alone returns a separate base for each match.
 func alone(all []base) []base {
 	var split []base
 	for _, b := range all {
-		for _, match := range b {
-			split = append(split, base{match})
-		}
+		split = append(split, lists.Map(b, func(match map[string]any) base { return base{match} })...)
 	}
 	return split
 }

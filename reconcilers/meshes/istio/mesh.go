@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
@@ -86,10 +87,7 @@ type sandbox struct {
 
 // New returns the Mesh of the VirtualServices. It does not change them.
 func New(settings Settings, services []Service, virtualServices []*unstructured.Unstructured) *Mesh {
-	var all []*Original
-	for _, object := range virtualServices {
-		all = append(all, Read(object, settings.ClusterDomain))
-	}
+	all := lists.Map(virtualServices, func(object *unstructured.Unstructured) *Original { return Read(object, settings.ClusterDomain) })
 	return Next(nil, settings, services, all)
 }
 
@@ -153,9 +151,7 @@ func together(services []Service) []Service {
 // manage returns a Service with indexes: before if it is unchanged, otherwise a new one that reuses the
 // key matches of before. before can be nil.
 func (m *Mesh) manage(s Service, host string, before *managed) *managed {
-	if before == nil {
-		before = &managed{}
-	}
+	before = cmp.Or(before, &managed{})
 	if reflect.DeepEqual(before.Service, s) {
 		return before
 	}

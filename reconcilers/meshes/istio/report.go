@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -152,11 +153,7 @@ func (r *Rendering) match(routes int, findings []Finding, serving []*managed) cr
 
 // namesOf returns the names of Services as text.
 func namesOf(services []*managed) string {
-	var all []string
-	for _, s := range services {
-		all = append(all, s.id().String())
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(lists.Map(services, func(s *managed) string { return s.id().String() }), ", ")
 }
 
 // none returns the finding that no VirtualService routes to a Service, with one to add.

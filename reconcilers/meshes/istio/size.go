@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 )
 
@@ -22,10 +23,7 @@ const (
 // them. A new key is admitted while the routes of its author take at most half of the space that others
 // leave, so that no author can take all of it.
 func (m *Mesh) fill(r *Rendering, sources []source) {
-	var services []*managed
-	for _, s := range sources {
-		services = append(services, s.services...)
-	}
+	services := slices.Concat(lists.Map(sources, func(s source) []*managed { return s.services })...)
 	services = slices.Compact(slices.SortedFunc(slices.Values(services), (*managed).compare))
 	total := size(r.original.bare)
 	all, there := byPresence(keys(services), services, r.original.stems)

@@ -22,9 +22,9 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestWhatFailsWaitsAlone fails each write of one VirtualService, or answers with a conflict that the
+// TestAFailedObjectBacksOffAlone fails each write of one VirtualService, or answers with a conflict that the
 // watch never reports; writes of another one continue.
-func TestWhatFailsWaitsAlone(t *testing.T) {
+func TestAFailedObjectBacksOffAlone(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	for name, conflicts := range map[string]bool{"it fails": false, "it is lost": true} {

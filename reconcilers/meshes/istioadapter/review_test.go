@@ -96,9 +96,9 @@ func TestReviewsDoNotPileUp(t *testing.T) {
 	})
 }
 
-// TestWhatAnotherWebhookHasChangedStays has another webhook change the owner's part within the write
+// TestChangesOfOtherWebhooksStay has another webhook change the owner's part within the write
 // by which the leader asks for its routes.
-func TestWhatAnotherWebhookHasChangedStays(t *testing.T) {
+func TestChangesOfOtherWebhooksStay(t *testing.T) {
 	a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}
 	owners := virtualService("a", "customer", "1")
 	a.state = (*state)(nil).next(shop(map[string][]string{"customer": {"k1"}}, owners))

@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
+	"switchyard.dev/reconcilers/meshes/istioadapter/rewrites"
 	"switchyard.dev/reconcilers/meshes/sidecarscope"
 )
 
@@ -82,9 +84,7 @@ type found struct {
 // next returns the state that follows from f. It reuses unchanged parts of s, the state of the previous
 // sync, which may be nil.
 func (s *state) next(f found) *state {
-	if s == nil {
-		s = &state{}
-	}
+	s = cmp.Or(s, &state{})
 	now := &state{
 		trouble: f.trouble, services: map[types.NamespacedName]istio.Service{},
 		objects: map[types.NamespacedName]*kept{}, of: map[types.NamespacedName][]*kept{}, reports: map[Target]Report{},
@@ -202,9 +202,7 @@ func (s *state) report(before *state) {
 
 // changed returns the Targets with other reports than in before, which may be nil.
 func (s *state) changed(before *state) []Target {
-	if before == nil {
-		before = &state{}
-	}
+	before = cmp.Or(before, &state{})
 	return meshes.Changed(before.reports, s.reports)
 }
 
@@ -236,4 +234,43 @@ func read(have *unstructured.Unstructured, clusterDomain string) (o *istio.Origi
 		}
 	}()
 	return istio.Read(withoutDigest(have), clusterDomain), nil
+}
+
+// Target identifies the Service and the routing key of an IstioRoute.
+type Target = meshes.Target
+
+// Statuses of a VirtualService that routes to a Service, beside those of package istio.
+const (
+	StatusPending = meshes.StatusPending
+	StatusFailed  = meshes.StatusFailed
+)
+
+// Report is the report of a Target. Its matches are the VirtualServices that route to the Service.
+type Report = meshes.Report[crdv1.VirtualServiceMatch]
+
+// reportOf returns the report for requests with a key. The match of a VirtualService that is out of
+// date and lacks routes for this key has the progress of its write.
+func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept) Report {
+	out := Report{Matches: r.Matched}
+	for i := range out.Matches {
+		m := &out.Matches[i]
+		k := objects[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]
+		if k.behind() && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) &&
+			slices.ContainsFunc(k.differ, func(name string) bool { return names.NamedFor(name, key) }) {
+			m.Status, m.Message = k.status, k.message
+		}
+		if note := rewrites.Note(k.have); note != "" && !slices.Contains(out.Notes, note) {
+			out.Notes = append(out.Notes, note)
+		}
+	}
+	for _, f := range r.Findings {
+		switch {
+		case !f.Lost:
+			out.Notes = append(out.Notes, f.Message)
+		case out.Lost == nil:
+			lost := condition.False(f.Reason, f.Message)
+			out.Lost = &lost
+		}
+	}
+	return out
 }

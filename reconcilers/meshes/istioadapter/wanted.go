@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -121,4 +125,28 @@ func withPorts(ctx context.Context, c client.Reader, services map[types.Namespac
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// Settings configure the routing by VirtualServices.
+type Settings struct {
+	// Enabled: there is an adapter.
+	Enabled bool
+	// Labels and Annotations are added to a VirtualService while it has the operator's routes, unless
+	// it has one of the same name.
+	Labels, Annotations map[string]string
+}
+
+// Validate returns which setting is wrong, and why; nil when none is.
+func (s Settings) Validate() error {
+	wrong := metav1validation.ValidateLabels(s.Labels, field.NewPath("additionalLabels"))
+	wrong = append(wrong, apivalidation.ValidateAnnotations(s.Annotations, field.NewPath("additionalAnnotations"))...)
+	for _, name := range slices.Sorted(maps.Keys(s.Annotations)) {
+		if strings.HasPrefix(name, "istio.signadot.com/") {
+			wrong = append(wrong, field.Invalid(field.NewPath("additionalAnnotations"), name, "the operator writes annotations of istio.signadot.com itself"))
+		}
+	}
+	if err := wrong.ToAggregate(); err != nil {
+		return fmt.Errorf("%w", err)
+	}
+	return nil
 }

@@ -16,9 +16,9 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestWhatAFailedWriteLeavesIsGivenUp fails the request that gives up the operator's ownership, once:
+// TestOwnershipIsGivenUpAfterAFailedWrite fails the request that gives up the operator's ownership, once:
 // the routes exist then, and nothing else would cause another write.
-func TestWhatAFailedWriteLeavesIsGivenUp(t *testing.T) {
+func TestOwnershipIsGivenUpAfterAFailedWrite(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	c := start(t, w, istioadapter.Settings{})

@@ -35,7 +35,7 @@ func TestTheMatchesOfAKey(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeMatchedIsAnError(t *testing.T) {
+func TestKeysThatCannotBeMatchedAreErrors(t *testing.T) {
 	// before and after take 62 bytes in baggage.
 	frame := len(`(?:.*,)?[ \t]*sd-routing-key[ \t]*=[ \t]*` + `[ \t]*(?:[;,].*)?`)
 	for name, c := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
@@ -31,11 +32,7 @@ func Event(r event.Recorded) *routingv1.Event {
 
 // Events returns events of the log, in their order.
 func Events(recorded []event.Recorded) []*routingv1.Event {
-	var out []*routingv1.Event
-	for _, r := range recorded {
-		out = append(out, Event(r))
-	}
-	return out
+	return lists.Map(recorded, Event)
 }
 
 // kinds is the oneof field of a Statement, with one case for each kind of fact.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/api/messages"
@@ -40,11 +41,7 @@ func (r *Receipts) look(ctx context.Context, w wanted, everywhere bool) (*routin
 			out.Lagging = append(out.Lagging, c)
 		}
 	}
-	for _, pod := range w.pods {
-		if !there[pod] {
-			out.Missing = append(out.Missing, pod)
-		}
-	}
+	out.Missing = append(out.Missing, lists.Filter(w.pods, func(pod string) bool { return !there[pod] })...)
 	whole := everywhere || r.peers == nil
 	if whole {
 		out.Unconnected = w.unconnected(t, all)

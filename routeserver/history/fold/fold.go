@@ -18,6 +18,7 @@ package fold
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"switchyard.dev/eventbus/event"
@@ -117,18 +118,27 @@ func Counts(c *factv1.Complete, first uint64) bool {
 	return c.GetFloor() >= first
 }
 
-// Rebuild takes the events of a stored log up to and with the one at sequence
-// upTo; 0 takes all. An error means that an event is damaged or missing.
-func Rebuild(events []event.Stored, upTo uint64) (Fold, error) {
-	if upTo > 0 {
-		n := 0
-		for n < len(events) && events[n].Pos.Seq <= upTo {
-			n++
+// Text writes a table down: a line for each rule, sorted, a line with the custom
+// headers that carry keys if there are any, and the hash last.
+// Equal tables have equal bytes on any machine. Names are quoted as Go does, so
+// that no name can look like another line.
+func Text(t table.Table) string {
+	var b strings.Builder
+	for r := range t.All() {
+		fmt.Fprintf(&b, "%s %q %q -> %q by %s %q %q %q ready=%t",
+			r.Baseline.Kind, r.Baseline.Namespace+"/"+r.Baseline.Name, r.RoutingKey, r.Sandbox,
+			r.Member.Kind, r.Member.Namespace, r.Member.Name, r.Member.UID, r.Ready)
+		for _, m := range r.Mappings {
+			fmt.Fprintf(&b, " %d:", m.WorkloadPort)
+			for _, d := range m.Destinations {
+				fmt.Fprintf(&b, "[%q %d %q]", d.Host, d.Port, d.Address)
+			}
 		}
-		if n == 0 || events[n-1].Pos.Seq != upTo {
-			return Fold{}, fmt.Errorf("there is no event %d in this log", upTo)
-		}
-		events = events[:n]
+		b.WriteByte('\n')
 	}
-	return Fold{}.Take(events...)
+	if names := t.KeyHeaders(); len(names) > 0 {
+		fmt.Fprintf(&b, "key headers %q\n", names)
+	}
+	fmt.Fprintf(&b, "hash %s\n", t.Hash())
+	return b.String()
 }

@@ -131,7 +131,7 @@ func (c *talk) ended() {
 	}
 }
 
-func TestWhatHTTP1Has(t *testing.T) {
+func TestFeaturesOfHTTP1(t *testing.T) {
 	r, apps := peculiars(t)
 	r.sidecar()
 	r.ready()

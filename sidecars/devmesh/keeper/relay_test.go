@@ -133,7 +133,7 @@ func TestRoutesAreNotClaimedWhileOthersAreOnTheirWay(t *testing.T) {
 
 // Routes that Envoy accepted are offered again while others are in flight to it: it has them
 // when it accepts the second offer, not by its first answer.
-func TestWhatEnvoyOnceAcceptedIsSettledOnlyWhenItHasItAgain(t *testing.T) {
+func TestAResourceSettlesOnceEnvoyHasItAgain(t *testing.T) {
 	accepted := verdict{settled: true}
 	r := rehearse(t)
 	r.offers("1")

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestWhatIsWrittenIntoTheEnvironmentIsReadBack(t *testing.T) {
+func TestTheSpecSurvivesTheEnvironment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ports := rapid.SliceOfN(rapid.Uint16Range(1, 15000), 1, 20)
 		s := Spec{

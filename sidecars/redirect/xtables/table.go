@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Shape is the kernel's description of a table, before the entries.
@@ -224,9 +226,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 	if len(ours) < 2 {
 		return nil, false
 	}
-	for _, e := range ours[1 : len(ours)-1] {
-		rules = append(rules, e.raw)
-	}
+	rules = append(rules, lists.Map(ours[1:len(ours)-1], func(e *entry) []byte { return e.raw })...)
 	head := t.begins[prerouting]
 	if head.to != ours[1] {
 		return rules, false
@@ -238,11 +238,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 
 // Entries returns rules in the form of Chain.
 func (f Family) Entries(rules []Rule, tagged bool) [][]byte {
-	var raw [][]byte
-	for _, r := range rules {
-		raw = append(raw, f.raw(r, tagged))
-	}
-	return raw
+	return lists.Map(rules, func(r Rule) []byte { return f.raw(r, tagged) })
 }
 
 // setJump writes the offset that an entry jumps to.

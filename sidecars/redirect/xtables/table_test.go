@@ -55,7 +55,7 @@ func drawRules(t *rapid.T, label string) []Rule {
 	}), 0, 5).Draw(t, label)
 }
 
-func TestWhatIsPutInIsReadBackAndReplacedWithoutATrace(t *testing.T) {
+func TestRulesAreReadBackAndReplacedCompletely(t *testing.T) {
 	for _, f := range []Family{IPv4(), IPv6()} {
 		t.Run(f.Name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {

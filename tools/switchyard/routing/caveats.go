@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/meshes/explanation"
 	reasons "switchyard.dev/routeserver/explain"
@@ -22,10 +23,9 @@ func caveats(ctx context.Context, s *command.Session, req *routingv1.ExplainRequ
 	if why := unfit(req.GetRoutingKey()); req.GetRoutingKey() != "" && why != "" {
 		out += show.Plain(why) + "\n"
 	}
-	var headers []reasons.Header
-	for _, h := range req.GetHeaders() {
-		headers = append(headers, reasons.Header{Name: h.GetName(), Value: h.GetValue()})
-	}
+	headers := lists.Map(req.GetHeaders(), func(h *routingv1.Header) reasons.Header {
+		return reasons.Header{Name: h.GetName(), Value: h.GetValue()}
+	})
 	if why := reasons.NotForwarded(headers, e.GetKeyFrom()); why != "" {
 		out += show.Line(why) + "\n"
 	}
@@ -60,10 +60,7 @@ func unfit(key string) string {
 	case len(routingkey.Forms()):
 		return "No header can carry this key: it " + defects[0].Why + "."
 	}
-	forms := make([]string, 0, len(defects))
-	for _, d := range defects {
-		forms = append(forms, string(d.Form))
-	}
+	forms := lists.Map(defects, func(d routingkey.Defect) string { return string(d.Form) })
 	return "No request can carry this key in " + strings.Join(forms, " or ") + ": it " + defects[0].Why + "."
 }
 

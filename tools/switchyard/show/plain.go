@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Plain returns text without characters that a terminal would obey.
@@ -58,11 +60,7 @@ func LogLine(line string) string {
 
 // Lines returns each text as one plain line.
 func Lines(texts []string) []string {
-	var out []string
-	for _, s := range texts {
-		out = append(out, Line(s))
-	}
-	return out
+	return lists.Map(texts, Line)
 }
 
 // longestKey is the maximum number of characters of a routing key in text output. It fits all
@@ -131,4 +129,36 @@ func edit(m protoreflect.Message, change func(protoreflect.FieldDescriptor, stri
 		}
 		return true
 	})
+}
+
+// Grid is a table of text; the first row is its head. Its cells are shown as plain lines (Line),
+// since most are from the cluster.
+type Grid [][]string
+
+// String aligns the columns, two spaces apart.
+func (g Grid) String() string {
+	var widths []int
+	plain := make(Grid, 0, len(g))
+	plain = append(plain, lists.Map(g, Lines)...)
+	for _, row := range plain {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range plain {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			if i < len(row)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " "))
+		b.WriteByte('\n')
+	}
+	return b.String()
 }

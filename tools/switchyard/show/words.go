@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/explain"
@@ -130,10 +131,7 @@ func rule(r *routingv1.Rule, ports []uint32) string {
 func Statement(s *routingv1.Statement) string {
 	switch d := s.GetSays().(type) {
 	case *routingv1.Statement_RoutingDeclared:
-		var members []string
-		for _, m := range d.RoutingDeclared.GetMembers() {
-			members = append(members, Name(m)+" of sandbox "+m.GetSandbox())
-		}
+		members := lists.Map(d.RoutingDeclared.GetMembers(), func(m *factv1.Member) string { return Name(m) + " of sandbox " + m.GetSandbox() })
 		if len(members) == 0 {
 			return fmt.Sprintf("key %s declared, without members", d.RoutingDeclared.GetRoutingKey())
 		}

@@ -47,9 +47,7 @@ type Budget struct {
 // New returns a Budget of limit bytes; 0: Limit. report is called for each channel that is ended, and
 // for each connection that is closed.
 func New(limit int64, report func(Ended)) *Budget {
-	if limit == 0 {
-		limit = Limit
-	}
+	limit = cmp.Or(limit, Limit)
 	return &Budget{limit: limit, report: report, conns: map[*Conn]struct{}{}}
 }
 

@@ -1,6 +1,7 @@
 package clusteraccess
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 
+	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/loopback"
@@ -76,12 +78,8 @@ func Begin(cfg Config) (*Access, error) {
 			return nil, err
 		}
 	}
-	if cfg.ResolverFile == "" {
-		cfg.ResolverFile = names.SystemFile
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.ResolverFile = cmp.Or(cfg.ResolverFile, names.SystemFile)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Tell == nil {
 		cfg.Tell = func(workstation.Inside) {}
 	}
@@ -195,12 +193,8 @@ func (i *Access) apply() {
 		}
 		now.Leads, now.Addresses = true, len(rules.Addresses)
 	}
-	for _, p := range rules.Ranges {
-		now.Ranges = append(now.Ranges, p.String())
-	}
-	for _, a := range rules.Resolvers {
-		now.Resolvers = append(now.Resolvers, a.String())
-	}
+	now.Ranges = append(now.Ranges, lists.Map(rules.Ranges, netip.Prefix.String)...)
+	now.Resolvers = append(now.Resolvers, lists.Map(rules.Resolvers, netip.Addr.String)...)
 	if i.wrong != "" {
 		problems = append(problems, i.wrong)
 	}
@@ -228,11 +222,7 @@ func (i *Access) rules() redirect.Rules {
 			r.Ranges = append(r.Ranges, p)
 		}
 	}
-	for _, a := range i.names.Addresses() {
-		if redirect.Single(a) {
-			r.Addresses = append(r.Addresses, a)
-		}
-	}
+	r.Addresses = append(r.Addresses, lists.Filter(i.names.Addresses(), redirect.Single)...)
 	for a := range i.learned {
 		r.Addresses = append(r.Addresses, a)
 	}

@@ -38,6 +38,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/protos/crd/variable"
 )
@@ -174,10 +175,7 @@ func Needs(in Input) (Needed, error) {
 			secrets[from.SecretRef.Name] = true
 		}
 	}
-	var from []*corev1.EnvVarSource
-	for _, e := range c.Env {
-		from = append(from, e.ValueFrom)
-	}
+	from := lists.Map(c.Env, func(e corev1.EnvVar) *corev1.EnvVarSource { return e.ValueFrom })
 	for _, f := range in.files {
 		from = append(from, f.ValueFrom)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/protos/crd/variable/unsafeenv"
 )
@@ -248,11 +249,7 @@ func subscript(path, field string) (string, bool) {
 
 // listed returns labels in the format of files of the downward API.
 func listed(m map[string]string) string {
-	var lines []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		lines = append(lines, k+"="+strconv.Quote(m[k]))
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lists.Map(slices.Sorted(maps.Keys(m)), func(k string) string { return k + "=" + strconv.Quote(m[k]) }), "\n")
 }
 
 // amount returns the amount of a container's resource, in units of the divisor.

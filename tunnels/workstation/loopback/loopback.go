@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -159,4 +160,100 @@ func local(host string) bool {
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || err == nil && ip.IsLoopback()
+}
+
+// Original returns the original destination of a redirected connection.
+type Original func(net.Conn) (netip.AddrPort, error)
+
+// ServeRedirected accepts connections that the rules of this machine redirect to a listener, and
+// forwards each to its original destination, until ctx ends. A connection that was not
+// redirected, or with a destination that cannot be reached, is cut.
+func ServeRedirected(ctx context.Context, l net.Listener, original Original, open Opener) error {
+	return serve(ctx, l, func(ctx context.Context, c net.Conn) {
+		to, err := original(c)
+		if err != nil {
+			relay.Cut(relay.Of(c))
+			return
+		}
+		open.through(ctx, c, to.Addr().String(), to.Port(), func(err error) error {
+			if err != nil {
+				relay.Cut(relay.Of(c))
+			}
+			return err
+		})
+	})
+}
+
+// Refused returns an Opener that passes each address that the cluster refuses to note, and why: for
+// clients that show no text, as those of SOCKS5 and CONNECT. nil: nothing is noted. An address that
+// does not answer, and a tunnel that is not connected, are not noted.
+func (o Opener) Refused(note func(host string, port uint16, err error)) Opener {
+	if note == nil {
+		return o
+	}
+	return func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		c, err := o(ctx, host, port)
+		if err != nil && isRefusal(reasonOf(err)) {
+			note(host, port, err)
+		}
+		return c, err
+	}
+}
+
+// isRefusal reports whether the same address is refused again.
+func isRefusal(r tunnelv1.Reason) bool {
+	switch r {
+	case tunnelv1.Reason_REASON_NOT_FOUND, tunnelv1.Reason_REASON_DESTINATION, tunnelv1.Reason_REASON_FORBIDDEN, tunnelv1.Reason_REASON_INVALID:
+		return true
+	}
+	return false
+}
+
+// limited bounds the connections of a listener. Its connections support half-close, as TCP does;
+// those of netutil.LimitListener do not.
+func limited(ctx context.Context, l net.Listener) net.Listener {
+	return &bounded{Listener: l, ctx: ctx, room: make(chan struct{}, maxConns)}
+}
+
+type bounded struct {
+	net.Listener
+	ctx  context.Context
+	room chan struct{}
+}
+
+// Accept implements net.Listener.
+func (b *bounded) Accept() (net.Conn, error) {
+	select {
+	case b.room <- struct{}{}:
+	case <-b.ctx.Done():
+		return nil, net.ErrClosed
+	}
+	c, err := b.Listener.Accept()
+	if err != nil {
+		<-b.room
+		return nil, err
+	}
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		<-b.room
+		return c, nil
+	}
+	return &counted{TCPConn: tcp, leave: sync.OnceFunc(func() { <-b.room })}, nil
+}
+
+type counted struct {
+	*net.TCPConn
+	leave func()
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	defer c.leave()
+	return c.TCPConn.Close()
+}
+
+// Cut aborts the connection.
+func (c *counted) Cut() {
+	defer c.leave()
+	relay.Cut(c.TCPConn)
 }

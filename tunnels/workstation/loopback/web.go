@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -260,10 +261,5 @@ func foreign(h http.Header) bool {
 }
 
 func contains(list []string, one string) bool {
-	for _, l := range list {
-		if strings.EqualFold(l, one) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(l string) bool { return strings.EqualFold(l, one) })
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,10 +183,7 @@ func (m *Main) assigned(ctx context.Context, who tokens.Identity, a asked) (work
 // assignment returns the assignment of a unit.
 func (m *Main) assignment(ctx context.Context, of work) (iocontext.Assignment, error) {
 	var out iocontext.Assignment
-	template := of.unit.ExecUnitTemplate
-	if template == nil {
-		template = &crdv1.ExecUnitTemplate{}
-	}
+	template := cmp.Or(of.unit.ExecUnitTemplate, &crdv1.ExecUnitTemplate{})
 	out.Script = template.Script
 	for _, o := range template.OutputExports {
 		out.Outputs = append(out.Outputs, iocontext.Output{Name: o.OutputName, Path: o.FromPath})

@@ -16,10 +16,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
 )
@@ -188,10 +193,7 @@ func (s Store) list(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethod
 // Keys returns the keys of all values of a SignadotObjectLifecycleMethods, in order.
 func (s Store) Keys(ctx context.Context, of *crdv1.SignadotObjectLifecycleMethods) ([]string, error) {
 	all, err := s.list(ctx, of)
-	var keys []string
-	for _, o := range all {
-		keys = append(keys, o.Annotations[AnnotationKey])
-	}
+	keys := lists.Map(all, func(o metav1.PartialObjectMetadata) string { return o.Annotations[AnnotationKey] })
 	slices.Sort(keys)
 	return keys, err
 }
@@ -240,4 +242,25 @@ func (s Store) DeleteAll(ctx context.Context, of *crdv1.SignadotObjectLifecycleM
 		}
 	}
 	return nil
+}
+
+// Open returns a Store in a namespace. Its client knows only Secrets and
+// SignadotObjectLifecycleMethods, and sends the API server no discovery requests.
+func Open(access *rest.Config, namespace string) (Store, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return Store{}, err
+	}
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		return Store{}, err
+	}
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion, crdv1.GroupVersion()})
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	methods := crdv1.GroupVersion().WithResource("signadotobjectlifecyclemethods")
+	mapper.AddSpecific(crdv1.GroupVersion().WithKind(crdv1.KindLifecycleMethods), methods, methods, meta.RESTScopeRoot)
+	c, err := client.New(access, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return Store{}, fmt.Errorf("reach the cluster: %w", err)
+	}
+	return Store{Client: c, Namespace: namespace}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -115,9 +116,5 @@ func b(values ...string) [][2]string { return lines(routingkey.Baggage, values) 
 func ts(values ...string) [][2]string { return lines(routingkey.Tracestate, values) }
 
 func lines(name string, values []string) [][2]string {
-	var all [][2]string
-	for _, value := range values {
-		all = append(all, [2]string{name, value})
-	}
-	return all
+	return lists.Map(values, func(value string) [2]string { return [2]string{name, value} })
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Prefix is the prefix of the names of all derived routes. Tools that compare a cluster with a
@@ -92,13 +94,7 @@ func OfOurs(entry any) string {
 // RoutesOf returns the derived routes for a routing key in a VirtualService. It includes those for keys
 // that begin with the key and a hyphen, which names do not distinguish.
 func RoutesOf(object *unstructured.Unstructured, key string) []any {
-	var all []any
-	for _, entry := range RoutesIn(object.Object) {
-		if NamedFor(nameOf(entry), key) && Derived(entry) {
-			all = append(all, entry)
-		}
-	}
-	return all
+	return lists.Filter(RoutesIn(object.Object), func(entry any) bool { return NamedFor(nameOf(entry), key) && Derived(entry) })
 }
 
 // NamedFor reports whether a derived route with this name is for a routing key, or for one that begins

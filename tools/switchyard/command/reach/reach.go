@@ -8,15 +8,21 @@ package reach
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
 )
 
 // Target is a program of the operator, as the chart installs it.
@@ -143,4 +149,87 @@ func isReady(p *corev1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// Forward forwards a port of the loopback address to a port of a pod until ctx ends, and
+// returns its address.
+func Forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod, port int) (string, error) {
+	dialer, err := dialerTo(client, config, pod)
+	if err != nil {
+		return "", fmt.Errorf("forward a port: %w", err)
+	}
+	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	fw, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", port)}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	go func() { ended <- fw.ForwardPorts() }()
+	context.AfterFunc(ctx, func() { close(stop) })
+	select {
+	case <-ready:
+	case err := <-ended:
+		if err == nil {
+			err = errors.New("the connection ended")
+		}
+		return "", fmt.Errorf("forward a port to pod %s/%s (it takes the right to create pods/portforward): %w", pod.Namespace, pod.Name, err)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	ports, err := fw.GetPorts()
+	if err != nil {
+		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), nil
+}
+
+// dialerTo returns what connects to the ports of a pod. WebSockets pass more proxies; API
+// servers before 1.30 speak SPDY only.
+func dialerTo(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (httpstream.Dialer, error) {
+	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	if err != nil {
+		return nil, err
+	}
+	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil }), nil
+}
+
+// Stranger is the message for an API server that does not accept the user's credentials, and Login
+// the remedy.
+const (
+	Stranger = "the cluster does not know who you are: it does not take the token or the credentials of the kubeconfig"
+	Login    = "log in to it again"
+)
+
+// StrangerError is the error of an API server that does not accept the user's credentials.
+type StrangerError struct{ err error }
+
+// Error implements error.
+func (s *StrangerError) Error() string { return fmt.Sprintf("%s; %s (%v)", Stranger, Login, s.err) }
+
+// Unwrap returns the error of the API server.
+func (s *StrangerError) Unwrap() error { return s.err }
+
+// Again sends a request to an API server, and retries once if the credentials were not accepted: a
+// plugin of the kubeconfig requests a new token after a rejection.
+func Again[T any](ask func() (T, error)) (T, error) {
+	answer, err := ask()
+	if apierrors.IsUnauthorized(err) {
+		return ask()
+	}
+	return answer, err
+}
+
+// Explained wraps an Unauthorized error of an API server into a StrangerError, once; it returns
+// other errors unchanged.
+func Explained(err error) error {
+	var said *StrangerError
+	if !apierrors.IsUnauthorized(err) || errors.As(err, &said) {
+		return err
+	}
+	return &StrangerError{err}
 }

@@ -1,18 +1,27 @@
 package localenv
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/variables"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
@@ -133,4 +142,155 @@ func put(root *os.Root, at string, f containerenv.File, keep bool) (kept bool, e
 
 func unwritten(f containerenv.File, err error) error {
 	return exit.Failed.Errorf("%s (%s) is not written: %w", f.Path, f.Source, err)
+}
+
+// maxOwn is the maximum size of a sandbox's settings for a workload, with variables substituted: no
+// Kubernetes object is larger.
+const maxOwn = 3 << 20
+
+// customize adds the sandbox's settings for its workload to the environment and files of a process.
+func customize(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, workload string, of *baseline.Workload, made []crdv1.Resource, in *containerenv.Input) error {
+	text := o.Annotations[crdv1.AnnotationLocal]
+	if text == "" {
+		return nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil {
+		return exit.No.Errorf("annotation %s of sandbox %s is not a JSON object by the names of workloads: %w\nApply the sandbox again", crdv1.AnnotationLocal, o.Name, err)
+	}
+	content := all[workload]
+	if content == nil {
+		return nil
+	}
+	main, err := containerenv.Main(in.Template, in.Container)
+	if err != nil {
+		return exit.Usage.Errorf("%w", err)
+	}
+	known := variables.Values{".baseline.container": cmp.Or(of.MainContainer(), main.Name)}
+	for _, r := range made {
+		known[".resources."+r.Spec.Name+".objectName"] = r.Name
+	}
+	if bytes.Contains(content, []byte(".forks.")) {
+		if err := forks(ctx, c, o, known); err != nil {
+			return err
+		}
+	}
+	content, err = known.Substitute(content, false, maxOwn)
+	if err != nil {
+		return exit.No.Errorf("what sandbox %s gives workload %s cannot be had: %w\nResources and forks are known once the sandbox is ready", o.Name, workload, err)
+	}
+	var changes crdv1.LocalWorkload
+	if err = json.Unmarshal(content, &changes); err == nil {
+		err = in.Customize(changes)
+	}
+	if err != nil {
+		return exit.No.Errorf("what sandbox %s gives workload %s cannot be had: %w\nMend local in its specification, and apply it again", o.Name, workload, err)
+	}
+	return nil
+}
+
+// forks adds how the forks of a sandbox are reached, as other forks know it.
+func forks(ctx context.Context, c client.Reader, o *crdv1.SignadotSandbox, known variables.Values) error {
+	var list crdv1.ForkedWorkloadList
+	if err := c.List(ctx, &list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(o.Name)}); err != nil {
+		return fmt.Errorf("list the forks of sandbox %s: %w", o.Name, err)
+	}
+	for i := range list.Items {
+		w := &list.Items[i]
+		ref, _ := w.BaselineRef()
+		reached, _, _ := variables.ReachedBy(w)
+		if reached.Host == "" || w.DeletionTimestamp != nil {
+			continue
+		}
+		prefix := ".forks." + ref.Kind + "/" + ref.Namespace + "/" + ref.Name + ".service."
+		known[prefix+"host"], known[prefix+"port"] = reached.Host, strconv.Itoa(int(reached.Port))
+	}
+	return nil
+}
+
+// runFolders begins the names of the folders of run, below the system's folder for temporary files.
+const runFolders = "switchyard-run-"
+
+// Folder is a temporary folder with the files of a local process. A lock marks it as in use: the
+// program holds it, and so does the process, which inherits Lock. A folder without a holder, as
+// after kill -9, is removed when the next one is created.
+type Folder struct {
+	// Root has the files.
+	Root string
+	// Lock is for the process to inherit.
+	Lock *os.File
+	top  string
+}
+
+// NewFolder creates a folder for a workload, and removes those that no process uses any more.
+func NewFolder(workload string) (*Folder, error) {
+	removeUnused(os.TempDir())
+	top, err := os.MkdirTemp("", runFolders+workload+"-")
+	if err != nil {
+		return nil, err
+	}
+	f := &Folder{top: top, Root: filepath.Join(top, "root")}
+	fresh := filepath.Join(top, "new")
+	f.Lock, err = os.OpenFile(fresh, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err == nil {
+		err = unix.Flock(int(f.Lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	}
+	if err == nil { // By this name it is never seen without its lock.
+		err = os.Rename(fresh, filepath.Join(top, "lock"))
+	}
+	if err == nil {
+		err = os.Mkdir(f.Root, ownFolder)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Remove())
+	}
+	return f, nil
+}
+
+// Release removes the folder, unless a process has inherited its lock and is still running: then
+// the next NewFolder after the end of that process does.
+func (f *Folder) Release() error {
+	_ = f.Lock.Close() // the process has its own
+	lock, err := os.OpenFile(filepath.Join(f.top, "lock"), os.O_RDWR|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return err
+	}
+	f.Lock = lock
+	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return lock.Close()
+	}
+	return f.Remove()
+}
+
+// Remove removes the folder.
+func (f *Folder) Remove() error {
+	if f.Lock != nil {
+		defer f.Lock.Close()
+	}
+	return errors.Join(os.RemoveAll(f.Root), os.RemoveAll(f.top))
+}
+
+// removeUnused removes folders of this user that no process holds. One that cannot be removed stays.
+func removeUnused(dir string) {
+	all, _ := os.ReadDir(dir)
+	for _, one := range all {
+		path := filepath.Join(dir, one.Name())
+		info, err := os.Lstat(path)
+		if err != nil || !info.IsDir() || !strings.HasPrefix(one.Name(), runFolders) {
+			continue
+		}
+		if of, ok := info.Sys().(*syscall.Stat_t); !ok || int(of.Uid) != os.Geteuid() {
+			continue
+		}
+		lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		f := &Folder{Root: filepath.Join(path, "root"), Lock: lock, top: path}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = f.Remove()
+		} else {
+			_ = lock.Close()
+		}
+	}
 }

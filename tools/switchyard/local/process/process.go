@@ -5,12 +5,19 @@ package process
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Job is a command with its processes.
@@ -149,4 +156,86 @@ func code(status syscall.WaitStatus) int {
 func file(r io.Reader) *os.File {
 	f, _ := r.(*os.File)
 	return f
+}
+
+// terminal is the terminal that a job may read from. Until it does, Ctrl-C is a signal to this
+// program, which sends it on once; while the job has the terminal, it is one to the job.
+type terminal struct {
+	fd         int // negative: there is none
+	own, group int
+}
+
+func openTerminal(in io.Reader, group int) terminal {
+	t := terminal{fd: -1, own: syscall.Getpgrp(), group: group}
+	if f := file(in); f != nil {
+		if _, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP); err == nil {
+			t.fd = int(f.Fd())
+			signal.Ignore(syscall.SIGTTOU) // which taking it back would send
+		}
+	}
+	return t
+}
+
+// lend reports whether the job has the terminal, after passing it on if this program has it.
+func (t terminal) lend() bool {
+	if t.fd < 0 {
+		return false
+	}
+	if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err != nil || now != t.own {
+		return err == nil && now == t.group
+	}
+	return unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.group) == nil
+}
+
+// take takes the terminal back from the job.
+func (t terminal) take() {
+	if t.fd < 0 {
+		return
+	}
+	if now, err := unix.IoctlGetInt(t.fd, unix.TIOCGPGRP); err == nil && now == t.group {
+		_ = unix.IoctlSetPointerInt(t.fd, unix.TIOCSPGRP, t.own) // the shell takes it, if this fails
+	}
+}
+
+func (t terminal) close() {
+	if t.fd >= 0 {
+		t.take()
+		signal.Reset(syscall.SIGTTOU)
+	}
+}
+
+// Left is a process that is still running.
+type Left struct {
+	PID     int
+	Command string
+}
+
+// String returns its name and ID.
+func (l Left) String() string { return fmt.Sprintf("%s (process %d)", l.Command, l.PID) }
+
+// Names returns the names of the processes that go on.
+func (r Result) Names() string {
+	return strings.Join(lists.Map(r.Left, Left.String), ", ")
+}
+
+// listing reads what ps writes of all processes: ID, group, state and command.
+func listing(text string, group int) (out []Left) {
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[1] != strconv.Itoa(group) || strings.HasPrefix(f[2], "Z") {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[0]); err == nil {
+			out = append(out, Left{pid, strings.Join(f[3:], " ")})
+		}
+	}
+	return out
+}
+
+// listed asks ps.
+func listed(group int) []Left {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	text, _ := exec.CommandContext(ctx, "ps", "-A", "-o", "pid=,pgid=,stat=,comm=").Output() // without ps none is named
+	return listing(string(text), group)
 }

@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/tunnels/workstation"
 )
 
-func TestWhatIsMissing(t *testing.T) {
+func TestAwaitNamesTheMissingParts(t *testing.T) {
 	const nothing = ""
 	here := workstation.WorkloadStatus{Sandbox: "mine", Name: "cart", Open: true, Allowed: true}
 	for name, c := range map[string]struct {

@@ -10,15 +10,19 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
 
+	"switchyard.dev/protos/problems"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/local/privileges"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/socket"
 )
 
 const aboutStatus = `Show the connection of each connect, proxy and run that you have started on this machine. The exit
@@ -160,4 +164,51 @@ func Report(ctx context.Context, out io.Writer, w *workstation.Workstation) (wri
 			}
 		}
 	}
+}
+
+const (
+	// maxNoted bounds the hosts that are remembered.
+	maxNoted = 1000
+	// Refusals of so many hosts are written at once, and of a further one after each pause.
+	atOnce, pause = 10, 10 * time.Second
+)
+
+// Refusals returns a function that prints why the cluster rejects an address, once for each host. A
+// browser can request hundreds of hosts, so the rate is limited.
+func Refusals(out io.Writer) func(host string, port uint16, err error) {
+	var mu sync.Mutex
+	noted := map[string]bool{}
+	limit := rate.NewLimiter(rate.Every(pause), atOnce)
+	return func(host string, port uint16, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if noted[host] || !limit.Allow() {
+			return
+		}
+		if len(noted) >= maxNoted {
+			clear(noted)
+		}
+		noted[host] = true
+		_, _ = io.WriteString(out, show.Line(fmt.Sprintf("note: %s:%d is not reached through the tunnel: %v", host, port, err))+"\n")
+	}
+}
+
+// Refused returns a *problems.Problem if the running programs of this user refuse a local address of a
+// sandbox, or cannot be asked; nil if none runs, or one serves the workload.
+func Refused(s *command.Session, sandbox string) error {
+	all, err := socket.All[workstation.Status](socket.Folder(s.Getenv))
+	for _, one := range all {
+		for _, w := range one.Workloads {
+			for _, p := range w.Ports {
+				if w.Sandbox == sandbox && p.Refused != "" && !counted(all, w) {
+					problem, remedy, _ := strings.Cut(p.Refused, ": ")
+					return &problems.Problem{Message: problem, Fix: remedy}
+				}
+			}
+		}
+	}
+	if err != nil {
+		return &problems.Problem{Message: err.Error(), Fix: "end that program, and start " + s.Name + " connect again"}
+	}
+	return nil
 }

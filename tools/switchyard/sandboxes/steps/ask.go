@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -76,10 +77,7 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
 	err = steps.Replace(ctx, cluster, o, units, s.Now())
-	var names []string
-	for _, u := range units {
-		names = append(names, u.Name)
-	}
+	names := lists.Map(units, func(u crdv1.WorkUnit) string { return u.Name })
 	return printed(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
 }
 

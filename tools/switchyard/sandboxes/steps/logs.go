@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/kubernetes"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -82,10 +83,7 @@ control sequences are escaped and colours removed.`,
 // choose checks which step is meant, and reports whether several are.
 func choose(s *command.Session, o *crdv1.Resource, step string) (several bool, err error) {
 	r := reportOf(s, o)
-	var names []string
-	for _, one := range slices.Concat(r.Create, r.Delete) {
-		names = append(names, one.Name)
-	}
+	names := lists.Map(slices.Concat(r.Create, r.Delete), func(one steps.Step) string { return one.Name })
 	if step != "" && !slices.Contains(names, step) {
 		return false, exit.No.Errorf("resource %s has no step %s; it has %s", r.Name, step, strings.Join(names, ", "))
 	}
