@@ -80,7 +80,7 @@ func against(tunnels []tunnel, s site) (all, error) {
 		heading()
 		for range options.rounds {
 			for _, t := range tunnels {
-				if options.only != "" && !strings.Contains(","+options.only+",", ","+t.name+",") {
+				if !wanted(t.name) {
 					continue
 				}
 				m, err := measureTunnel(l, t, roundTrip, s)
@@ -147,7 +147,9 @@ func (p *programs) measure(address string, roundTrip time.Duration, what part) (
 	m.perGB = (p.cpu() - before).Seconds() / (float64(bytes) / 1e9)
 	switch what {
 	case withCrowd:
-		m.connected = p.crowd(address, crowd)
+		conns := open(p.lab, func(int) string { return address }, crowd, 32)
+		m.connected = len(conns)
+		closeAll(conns)
 	case withRequests:
 		err = p.requests(address, &m)
 	}
@@ -199,13 +201,6 @@ func stream(c net.Conn, want byte, duration time.Duration) (rate float64, all in
 	began, before := time.Now(), passed.Load()
 	time.Sleep(duration * 2 / 3)
 	return float64(passed.Load()-before) / 1e6 / time.Since(began).Seconds(), passed.Load()
-}
-
-// crowd opens n connections at once, and returns how many have an answer within ten seconds.
-func (p *programs) crowd(address string, n int) int {
-	conns := open(p.lab, func(int) string { return address }, n, 32)
-	defer closeAll(conns)
-	return len(conns)
 }
 
 // open opens n connections, some of them concurrently, each to a separate address or the same, and

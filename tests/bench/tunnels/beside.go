@@ -111,16 +111,19 @@ func stall(s site) error {
 	return nil
 }
 
+// where are the sessions of streams beside requests in the first session.
+var where = []string{"the-same-session", "a-second-session", "none"}
+
 // bulk compares one session for streams and requests with one for each.
 func bulk(congestion string, s site) error {
 	measured := map[string][]beside{}
 	for range options.rounds {
-		for name, session := range map[string]int{"none": -1, "the-same-session": 0, "a-second-session": 1} {
+		for session, name := range where {
 			err := underLink(lab.Link{RoundTrip: bulkRoundTrip, Loss: bulkLoss, Congestion: congestion}, s, func(p *programs) (err error) {
 				requests := open(p.lab, func(int) string { return entrance(0) }, keptConnections, 16)
 				defer closeAll(requests)
 				var sending []net.Conn
-				if session >= 0 {
+				if session < 2 {
 					sending, err = sources(p.lab, entrance(session), bulkStreams)
 					defer closeAll(sending)
 				}
@@ -137,7 +140,8 @@ func bulk(congestion string, s site) error {
 			}
 		}
 	}
-	for name, all := range measured {
+	for _, name := range where {
+		all := measured[name]
 		of := func(figure func(beside) float64) float64 {
 			var values []float64
 			for _, b := range all {
@@ -146,9 +150,7 @@ func bulk(congestion string, s site) error {
 			return figures.Median(values)
 		}
 		prefix := "link-" + congestion + "-bulk-in-" + name
-		if name != "none" {
-			figures.Print(os.Stdout, prefix, of(func(b beside) float64 { return b.rate }), "MB/s")
-		}
+		figures.Print(os.Stdout, prefix, of(func(b beside) float64 { return b.rate }), "MB/s")
 		figures.Print(os.Stdout, prefix+"-request-p50", of(func(b beside) float64 { return b.p50 }), "ms")
 		figures.Print(os.Stdout, prefix+"-request-p99", of(func(b beside) float64 { return b.p99 }), "ms")
 	}

@@ -15,17 +15,20 @@ func measureLink(s site) error {
 	}
 	verdicts("link", "link", results)
 	for _, roundTrip := range options.roundTrips {
-		requestVerdicts(results, roundTrip)
+		if len(results["link"][roundTrip]) > 0 && len(results["tls"][roundTrip]) > 0 {
+			requestVerdicts(results, roundTrip)
+		}
 	}
-	if options.only != "" {
-		return nil
-	}
-	if err := stall(s); err != nil {
-		return err
-	}
-	for _, congestion := range []string{"bbr", "cubic"} {
-		if err := bulk(congestion, s); err != nil {
+	if wanted("stalled") {
+		if err := stall(s); err != nil {
 			return err
+		}
+	}
+	for _, congestion := range []string{"bbr", "reno"} {
+		if wanted("bulk") {
+			if err := bulk(congestion, s); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -34,11 +37,8 @@ func measureLink(s site) error {
 // requestVerdicts prints what the link adds to requests over TLS connections of their own.
 func requestVerdicts(results all, roundTrip time.Duration) {
 	at := "-" + roundTrip.String()
-	added := func(figure func(measured) float64) float64 {
-		return results.of("link", roundTrip, figure) - results.of("tls", roundTrip, figure)
-	}
-	figures.AtMost(os.Stdout, "link-added-to-tls-p50"+at, added(kept), "ms", .5)
-	figures.AtMost(os.Stdout, "link-added-to-tls-p99"+at, added(keptP99), "ms", 3)
+	figures.AtMost(os.Stdout, "link-added-to-tls-p50"+at, results.of("link", roundTrip, kept)-results.of("tls", roundTrip, kept), "ms", .5)
+	figures.AtMost(os.Stdout, "link-added-to-tls-p99"+at, results.of("link", roundTrip, keptP99)-results.of("tls", roundTrip, keptP99), "ms", 3)
 	for _, t := range []string{"link", "tls", "konnectivity", "remotedialer"} {
 		figures.Print(os.Stdout, t+"-request-on-a-kept-connection-p50"+at, results.of(t, roundTrip, kept), "ms")
 		figures.Print(os.Stdout, t+"-request-on-a-kept-connection-p99"+at, results.of(t, roundTrip, keptP99), "ms")

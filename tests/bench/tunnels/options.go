@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,4 +89,9 @@ func run() error {
 		return measureLink(s)
 	}
 	return measureAll(s)
+}
+
+// wanted reports whether a part is to be measured.
+func wanted(name string) bool {
+	return options.only == "" || slices.Contains(strings.Split(options.only, ","), name)
 }

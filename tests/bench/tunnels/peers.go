@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,12 +16,11 @@ import (
 
 // buildPeers returns the path of a program of the module beside this one, with the name of its folder.
 func (s site) buildPeers(name string) (string, error) {
-	const konnectivity = "sigs.k8s.io/apiserver-network-proxy/cmd/"
 	path := filepath.Join(s.cache, "peers", name)
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	cmd := exec.Command("go", "build", "-C", s.source, "-trimpath", "-o", filepath.Dir(path)+"/", ".", konnectivity+"server", konnectivity+"agent")
+	cmd := exec.Command("go", "build", "-C", s.source, "-trimpath", "-o", filepath.Dir(path)+"/", ".", "sigs.k8s.io/apiserver-network-proxy/cmd/server", "sigs.k8s.io/apiserver-network-proxy/cmd/agent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOTOOLCHAIN=auto")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
@@ -66,13 +66,9 @@ func connectThrough(socket string) (net.Conn, error) {
 		return nil, err
 	}
 	if _, err = fmt.Fprintf(c, "CONNECT %[1]s HTTP/1.1\r\nHost: %[1]s\r\n\r\n", serviceAddress); err == nil {
-		answer := make([]byte, 0, 256)
-		for err == nil && !bytes.HasSuffix(answer, []byte("\r\n\r\n")) && len(answer) < cap(answer) { // not a byte of what follows
-			_, err = c.Read(answer[len(answer) : len(answer)+1])
-			answer = answer[:len(answer)+1]
-		}
-		if err == nil && !bytes.Contains(answer, []byte(" 200 ")) {
-			err = fmt.Errorf("konnectivity answers %q", answer)
+		var answer *http.Response // nothing follows it before the client has sent something
+		if answer, err = http.ReadResponse(bufio.NewReader(c), nil); err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("konnectivity answers %s", answer.Status)
 		}
 	}
 	if err != nil {

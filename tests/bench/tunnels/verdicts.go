@@ -38,20 +38,23 @@ func keptP99(m measured) float64   { return m.keptP99 }
 func opening(m measured) float64   { return m.opening }
 func openedP99(m measured) float64 { return m.openedP99 }
 
-// verdicts prints the figures of one of the tunnels with their targets, beside those of the others.
-func verdicts(prefix, ours string, results all) {
+// verdicts prints the figures of a tunnel, the subject, with their targets, beside those of the others.
+func verdicts(prefix, subject string, results all) {
 	out := os.Stdout
 	for _, roundTrip := range options.roundTrips {
+		if len(results[subject][roundTrip]) == 0 || len(results["tcp"][roundTrip]) == 0 {
+			continue // not measured, which was printed
+		}
 		at := "-" + roundTrip.String()
 		added := func(figure func(measured) float64) float64 {
-			return results.of(ours, roundTrip, figure) - results.of("tcp", roundTrip, figure)
+			return results.of(subject, roundTrip, figure) - results.of("tcp", roundTrip, figure)
 		}
 		share := func(than string, atLeast float64) {
-			if len(results[than][roundTrip]) == 0 || len(results[ours][roundTrip]) == 0 {
-				return // not measured, which was printed
+			if len(results[than][roundTrip]) == 0 {
+				return
 			}
 			of := func(figure func(measured) float64) float64 {
-				return 100 * results.of(ours, roundTrip, figure) / results.of(than, roundTrip, figure)
+				return 100 * results.of(subject, roundTrip, figure) / results.of(than, roundTrip, figure)
 			}
 			figures.AtLeast(out, prefix+"-up-of-"+than+at, of(up), "%", atLeast)
 			figures.AtLeast(out, prefix+"-down-of-"+than+at, of(down), "%", atLeast)
@@ -62,13 +65,12 @@ func verdicts(prefix, ours string, results all) {
 		share("tls", 60)
 		if roundTrip > 0 {
 			share("tcp", 90)
-			trips := roundTrip.Seconds() * 1e3
-			figures.AtMost(out, prefix+"-echo-p99-over-tcp"+at, added(echoP99)/trips, "round trips", 1.1)
-			figures.AtMost(out, prefix+"-first-echo-over-tcp"+at, added(first)/trips, "round trips", 1.1)
+			figures.AtMost(out, prefix+"-echo-p99-over-tcp"+at, added(echoP99)/1e3/roundTrip.Seconds(), "round trips", 1.1)
+			figures.AtMost(out, prefix+"-first-echo-over-tcp"+at, added(first)/1e3/roundTrip.Seconds(), "round trips", 1.1)
 		}
 		figures.Print(out, prefix+"-added-p50"+at, added(echoP50), "ms")
 		figures.Print(out, prefix+"-added-p99"+at, added(echoP99), "ms")
-		figures.Print(out, prefix+"-cpu"+at, results.of(ours, roundTrip, perGB), "s/GB")
+		figures.Print(out, prefix+"-cpu"+at, results.of(subject, roundTrip, perGB), "s/GB")
 	}
 }
 

@@ -1,6 +1,5 @@
-// Command peers carries connections through remotedialer, as the other programs of the benchmark do
-// through theirs. It is a module of its own, with the Go version that remotedialer requires, and pins
-// konnectivity beside it.
+// Command peers carries connections through remotedialer, for the comparison with the link. It is a module
+// of its own, with the Go version that remotedialer requires, and pins konnectivity too.
 package main
 
 import (
