@@ -65,7 +65,7 @@ func TestLittleIsQueued(t *testing.T) {
 	}
 }
 
-// TestFewStreamsHaveAWideWindow writes to streams that nobody reads, from either end, before many are open
+// TestFewStreamsHaveAWideWindow writes to streams without readers, from either end, before many are open
 // and after.
 func TestFewStreamsHaveAWideWindow(t *testing.T) {
 	workstation, proxy := pair(t, quick, nil)
