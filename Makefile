@@ -340,9 +340,13 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
 
 .PHONY: bench-tunnels
-bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, its way back after a cut, and 10,000 idle connections (as root, twelve minutes; ARGS=-muxes for multiplexers alone)
+bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, its way back after a cut, and 10,000 idle connections (as root, 25 minutes; ARGS=-muxes for multiplexers alone)
 	@$(GO) build -C tests/bench/tunnels -o $(CACHE)/tools/bench-tunnels .
 	@$(CACHE)/tools/bench-tunnels -cache $(CACHE)/tunnels $(ARGS)
+
+.PHONY: bench-link
+bench-link: override ARGS += -link
+bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
 
 .PHONY: clients-tunnels
 clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both ways, beside a real API server (as root, two minutes)

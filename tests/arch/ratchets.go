@@ -27,7 +27,7 @@ var roomLines = map[string]int{
 	"tests":             35500,
 	"tools":             7600,
 	commandLine:         9150,
-	"tunnels":           14250,
+	"tunnels":           14300,
 	"workflows":         8450,
 	"xds":               4200,
 }

@@ -20,7 +20,9 @@ func (s *Session) Open(ctx context.Context, open proto.Message) (net.Conn, error
 	if err := s.fresh.wait(ctx, s); err != nil {
 		return nil, err
 	}
+	s.opening.RLock()
 	mux, err := s.mux.OpenStream(ctx)
+	s.opening.RUnlock()
 	if err != nil {
 		return nil, s.notOpened(ctx, err)
 	}

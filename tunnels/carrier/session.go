@@ -26,6 +26,10 @@ type Session struct {
 	control *Stream
 	proxy   bool // this end is the proxy
 
+	// config is read by Open, with opening, and by the multiplexer's reader, which alone writes it.
+	config  *yamux.Config
+	opening sync.RWMutex
+
 	writing  sync.Mutex             // of control
 	received chan *tunnelv1.Control // the newest, until it is received
 	incoming chan *Incoming
@@ -57,16 +61,27 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 		renewals: make(chan *tunnelv1.Renew, 1),
 		done:     make(chan struct{}),
 	}
+	s.config, s.wire.came = muxConfig(settings), s.size
 	var err error
-	if config := muxConfig(settings); proxy {
-		s.mux, err = yamux.Server(s.wire, config, newGrowth().stream)
+	if proxy {
+		s.mux, err = yamux.Server(s.wire, s.config, newGrowth().stream)
 	} else {
-		s.mux, err = yamux.Client(s.wire, config, newGrowth().stream)
+		s.mux, err = yamux.Client(s.wire, s.config, newGrowth().stream)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// size sets the first window of streams to come. Only the multiplexer's reader calls it.
+func (s *Session) size() {
+	if s.opening.TryLock() {
+		if s.config.InitialStreamWindowSize = streamWindow; s.streams.Load() < fewStreams {
+			s.config.InitialStreamWindowSize = wideWindow
+		}
+		s.opening.Unlock()
+	}
 }
 
 // greeted starts the goroutines of a session after the handshake.

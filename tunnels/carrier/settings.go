@@ -46,8 +46,8 @@ type Limits struct {
 	Pending int
 	// Unread and UnreadAll bound the bytes of unread data, beyond the first windows of streams:
 	// those of the session, 48 MiB, and those of all sessions of the process, 256 MiB. Beyond
-	// them the stream that has the most is cut. With the default only a peer that leaves about a
-	// hundred connections unread reaches the bound; it could else send 280 MiB.
+	// them the stream that has the most is cut. With the default only a peer that leaves about
+	// eighty connections unread reaches the bound; it could else send 300 MiB.
 	Unread, UnreadAll int64
 }
 
@@ -82,11 +82,16 @@ func (c Settings) orDefaults() Settings {
 const (
 	// streamWindow is the initial window of a stream, as the multiplexer's protocol defines it.
 	streamWindow = 256 << 10
+	// wideWindow is that of a stream while few others are open, fewStreams with that of control. It is as
+	// much as Linux sends at once: while a window grows, its sender takes the connection for slow, and
+	// over a distance BBR keeps it so (decision record 0064).
+	wideWindow = 4 << 20
+	fewStreams = 5
 	// maxStreamWindow permits 80 MB/s at a round trip of 100 ms for one stream: half of it is in
 	// flight when the reader updates the window.
 	maxStreamWindow = 16 << 20
 	// maxGrowth is by how much the windows of all streams of a session may have grown.
-	maxGrowth = 24 << 20
+	maxGrowth = 12 << 20
 	// readBuffer is as large as a TLS record.
 	readBuffer = 16 << 10
 	// maxFrame is how much of a stream is sent before another stream has its turn.
@@ -102,7 +107,7 @@ func muxConfig(s Settings) *yamux.Config {
 		MeasureRTTInterval:      30 * time.Second,
 		ConnectionWriteTimeout:  2 * s.Timing.Dead,
 		MaxIncomingStreams:      uint32(s.Limits.Streams + s.Limits.Pending), // this package refuses with a reason before the multiplexer resets
-		InitialStreamWindowSize: streamWindow,
+		InitialStreamWindowSize: wideWindow,
 		MaxStreamWindowSize:     maxStreamWindow,
 		LogOutput:               io.Discard,
 		ReadBufSize:             readBuffer,

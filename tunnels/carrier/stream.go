@@ -112,15 +112,22 @@ func (s *Stream) failed(err error) error {
 	return streamError(err)
 }
 
-// Write implements net.Conn.
-func (s *Stream) Write(b []byte) (int, error) {
+// Write implements net.Conn. After the bytes are queued, it can wait for the session's connection to take
+// others: a deadline does not end that, but the end of the session does.
+func (s *Stream) Write(b []byte) (n int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	n, err := s.mux.Write(b)
-	if err != nil {
-		return n, s.failed(err)
+	for {
+		wrote, err := s.mux.Write(b[n:min(len(b), n+relayBuffer)])
+		n += wrote
+		s.session.wire.queue(wrote, s.session.done)
+		if err != nil {
+			return n, s.failed(err)
+		}
+		if n == len(b) {
+			return n, nil
+		}
 	}
-	return n, nil
 }
 
 // CloseWrite closes the sending side. The other side reads io.EOF after the data.

@@ -20,11 +20,39 @@ type wire struct {
 	sent    atomic.Int64
 	greeted atomic.Bool
 	meter   *meter
-	before  int // bytes read before greeted; only the multiplexer's reader uses it
+	came    func() // is called when something was read, before the multiplexer has it
+	before  int    // bytes read before greeted; only the multiplexer's reader uses it
+
+	queued atomic.Int64  // bytes that the multiplexer has not passed on yet
+	passed chan struct{} // some were, or fewer than maxQueued are left
+}
+
+// maxQueued is how much of all streams may be queued here. The queue of the multiplexer has 2 MiB, all of
+// which a stream waits for that sends after others.
+const maxQueued = 128 << 10
+
+// queue counts bytes that a stream has queued, and waits while there are more than maxQueued.
+func (w *wire) queue(n int, done <-chan struct{}) {
+	for w.queued.Add(int64(n)); w.queued.Load() > maxQueued; {
+		select {
+		case <-w.passed:
+		case <-done:
+			return
+		}
+	}
+	w.wake()
+}
+
+// wake wakes one that waits, who wakes the next.
+func (w *wire) wake() {
+	select {
+	case w.passed <- struct{}{}:
+	default:
+	}
 }
 
 func newWire(conn net.Conn, limits Limits) *wire {
-	return &wire{Conn: conn, began: time.Now(), meter: limited(limits)}
+	return &wire{Conn: conn, began: time.Now(), meter: limited(limits), passed: make(chan struct{}, 1)}
 }
 
 // now returns the time since the session began, on the monotonic clock.
@@ -36,6 +64,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	if n > 0 {
 		w.heard.Store(w.now())
 		w.meter.came(b[:n])
+		w.came()
 	}
 	if !w.greeted.Load() {
 		if w.before += n; w.before > maxUngreeted {
@@ -48,6 +77,10 @@ func (w *wire) Read(b []byte) (int, error) {
 // Write implements net.Conn.
 func (w *wire) Write(b []byte) (int, error) {
 	w.meter.sent(b)
+	if len(b) > headerBytes && b[1] == typeData {
+		defer w.wake()
+		defer w.queued.Add(int64(headerBytes - len(b)))
+	}
 	n, err := w.Conn.Write(b)
 	if n > 0 {
 		w.sent.Store(w.now())

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"switchyard.dev/tests/bench/tunnels/lab"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/selfsigned"
@@ -19,17 +20,33 @@ import (
 
 // measured is what one tunnel showed over one link.
 type measured struct {
-	up, down  float64 // MB/s from and to the workstation
-	p50, p99  float64 // ms of an echo on an open connection
-	perGB     float64 // seconds of processors, of both ends of the tunnel
-	connected int     // of 1,000 connections at once
+	up, down           float64 // MB/s from and to the workstation or the agent
+	first              float64 // ms of the first echo of a connection: the tunnel opens it in that time
+	p50, p99           float64 // ms of an echo on an open connection
+	perGB              float64 // seconds of processors, of both ends of the tunnel
+	connected          int     // of 1,000 connections at once
+	kept, keptP99      float64 // ms of a request on a kept connection, at 200 a second
+	opening, openedP99 float64 // ms of a request on a new connection, with that
 }
+
+// part is a part of the measurements.
+type part int
+
+const (
+	withCrowd    part = iota // 1,000 connections at once
+	withRequests             // requests at a rate, on kept and on new connections
+	streamsOnly
+)
 
 const crowd = 1000
 
 // client connects from the proxy's namespace, and sends the purpose of the connection.
-func (l *lab) client(address string, want byte) (c net.Conn, err error) {
-	err = inside(l.far, func() (err error) {
+func client(l *lab.Lab, address string, want byte) (c net.Conn, err error) {
+	err = lab.Inside(l.Far, func() (err error) {
+		if socket, is := strings.CutPrefix(address, connectBy); is {
+			c, err = connectThrough(socket)
+			return err
+		}
 		c, err = net.DialTimeout("tcp4", address, 10*time.Second)
 		return err
 	})
@@ -39,71 +56,72 @@ func (l *lab) client(address string, want byte) (c net.Conn, err error) {
 	return c, err
 }
 
-// against measures our tunnel and the others over links of some round trips, and prints ratios.
-func against(roundTrips []time.Duration, only string, duration time.Duration, s site) error {
-	results := map[string]map[time.Duration]measured{}
-	for _, roundTrip := range roundTrips {
-		l, err := newLab(roundTrip)
+// all are the measurements of each tunnel, by its name and the round trip.
+type all map[string]map[time.Duration][]measured
+
+// of returns the median of a figure, 0 where it was not measured.
+func (a all) of(name string, roundTrip time.Duration, figure func(measured) float64) float64 {
+	var values []float64
+	for _, m := range a[name][roundTrip] {
+		values = append(values, figure(m))
+	}
+	return figures.Median(values)
+}
+
+// against measures tunnels beside raw TCP over links of some round trips, in so many rounds.
+func against(tunnels []tunnel, s site) (all, error) {
+	results := all{}
+	for _, roundTrip := range options.roundTrips {
+		l, err := lab.New(lab.Link{RoundTrip: roundTrip})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer l.Close()
 		heading()
-		results["tcp"] = at("tcp", results["tcp"], roundTrip, func() (measured, error) { return l.measureDirect(roundTrip, duration) })
-		for _, t := range tunnels {
-			if only != "" && !strings.Contains(","+only+",", ","+t.name+",") {
-				continue
+		for range options.rounds {
+			for _, t := range tunnels {
+				if !wanted(t.name) {
+					continue
+				}
+				m, err := measureTunnel(l, t, roundTrip, s)
+				if err != nil { // the others continue
+					fmt.Fprintf(os.Stderr, "%s is not measured: %v\n", t.name, err)
+					continue
+				}
+				row(t.name, roundTrip, m)
+				if results[t.name] == nil {
+					results[t.name] = map[time.Duration][]measured{}
+				}
+				results[t.name][roundTrip] = append(results[t.name][roundTrip], m)
 			}
-			results[t.name] = at(t.name, results[t.name], roundTrip, func() (measured, error) { return l.measureTunnel(t.open, roundTrip, duration, s) })
 		}
 		if err := l.Close(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	verdicts(results, roundTrips)
-	return nil
+	return results, nil
 }
 
-// at adds a measurement, or prints why there is none: the others continue.
-func at(name string, all map[time.Duration]measured, roundTrip time.Duration, do func() (measured, error)) map[time.Duration]measured {
-	if all == nil {
-		all = map[time.Duration]measured{}
-	}
-	m, err := do()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s is not measured: %v\n", name, err)
-		return all
-	}
-	row(name, roundTrip, m)
-	all[roundTrip] = m
-	return all
-}
-
-func (l *lab) measureDirect(roundTrip, duration time.Duration) (measured, error) {
-	p := &programs{lab: l}
-	defer p.Close()
-	if err := p.ourselves(l.near, "-service", directAddress); err != nil {
-		return measured{}, err
-	}
-	return p.measure(directAddress, roundTrip, duration)
-}
-
-func (l *lab) measureTunnel(open func(*programs, site) error, roundTrip, duration time.Duration, s site) (measured, error) {
+func measureTunnel(l *lab.Lab, t tunnel, roundTrip time.Duration, s site) (measured, error) {
 	service := &programs{lab: l}
 	defer service.Close()
-	if err := service.ourselves(l.near, "-service", serviceAddress); err != nil {
+	if err := service.ourselves(l.Near, "-service", serviceAddress+","+directAddress); err != nil {
 		return measured{}, err
 	}
 	p := &programs{lab: l}
 	defer p.Close()
-	if err := errors.Join(open(p, s), p.await(1)); err != nil {
+	address := entrance(0)
+	if t.address != nil {
+		address = t.address(s)
+	}
+	if err := errors.Join(t.open(p, s), p.awaitOne(address)); err != nil {
 		return measured{}, err
 	}
-	return p.measure(entrance(0), roundTrip, duration)
+	return p.measure(address, roundTrip, t.part)
 }
 
-func (p *programs) measure(address string, roundTrip, duration time.Duration) (m measured, err error) {
-	echo, err := p.lab.client(address, wantEcho)
+func (p *programs) measure(address string, roundTrip time.Duration, what part) (m measured, err error) {
+	echo, err := client(p.lab, address, wantEcho)
 	if err != nil {
 		return m, err
 	}
@@ -112,22 +130,30 @@ func (p *programs) measure(address string, roundTrip, duration time.Duration) (m
 		return m, err
 	}
 	_ = echo.Close()
-	m.p50, m.p99 = figures.Millis(times, .5), figures.Millis(times, .99)
+	m.first = figures.Millis(times[:1], .5)
+	m.p50, m.p99 = figures.Millis(times[1:], .5), figures.Millis(times[1:], .99)
 	before := p.cpu()
-	var all int64
+	var bytes int64
 	for want, rate := range map[byte]*float64{wantSource: &m.up, wantSink: &m.down} {
-		c, err := p.lab.client(address, want)
+		c, err := client(p.lab, address, want)
 		if err != nil {
 			return m, err
 		}
 		var n int64
-		*rate, n = stream(c, want, duration)
-		all += n
+		*rate, n = stream(c, want, options.duration)
+		bytes += n
 		_ = c.Close()
 	}
-	m.perGB = (p.cpu() - before).Seconds() / (float64(all) / 1e9)
-	m.connected = p.crowd(address, crowd)
-	return m, nil
+	m.perGB = (p.cpu() - before).Seconds() / (float64(bytes) / 1e9)
+	switch what {
+	case withCrowd:
+		conns := open(p.lab, func(int) string { return address }, crowd, 32)
+		m.connected = len(conns)
+		closeAll(conns)
+	case withRequests:
+		err = p.requests(address, &m)
+	}
+	return m, err
 }
 
 // echoes asks and answers 64 bytes, one after another.
@@ -177,16 +203,9 @@ func stream(c net.Conn, want byte, duration time.Duration) (rate float64, all in
 	return float64(passed.Load()-before) / 1e6 / time.Since(began).Seconds(), passed.Load()
 }
 
-// crowd opens n connections at once, and returns how many have an answer within ten seconds.
-func (p *programs) crowd(address string, n int) int {
-	conns := p.lab.open(func(int) string { return address }, n, 32)
-	defer closeAll(conns)
-	return len(conns)
-}
-
 // open opens n connections, some of them concurrently, each to a separate address or the same, and
 // returns those that got a response.
-func (l *lab) open(address func(n int) string, n, together int) (conns []net.Conn) {
+func open(l *lab.Lab, address func(n int) string, n, together int) (conns []net.Conn) {
 	var lock sync.Mutex
 	var wg sync.WaitGroup
 	turns := make(chan bool, together)
@@ -194,7 +213,7 @@ func (l *lab) open(address func(n int) string, n, together int) (conns []net.Con
 		turns <- true
 		wg.Go(func() {
 			defer func() { <-turns }()
-			c, err := l.client(address(i), wantEcho)
+			c, err := client(l, address(i), wantEcho)
 			if err != nil {
 				return
 			}
@@ -223,7 +242,7 @@ func closeAll(conns []net.Conn) {
 // idle returns how many KiB more the proxy uses for each of n idle connections, over ten
 // sessions.
 func idle(n int, s site) (perConnection float64, there int, err error) {
-	l, err := newLab(0)
+	l, err := lab.New(lab.Link{})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -231,26 +250,26 @@ func idle(n int, s site) (perConnection float64, there int, err error) {
 	p := &programs{lab: l}
 	defer p.Close()
 	sessions := (n+999)/1000 + 1
-	if err := errors.Join(p.ourselves(l.near, "-service", serviceAddress), openCarriers(p, s, sessions), p.await(sessions)); err != nil {
+	if err := errors.Join(p.ourselves(l.Near, "-service", serviceAddress), openCarriers(p, s, sessions), p.await(sessions)); err != nil {
 		return 0, 0, err
 	}
 	before, _, err := process.Memory(p.far[0])
 	if err != nil {
 		return 0, 0, err
 	}
-	conns := l.open(func(i int) string { return entrance(i % sessions) }, n, 64)
+	conns := open(l, func(i int) string { return entrance(i % sessions) }, n, 64)
 	defer closeAll(conns)
 	time.Sleep(3 * time.Second)
 	after, _, err := process.Memory(p.far[0])
 	return (after - before) * 1024 / float64(max(1, len(conns))), len(conns), err
 }
 
-func newSite(cache string) (s site, err error) {
-	s.cache = cache
+func newSite(cache, source string) (s site, err error) {
+	s.cache, s.source = cache, source
 	if s.folder, err = os.MkdirTemp("", "bench-tunnels-"); err != nil {
 		return s, err
 	}
-	made, err := selfsigned.New("tunnel")
+	made, err := selfsigned.New("tunnel", net.ParseIP(lab.NearAddress), net.ParseIP(lab.FarAddress))
 	if err != nil {
 		return s, err
 	}
@@ -260,16 +279,16 @@ func newSite(cache string) (s site, err error) {
 func (s site) Close() error { return os.RemoveAll(filepath.Clean(s.folder)) }
 
 // measureAll takes all measurements of the operator's tunnel.
-func measureAll(roundTrips []time.Duration) (err error) {
-	s, err := newSite(orDefault(options.cache))
+func measureAll(s site) (err error) {
+	results, err := against(tunnels, s)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	if err := against(roundTrips, options.only, options.duration, s); err != nil {
-		return err
+	verdicts("tunnels", "carrier", results)
+	for _, roundTrip := range options.roundTrips {
+		figures.AtLeast(os.Stdout, "tunnels-connected-at-once-"+roundTrip.String(), results.of("carrier", roundTrip, connected), "connections", crowd)
 	}
-	for _, roundTrip := range roundTrips {
+	for _, roundTrip := range options.roundTrips {
 		if roundTrip == 0 || options.cuts == 0 { // A plain veth is not cut.
 			continue
 		}

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"switchyard.dev/tests/bench/tunnels/lab"
 	"switchyard.dev/tests/figures"
 )
 
@@ -29,27 +28,27 @@ const (
 // back cuts a link so often, and prints how long after its mending each workstation's service
 // answers a request again.
 func back(cuts int, roundTrip time.Duration, s site) error {
-	l, err := newLab(roundTrip)
+	l, err := lab.New(lab.Link{RoundTrip: roundTrip})
 	if err != nil {
 		return err
 	}
 	defer l.Close()
 	p := &programs{lab: l}
 	defer p.Close()
-	if err := errors.Join(p.ourselves(l.near, "-service", serviceAddress), openCarriers(p, s, together), p.await(together)); err != nil {
+	if err := errors.Join(p.ourselves(l.Near, "-service", serviceAddress), openCarriers(p, s, together), p.await(together)); err != nil {
 		return err
 	}
 	var times []time.Duration
 	for range cuts {
 		time.Sleep(settled)
-		if err := l.line.Process.Signal(unix.SIGUSR1); err != nil {
+		if err := l.Cut(true); err != nil {
 			return err
 		}
 		time.Sleep(shortestCut + rand.N(longestCut-shortestCut))
-		if err := l.line.Process.Signal(unix.SIGUSR2); err != nil {
+		if err := l.Cut(false); err != nil {
 			return err
 		}
-		after, err := l.answered(time.Now())
+		after, err := answered(l, time.Now())
 		if err != nil {
 			return err
 		}
@@ -62,11 +61,11 @@ func back(cuts int, roundTrip time.Duration, s site) error {
 }
 
 // answered returns the time from mended until each workstation's service responds.
-func (l *lab) answered(mended time.Time) ([]time.Duration, error) {
+func answered(l *lab.Lab, mended time.Time) ([]time.Duration, error) {
 	times := make([]time.Duration, together)
 	var wg sync.WaitGroup
 	for i := range together {
-		wg.Go(func() { times[i] = l.firstAnswer(entrance(i), mended) })
+		wg.Go(func() { times[i] = firstAnswer(l, entrance(i), mended) })
 	}
 	wg.Wait()
 	for i, t := range times {
@@ -79,23 +78,23 @@ func (l *lab) answered(mended time.Time) ([]time.Duration, error) {
 
 // firstAnswer sends requests to a service, each on a new connection since a broken one gets no
 // response, until one gets a response.
-func (l *lab) firstAnswer(address string, mended time.Time) time.Duration {
-	answers := make(chan bool, 1)
+func firstAnswer(l *lab.Lab, address string, mended time.Time) time.Duration {
+	there := make(chan bool, 1)
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
 	for time.Since(mended) < backPatience {
 		asked.Go(func() {
-			if l.answers(address) {
+			if answers(l, address) {
 				select {
-				case answers <- true:
+				case there <- true:
 				default:
 				}
 			}
 		})
 		select {
-		case <-answers:
+		case <-there:
 			return time.Since(mended)
 		case <-ticker.C:
 		}
@@ -104,8 +103,8 @@ func (l *lab) firstAnswer(address string, mended time.Time) time.Duration {
 }
 
 // answers reports whether a service echoes a byte within moments.
-func (l *lab) answers(address string) bool {
-	c, err := l.client(address, wantEcho)
+func answers(l *lab.Lab, address string) bool {
+	c, err := client(l, address, wantEcho)
 	if err != nil {
 		return false
 	}

@@ -1,5 +1,6 @@
 // Command tunnels measures the operator's tunnel beside raw TCP, ssh -R, chisel and frp, over a
-// link between two network namespaces, the time to reconnect after the link was cut, and (-muxes)
+// link between two network namespaces, the time to reconnect after the link was cut, (-link) the link
+// between an agent and its control plane beside konnectivity, remotedialer and others, and (-muxes)
 // the multiplexers that a tunnel could use. It needs root. It is a separate module: nothing else
 // needs its dependencies.
 package main

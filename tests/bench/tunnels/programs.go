@@ -11,13 +11,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"switchyard.dev/tests/bench/tunnels/lab"
 )
 
 // Addresses of listeners. The entrances are in the proxy's namespace, and are forwarded to the
 // service in the workstation's.
 const (
 	serviceAddress = "127.0.0.1:9000"
-	directAddress  = nearAddress + ":9001"
+	directAddress  = lab.NearAddress + ":9001"
 	entranceHost   = "127.0.0.1"
 	entrancePort   = 9100
 )
@@ -58,7 +60,7 @@ func build(cache, name string) (string, error) {
 // programs are the processes of one tunnel. They end with us, whatever ends us, since main holds
 // the thread that starts them.
 type programs struct {
-	lab  *lab
+	lab  *lab.Lab
 	all  []*exec.Cmd
 	near []int // pids at the workstation
 	far  []int // pids of the proxy
@@ -84,7 +86,7 @@ func (p *programs) start(namespace string, arguments ...string) (*exec.Cmd, erro
 
 func (p *programs) add(namespace string, cmd *exec.Cmd) {
 	p.all = append(p.all, cmd)
-	if namespace == p.lab.near {
+	if namespace == p.lab.Near {
 		p.near = append(p.near, cmd.Process.Pid)
 	} else {
 		p.far = append(p.far, cmd.Process.Pid)
@@ -131,7 +133,7 @@ func (p *programs) awaitOne(address string) error {
 	var err error
 	for began := time.Now(); time.Since(began) < 15*time.Second; time.Sleep(100 * time.Millisecond) {
 		var c net.Conn
-		if c, err = p.lab.client(address, wantEcho); err == nil {
+		if c, err = client(p.lab, address, wantEcho); err == nil {
 			_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 			_, err = c.Write([]byte("x"))
 			if err == nil {

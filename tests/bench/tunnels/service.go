@@ -12,20 +12,18 @@ const (
 	wantEcho   = 'E'
 )
 
-// runService is the service at the workstation, on an address in its namespace.
-func runService(address string) error {
-	l, err := net.Listen("tcp4", address)
-	if err != nil {
-		return err
-	}
-	ready()
-	for {
-		c, err := l.Accept()
+// runService is the service at the workstation or in the cluster, on addresses in its namespace.
+func runService(addresses ...string) error {
+	ended := make(chan error)
+	for _, address := range addresses {
+		l, err := net.Listen("tcp4", address)
 		if err != nil {
 			return err
 		}
-		go serveOne(c)
+		go func() { ended <- each(l, serveOne) }()
 	}
+	ready()
+	return <-ended
 }
 
 func serveOne(c net.Conn) {

@@ -16,45 +16,62 @@ import (
 
 // heading and row print the measurements as a table, as they are taken.
 func heading() {
-	fmt.Printf("%-8s %-6s %9s %9s %9s %9s %9s %9s\n", "tunnel", "rtt", "up MB/s", "down MB/s", "p50 ms", "p99 ms", "CPU s/GB", "of 1,000")
+	fmt.Printf("%-12s %-6s %8s %8s %8s %8s %8s %8s %7s %8s %8s %8s %8s\n",
+		"tunnel", "rtt", "up MB/s", "down", "first ms", "p50 ms", "p99 ms", "CPU s/GB", "of 1000", "kept p50", "kept p99", "new p50", "new p99")
 }
 
 func row(name string, roundTrip time.Duration, m measured) {
-	fmt.Printf("%-8s %-6s %9.1f %9.1f %9.3f %9.3f %9.2f %9d\n", name, roundTrip, m.up, m.down, m.p50, m.p99, m.perGB, m.connected)
+	fmt.Printf("%-12s %-6s %8.1f %8.1f %8.2f %8.2f %8.2f %8.2f %7d %8.2f %8.2f %8.2f %8.2f\n",
+		name, roundTrip, m.up, m.down, m.first, m.p50, m.p99, m.perGB, m.connected, m.kept, m.keptP99, m.opening, m.openedP99)
 }
 
-// verdicts prints the figures with their targets.
-func verdicts(results map[string]map[time.Duration]measured, roundTrips []time.Duration) {
+// Figures of a measurement.
+func up(m measured) float64        { return m.up }
+func down(m measured) float64      { return m.down }
+func first(m measured) float64     { return m.first }
+func echoP50(m measured) float64   { return m.p50 }
+func echoP99(m measured) float64   { return m.p99 }
+func perGB(m measured) float64     { return m.perGB }
+func connected(m measured) float64 { return float64(m.connected) }
+func kept(m measured) float64      { return m.kept }
+func keptP99(m measured) float64   { return m.keptP99 }
+func opening(m measured) float64   { return m.opening }
+func openedP99(m measured) float64 { return m.openedP99 }
+
+// verdicts prints the figures of a tunnel, the subject, with their targets, beside those of the others.
+func verdicts(prefix, subject string, results all) {
 	out := os.Stdout
-	for _, roundTrip := range roundTrips {
-		tcp, carrier := results["tcp"][roundTrip], results["carrier"][roundTrip]
-		if tcp.up == 0 || carrier.up == 0 {
+	for _, roundTrip := range options.roundTrips {
+		if len(results[subject][roundTrip]) == 0 || len(results["tcp"][roundTrip]) == 0 {
 			continue // not measured, which was printed
 		}
 		at := "-" + roundTrip.String()
-		if roundTrip > 0 {
-			figures.AtLeast(out, "tunnels-up-of-tcp"+at, 100*carrier.up/tcp.up, "%", 80)
-			figures.AtLeast(out, "tunnels-down-of-tcp"+at, 100*carrier.down/tcp.down, "%", 80)
-		} else {
-			for _, other := range names()[1:] {
-				if m, has := results[other][roundTrip]; has {
-					figures.AtLeast(out, "tunnels-up-of-"+other+at, 100*carrier.up/m.up, "%", 100)
-					figures.AtLeast(out, "tunnels-down-of-"+other+at, 100*carrier.down/m.down, "%", 100)
-				}
-			}
+		added := func(figure func(measured) float64) float64 {
+			return results.of(subject, roundTrip, figure) - results.of("tcp", roundTrip, figure)
 		}
-		figures.Print(out, "tunnels-added-p50"+at, carrier.p50-tcp.p50, "ms")
-		figures.Print(out, "tunnels-added-p99"+at, carrier.p99-tcp.p99, "ms")
-		figures.Print(out, "tunnels-cpu"+at, carrier.perGB, "s/GB")
-		figures.AtLeast(out, "tunnels-connected-at-once"+at, float64(carrier.connected), "connections", crowd)
+		share := func(than string, atLeast float64) {
+			if len(results[than][roundTrip]) == 0 {
+				return
+			}
+			of := func(figure func(measured) float64) float64 {
+				return 100 * results.of(subject, roundTrip, figure) / results.of(than, roundTrip, figure)
+			}
+			figures.AtLeast(out, prefix+"-up-of-"+than+at, of(up), "%", atLeast)
+			figures.AtLeast(out, prefix+"-down-of-"+than+at, of(down), "%", atLeast)
+		}
+		for _, than := range []string{"frp", "chisel", "ssh", "konnectivity", "remotedialer"} {
+			share(than, 100)
+		}
+		share("tls", 60)
+		if roundTrip > 0 {
+			share("tcp", 90)
+			figures.AtMost(out, prefix+"-echo-p99-over-tcp"+at, added(echoP99)/1e3/roundTrip.Seconds(), "round trips", 1.1)
+			figures.AtMost(out, prefix+"-first-echo-over-tcp"+at, added(first)/1e3/roundTrip.Seconds(), "round trips", 1.1)
+		}
+		figures.Print(out, prefix+"-added-p50"+at, added(echoP50), "ms")
+		figures.Print(out, prefix+"-added-p99"+at, added(echoP99), "ms")
+		figures.Print(out, prefix+"-cpu"+at, results.of(subject, roundTrip, perGB), "s/GB")
 	}
-}
-
-func names() (all []string) {
-	for _, t := range tunnels {
-		all = append(all, t.name)
-	}
-	return all
 }
 
 // cpu returns the processor time of the tunnel's programs, at both ends.

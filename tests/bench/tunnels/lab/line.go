@@ -1,9 +1,10 @@
-package main
+package lab
 
 import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"sync"
@@ -16,21 +17,21 @@ import (
 // maxQueued is how many packets may be on the line in one direction: 100 MB of them.
 const maxQueued = 1 << 16
 
-// runLine joins two network namespaces by a link with a delay, until it receives SIGTERM: a TUN
+// Run joins two network namespaces by a link with a delay, until it receives SIGTERM: a TUN
 // device in each, and packets that are carried between them once they are due. SIGUSR1 cuts the
-// link, SIGUSR2 restores it.
-func runLine(near, far string, delay time.Duration) error {
-	a, err := tun(near, nearAddress)
+// link, SIGUSR2 restores it. loss is the share of packets that are lost.
+func Run(near, far string, delay time.Duration, loss float64) error {
+	a, err := tun(near, NearAddress)
 	if err != nil {
 		return err
 	}
-	b, err := tun(far, farAddress)
+	b, err := tun(far, FarAddress)
 	if err != nil {
 		return err
 	}
 	cut := make(chan os.Signal, 1)
 	signal.Notify(cut, unix.SIGUSR1, unix.SIGUSR2)
-	var there line
+	there := line{loss: loss}
 	go there.carry(a, b, delay)
 	go there.carry(b, a, delay)
 	fmt.Println("ready")
@@ -47,7 +48,7 @@ func runLine(near, far string, delay time.Duration) error {
 // tun makes a TUN device in a network namespace.
 func tun(namespace, address string) (*os.File, error) {
 	var fd int
-	err := inside(namespace, func() (err error) {
+	err := Inside(namespace, func() (err error) {
 		if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK, 0); err != nil {
 			return err
 		}
@@ -73,6 +74,7 @@ func tun(namespace, address string) (*os.File, error) {
 // line is what both directions share.
 type line struct {
 	isCut atomic.Bool
+	loss  float64
 	free  sync.Pool
 }
 
@@ -91,7 +93,7 @@ func (l *line) carry(from, to *os.File, delay time.Duration) {
 				pause := unix.NsecToTimespec(int64(wait))
 				_ = unix.Nanosleep(&pause, nil)
 			}
-			if !l.isCut.Load() {
+			if !l.isCut.Load() && rand.Float64() >= l.loss {
 				_, _ = to.Write(p.data) // a full device drops, as a wire does
 			}
 			l.free.Put(&p.data)

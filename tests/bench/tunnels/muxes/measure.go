@@ -1,4 +1,4 @@
-package main
+package muxes
 
 import (
 	"crypto/tls"
@@ -11,14 +11,17 @@ import (
 	"syscall"
 	"time"
 
+	"switchyard.dev/tests/bench/tunnels/lab"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/selfsigned"
 )
 
-// compareAll compares multiplexers over links of some round trips.
-func compareAll(roundTrips []time.Duration) error {
+// Compare compares multiplexers over links of some round trips, all or those in only. frameBytes is the
+// size of frames of go-yamux.
+func Compare(roundTrips []time.Duration, only string, duration time.Duration, frameBytes uint) error {
+	frame = frameBytes
 	for _, roundTrip := range roundTrips {
-		if err := compare(roundTrip, options.only, options.duration); err != nil {
+		if err := compare(roundTrip, only, duration); err != nil {
 			return err
 		}
 	}
@@ -35,7 +38,7 @@ func compare(roundTrip time.Duration, only string, duration time.Duration) error
 	if err != nil {
 		return err
 	}
-	l, err := newLab(roundTrip)
+	l, err := lab.New(lab.Link{RoundTrip: roundTrip})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,5 @@
-package main
+// Package muxes compares the multiplexers that a tunnel could use.
+package muxes
 
 import (
 	"context"
@@ -14,7 +15,12 @@ import (
 	"github.com/libp2p/go-yamux/v5"
 	"github.com/quic-go/quic-go"
 	"golang.org/x/net/http2"
+
+	"switchyard.dev/tests/bench/tunnels/lab"
 )
+
+// frame is the size of frames of go-yamux.
+var frame uint
 
 // window is what each multiplexer may have on the way.
 const window = 16 << 20
@@ -28,7 +34,7 @@ type ends struct {
 // muxes are the ways to have a stream, by name.
 var muxes = []struct {
 	name string
-	open func(*lab, *identity) (ends, error)
+	open func(*lab.Lab, *identity) (ends, error)
 }{
 	{"tcp", rawTCP},
 	{"tls", overTLS},
@@ -38,13 +44,13 @@ var muxes = []struct {
 	{"quic", overQUIC},
 }
 
-func rawTCP(l *lab, _ *identity) (ends, error) {
-	near, far, err := l.tcp()
+func rawTCP(l *lab.Lab, _ *identity) (ends, error) {
+	near, far, err := l.TCP()
 	return ends{near, far, func() { near.Close(); far.Close() }}, err
 }
 
-func overTLS(l *lab, id *identity) (ends, error) {
-	near, far, err := l.tcp()
+func overTLS(l *lab.Lab, id *identity) (ends, error) {
+	near, far, err := l.TCP()
 	if err != nil {
 		return ends{}, err
 	}
@@ -55,7 +61,7 @@ func overTLS(l *lab, id *identity) (ends, error) {
 	return ends{client, server, func() { near.Close(); far.Close() }}, err
 }
 
-func overYamux(l *lab, id *identity) (ends, error) {
+func overYamux(l *lab.Lab, id *identity) (ends, error) {
 	under, err := overTLS(l, id)
 	if err != nil {
 		return ends{}, err
@@ -78,14 +84,14 @@ func overYamux(l *lab, id *identity) (ends, error) {
 	return ends{near, far, under.close}, err
 }
 
-func overGoYamux(l *lab, id *identity) (ends, error) {
+func overGoYamux(l *lab.Lab, id *identity) (ends, error) {
 	under, err := overTLS(l, id)
 	if err != nil {
 		return ends{}, err
 	}
 	config := yamux.DefaultConfig()
 	config.MaxStreamWindowSize, config.LogOutput = window, io.Discard
-	config.ReadBufSize, config.MaxMessageSize = 16<<10, uint32(options.frame)
+	config.ReadBufSize, config.MaxMessageSize = 16<<10, uint32(frame)
 	client, err := yamux.Client(under.near.(net.Conn), config, nil)
 	if err != nil {
 		return ends{}, err
@@ -118,7 +124,7 @@ type both struct {
 	io.Writer
 }
 
-func overHTTP2(l *lab, id *identity) (ends, error) {
+func overHTTP2(l *lab.Lab, id *identity) (ends, error) {
 	under, err := overTLS(l, id)
 	if err != nil {
 		return ends{}, err
@@ -152,12 +158,12 @@ func overHTTP2(l *lab, id *identity) (ends, error) {
 	return ends{both{response.Body, writer}, <-served, func() { close(over); under.close() }}, nil
 }
 
-func overQUIC(l *lab, id *identity) (ends, error) {
-	near, err := udp(l.near, nearAddress)
+func overQUIC(l *lab.Lab, id *identity) (ends, error) {
+	near, err := lab.UDP(l.Near, lab.NearAddress)
 	if err != nil {
 		return ends{}, err
 	}
-	far, err := udp(l.far, farAddress)
+	far, err := lab.UDP(l.Far, lab.FarAddress)
 	if err != nil {
 		return ends{}, err
 	}

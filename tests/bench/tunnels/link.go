@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"time"
+
+	"switchyard.dev/controlplane-link/admission"
+	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/controlplane-link/reach"
+	"switchyard.dev/controlplane-link/reach/allow"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/trust"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/bench/tunnels/lab"
+	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/policy"
+	"switchyard.dev/tunnels/relay"
+)
+
+// The service as the control plane names it. The agent reaches no loopback address, so it is at
+// directAddress.
+const linkHost, linkPort = "service.bench.svc", 9001
+
+// linked is the cluster of a session.
+func linked(n int) registry.Cluster {
+	return registry.Cluster{Organisation: "bench", Name: "cluster-" + strconv.Itoa(n)}
+}
+
+// runLinkServer is a control plane: connections to an entrance go to the cluster of the same number, of
+// so many, as those of an API key's holder do.
+func runLinkServer(at string, sessions int, cert, key string) error {
+	certificate, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return err
+	}
+	tokens := &registry.MemoryTokens{}
+	for i := range sessions {
+		tokens.Add(linked(i).Name, registry.Token{ID: strconv.Itoa(i), Cluster: linked(i)})
+	}
+	main, err := server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}, Registry: &registry.Memory{}, Tokens: tokens, Replica: "bench"})
+	if err != nil {
+		return err
+	}
+	in, err := callers.Listen(at, "agents", server.MostConnections, 0, nil)
+	if err != nil {
+		return err
+	}
+	in.AwaitHandshakes()
+	ended := make(chan error)
+	for i := range sessions {
+		front, err := net.Listen("tcp4", entrance(i))
+		if err != nil {
+			return err
+		}
+		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, linked(i), conn) }) }()
+	}
+	go func() { ended <- main.Serve(context.Background(), in) }()
+	ready()
+	return <-ended
+}
+
+func throughLink(s *server.Server, c registry.Cluster, conn net.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	stream, err := s.Open(ctx, c, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: linkPort}}})
+	if err != nil {
+		_ = conn.Close()
+		return
+	}
+	relay.Pipe(relay.Of(conn), relay.Of(stream))
+}
+
+// runLinkAgent is an agent of each of some clusters. It has no API server: bench answers for that.
+func runLinkAgent(at string, sessions int, cert string) error {
+	bundle, err := os.ReadFile(cert)
+	if err != nil {
+		return err
+	}
+	roots := trust.NewRoots(cert)
+	if err := roots.Set(bundle); err != nil {
+		return err
+	}
+	folder, err := os.MkdirTemp("", "bench-link-")
+	if err != nil {
+		return err
+	}
+	log, err := audit.Open(audit.Config{Dir: folder, Out: io.Discard})
+	if err != nil {
+		return err
+	}
+	service, err := reach.New(reach.Config{Allow: allow.Config{Namespace: "signadot", Domain: "cluster.local"}, Cluster: bench{}, Pods: bench{}, Resolver: bench{}, Counts: bench{}, Audit: log})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error)
+	for i := range sessions {
+		a, err := link.New(link.Config{
+			Address: at, Verify: roots.Verify, Token: func() (string, error) { return linked(i).Name, nil },
+			Hello: func(context.Context) (*linkv1.Hello, error) {
+				return &linkv1.Hello{Version: admission.Version, ClusterUid: linked(i).Name, Instance: "bench", OperatorVersion: "bench"}, nil
+			},
+			Handle: func(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
+				open, _ := in.Request.(*linkv1.Open)
+				service.Serve(ctx, in, open, welcome.GetOrganisation())
+			},
+		})
+		if err != nil {
+			return err
+		}
+		go func() {
+			a.Run(context.Background())
+			ended <- errors.New("an agent has ended")
+		}()
+	}
+	ready()
+	return <-ended
+}
+
+// bench is a cluster with one Service.
+type bench struct{}
+
+func (bench) Rules() policy.Config                                     { return policy.Config{Reach: policy.ReachCluster} }
+func (bench) Namespace(netip.Addr, string) string                      { return "bench" }
+func (bench) Service(host string) bool                                 { return host == linkHost }
+func (bench) Kind(netip.Addr) policy.Kind                              { return policy.KindPod }
+func (bench) Begun(audit.Direction) (ended func())                     { return func() {} }
+func (bench) Find(context.Context, allow.Target) ([]netip.Addr, error) { return nil, nil }
+
+// LookupNetIP implements outbound.Resolver.
+func (bench) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr(lab.NearAddress)}, nil
+}
+
+func openLink(p *programs, s site) error { return openLinks(p, s, 1) }
+
+func openLinks(p *programs, s site, sessions int) error {
+	at, n := lab.FarAddress+":7443", strconv.Itoa(sessions)
+	return errors.Join(
+		p.ourselves(p.lab.Far, "-link-server", at, "-sessions", n, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
+		p.ourselves(p.lab.Near, "-link-agent", at, "-sessions", n, "-cert", s.file("cert.pem")),
+	)
+}

@@ -1,0 +1,100 @@
+package carrier_test
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// held is a connection that takes nothing while it is locked.
+type held struct {
+	net.Conn
+	sync.Mutex
+}
+
+func (h *held) Write(b []byte) (int, error) {
+	h.Lock()
+	defer h.Unlock()
+	return h.Conn.Write(b)
+}
+
+// TestLittleIsQueued holds the connection of a session, into which a stream writes: what a stream that
+// sends later would wait for is a sixteenth of what the multiplexer would queue.
+func TestLittleIsQueued(t *testing.T) {
+	var line *held
+	timing := quick
+	timing.Dead = time.Minute
+	workstation, proxy := pair(t, timing, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
+	a, b := join(t, workstation, proxy, address("x"))
+	line.Lock()
+	var took atomic.Int64
+	const all = 3 << 20 // less than the window
+	wrote := make(chan error, 1)
+	go func() {
+		buf := make([]byte, 8<<10)
+		for took.Load() < all {
+			n, err := a.Write(buf)
+			if took.Add(int64(n)); err != nil {
+				wrote <- err
+				return
+			}
+		}
+		wrote <- nil
+	}()
+	for before := int64(-1); before != took.Load(); time.Sleep(300 * time.Millisecond) {
+		before = took.Load()
+	}
+	if n := took.Load(); n > 256<<10 {
+		t.Errorf("%d KiB are queued", n>>10)
+	}
+	line.Unlock()
+	buf := make([]byte, 64<<10)
+	for n := 0; n < all; {
+		m, err := b.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += m
+	}
+	if err := <-wrote; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFewStreamsHaveAWideWindow writes to streams without readers, from either end, before many are open
+// and after.
+func TestFewStreamsHaveAWideWindow(t *testing.T) {
+	workstation, proxy := pair(t, quick, nil)
+	unread := func(c net.Conn, waits int) (n int) {
+		buf := make([]byte, 32<<10)
+		for n < 1<<20 && waits > 0 {
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second))
+			m, err := c.Write(buf)
+			n += m
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				waits--
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	check := func(wide bool) {
+		t.Helper()
+		a, b := join(t, workstation, proxy, address("x"))
+		for end, c := range map[string]net.Conn{"opener": a, "other": b} {
+			if n := unread(c, map[bool]int{true: 60, false: 1}[wide]); n > 256<<10 != wide {
+				t.Errorf("the %s can write %d KiB", end, n>>10)
+			}
+		}
+	}
+	check(true)
+	for range 10 {
+		join(t, workstation, proxy, address("x"))
+	}
+	check(false)
+}
