@@ -8,8 +8,7 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// Stores are what the operations need. Their contract is that of package model. Operations whose
-// store is nil answer 501; Identities is always needed.
+// Stores are what the operations need. Their contract is that of package model.
 type Stores struct {
 	Identities Identities
 	Logins     Logins
@@ -32,6 +31,8 @@ type Identities interface {
 	Session(ctx context.Context, access model.Digest) (model.Session, error)
 	User(ctx context.Context, org, id string) (model.User, error)
 	Organisation(ctx context.Context, name string) (model.Organisation, error)
+	// Used records the last use of an API key or a cluster token, and its address.
+	Used(ctx context.Context, id string, at time.Time, from string) error
 }
 
 // Logins keeps logins of devices.
@@ -90,9 +91,9 @@ type Sandboxes interface {
 	// route group has the name.
 	PutSandbox(ctx context.Context, s model.Sandbox, ev model.Event) (model.Sandbox, error)
 	// DeleteSandbox makes a tombstone of a sandbox, or changes the force of one.
-	DeleteSandbox(ctx context.Context, org, name string, at time.Time, force bool, ev model.Event) error
-	// PluginVersions returns all versions of all plugins, without their uses.
-	PluginVersions(ctx context.Context, org string) ([]model.Plugin, error)
+	DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error
+	// Plugins returns all versions of all plugins.
+	Plugins(ctx context.Context, org string) ([]model.Plugin, error)
 	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
 }
 
@@ -103,6 +104,8 @@ type Groups interface {
 	PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error)
 	DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error
 	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
+	// Sandboxes are those that a group can match.
+	Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error)
 }
 
 // Plugins keeps versions of resource plugins.
@@ -121,7 +124,7 @@ type Secrets interface {
 	Secret(ctx context.Context, org, name string) (model.Secret, error)
 	CreateSecret(ctx context.Context, s model.Secret, ev model.Event) error
 	// UpdateSecret replaces the value and the description of a secret.
-	UpdateSecret(ctx context.Context, s model.Secret, ev model.Event) (model.Secret, error)
+	UpdateSecret(ctx context.Context, s model.Secret, ev model.Event) error
 	DeleteSecret(ctx context.Context, org, name string, ev model.Event) error
 }
 
@@ -129,14 +132,15 @@ type Secrets interface {
 type Devboxes interface {
 	Devboxes(ctx context.Context, org string) ([]model.Devbox, error)
 	Devbox(ctx context.Context, org, id string) (model.Devbox, error)
-	// RegisterDevbox returns the registered devbox of that ID; created: there was none.
-	RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Event) (_ model.Devbox, created bool, err error)
+	// RegisterDevbox adds a devbox, or replaces the metadata of the one with its ID.
+	RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Event) (isNew bool, err error)
 	DeleteDevbox(ctx context.Context, org, id string, ev model.Event) error
-	// ClaimDevbox begins a session. It wraps ErrHeld while another one is valid.
-	ClaimDevbox(ctx context.Context, org, id string, s model.DevboxSession, ev model.Event) (model.Devbox, error)
-	// RenewDevbox prolongs a session. It wraps ErrNotFound if the devbox has another session.
-	RenewDevbox(ctx context.Context, org, id string, s model.DevboxSession) (model.Devbox, error)
-	ReleaseDevbox(ctx context.Context, org, id string, ev model.Event) (model.Devbox, error)
+	// ClaimDevbox begins a session. It wraps ErrHeld while another principal has one.
+	ClaimDevbox(ctx context.Context, org, id string, s model.DevboxSession, ev model.Event) error
+	// RenewDevbox prolongs a session. It wraps ErrHeld if the devbox does not have it any more.
+	RenewDevbox(ctx context.Context, org, id, session string, at, until time.Time) error
+	// ReleaseDevbox ends the session of the caller. It wraps ErrHeld while another principal has one.
+	ReleaseDevbox(ctx context.Context, org, id string, ev model.Event) error
 }
 
 // Events keeps the audit trail.

@@ -1,0 +1,104 @@
+package rest
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// prefix is that of all paths.
+const prefix = "/api/v2"
+
+// access is who may call an operation.
+type access int
+
+const (
+	// open needs no credential.
+	open access = iota
+	// anyone has a credential.
+	anyone
+	// member is a user or a service account of the organisation in the path.
+	member
+	// admin is one with that role.
+	admin
+)
+
+// operation is an operation of the API.
+type operation struct {
+	method, path string
+	// name is its operationId in the definition.
+	name   string
+	access access
+	// serve is nil for an operation without a use case.
+	serve func(*Handler, *request) (any, error)
+}
+
+// unserved are published operations that are not served, by their segment after the organisation.
+var unserved = []string{"artifacts", "jobs", "plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans", "runnergroups", "tests"}
+
+// route returns the operation of a request, and sets the variables of its path. The error is a
+// failure: 404, 405, or 501 for published operations that are not served.
+func route(w http.ResponseWriter, r *request) (*operation, error) {
+	path, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+	if !ok {
+		return nil, fail(http.StatusNotFound, "no such path; the API is below %s", prefix)
+	}
+	parts, err := segments(path)
+	if err != nil {
+		return nil, err
+	}
+	var allowed []string
+	for i := range operations {
+		op := &operations[i]
+		vars, ok := match(op.path, parts)
+		if ok && op.method == r.Method {
+			r.vars = vars
+			return op, nil
+		} else if ok {
+			allowed = append(allowed, op.method)
+		}
+	}
+	switch {
+	case len(allowed) > 0:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return nil, fail(http.StatusMethodNotAllowed, "method %s is not allowed; use %s", r.Method, strings.Join(allowed, " or "))
+	case len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
+		return nil, fail(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
+	}
+	return nil, fail(http.StatusNotFound, "no such path")
+}
+
+// segments returns the unescaped segments of an escaped path. The last one is empty if the path ends
+// with a slash.
+func segments(path string) ([]string, error) {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, part := range parts {
+		text, err := url.PathUnescape(part)
+		if err != nil || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return nil, fail(http.StatusBadRequest, "the path has a segment that is not UTF-8 text")
+		}
+		parts[i] = text
+	}
+	return parts, nil
+}
+
+// match matches segments with a path, and returns the variables. A variable matches no empty segment.
+func match(path string, parts []string) (map[string]string, bool) {
+	want := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	if len(want) != len(parts) {
+		return nil, false
+	}
+	vars := map[string]string{}
+	for i, w := range want {
+		name, variable := strings.CutPrefix(w, "{")
+		switch {
+		case variable && parts[i] != "":
+			vars[strings.TrimSuffix(name, "}")] = parts[i]
+		case variable || w != parts[i]:
+			return nil, false
+		}
+	}
+	return vars, true
+}
