@@ -42,6 +42,8 @@ var (
 	purePackages = []string{
 		"controlplane-link/admission",
 		"controlplane-link/controlplane/model",
+		"controlplane-link/controlplane/rest/decode",
+		"controlplane-link/controlplane/rest/encode",
 		"controlplane-link/credentials",
 		"controlplane-link/identity",
 		"controlplane-link/kubeapi/table",

@@ -4,15 +4,11 @@ import (
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/identity"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
-
-// accountOf returns a service account as the API has it.
-func accountOf(a model.ServiceAccount) (v2.ServiceAccount, error) {
-	return v2.ServiceAccount{Name: a.Name, Description: given(a.Description), Role: given(string(a.Role)), CreatedAt: stamp(a.CreatedAt), UpdatedAt: stamp(a.UpdatedAt)}, nil
-}
 
 // noAccount replaces the text of an error about a service account that does not exist.
 func noAccount(err error) error {
@@ -38,7 +34,7 @@ func (h *Handler) listServiceAccounts(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(kept, accountOf)
+	return encode.Each(kept, encode.ServiceAccount)
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
@@ -46,7 +42,7 @@ func (h *Handler) getServiceAccount(r *request) (any, error) {
 	if err != nil {
 		return nil, noAccount(err)
 	}
-	return accountOf(a)
+	return encode.ServiceAccount(a)
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
@@ -60,7 +56,7 @@ func (h *Handler) createServiceAccount(r *request) (any, error) {
 	if err := h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role})); err != nil {
 		return nil, as(err, model.ErrExists, http.StatusConflict, "service account already exists")
 	}
-	return accountOf(a)
+	return encode.ServiceAccount(a)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
@@ -102,11 +98,6 @@ func (h *Handler) checkOwner(r *request, owner model.Principal) error {
 	return as(err, model.ErrNotFound, http.StatusNotFound, "user not found")
 }
 
-// keyOf returns an API key as the API has it.
-func keyOf(k model.APIKey) (v2.APIKey, error) {
-	return v2.APIKey{ID: k.ID, Description: k.Description, MaskedValue: k.Masked, CreatedAt: stamp(k.CreatedAt), LastUsedAt: when(k.LastUsedAt)}, nil
-}
-
 func (h *Handler) listKeys(r *request) (any, error) {
 	owner, err := keyOwner(r)
 	if err == nil {
@@ -119,7 +110,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := each(kept, keyOf)
+	keys, err := encode.Each(kept, encode.APIKey)
 	return v2.ListAPIKeysResponse{APIKeys: keys}, err
 }
 
@@ -142,7 +133,7 @@ func (h *Handler) createKey(r *request) (any, error) {
 	if err := h.Stores.Keys.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
 		return nil, err
 	}
-	out, err := keyOf(k)
+	out, err := encode.APIKey(k)
 	out.Token = &secret
 	return out, err
 }

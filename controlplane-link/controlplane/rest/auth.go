@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -133,32 +134,10 @@ func (h *Handler) getOrgs(r *request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.User = &v2.OrgsUser{
-			ID: u.ID, Email: u.Email, Role: string(u.Role), FirstName: given(u.FirstName), LastName: given(u.LastName), Avatar: given(u.Avatar),
-			CreatedAt: when(u.CreatedAt), UpdatedAt: when(u.UpdatedAt),
-		}
+		out.User = encode.User(u)
 	}
 	return out, nil
 }
-
-// given returns a text; nil if it is empty.
-func given(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-// when returns a time as the API has it; nil if it is zero.
-func when(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	return new(stamp(t))
-}
-
-// stamp returns a time as the API has it.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // isMissing reports whether an error is that of an object that does not exist.
 func isMissing(err error) bool { return errors.Is(err, model.ErrNotFound) }

@@ -2,13 +2,12 @@ package rest
 
 import (
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/identity"
-	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
 // maxTokens is how many tokens a cluster may have. One is enough, and a second one to replace it.
@@ -19,25 +18,12 @@ func noCluster(r *request, err error) error {
 	return as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("cluster %q not found", r.vars["clusterName"]))
 }
 
-// clusterOf returns a cluster as the API has it.
-func clusterOf(c model.Cluster) (v2.Cluster, error) {
-	out := v2.Cluster{Name: c.Name, CreatedAt: stamp(c.CreatedAt), Operator: v2.ClusterOperator{Version: c.OperatorVersion}}
-	if c.Config == nil {
-		return out, nil
-	}
-	out.ClusterConfig = &v2.ConfigClusterConfig{}
-	if err := json.Unmarshal(c.Config, out.ClusterConfig); err != nil {
-		return out, fmt.Errorf("read the configuration of cluster %s: %w", c.Name, err)
-	}
-	return out, nil
-}
-
 func (h *Handler) listClusters(r *request) (any, error) {
 	all, err := h.Stores.Clusters.Clusters(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
-	return each(all, clusterOf)
+	return encode.Each(all, encode.Cluster)
 }
 
 func (h *Handler) getCluster(r *request) (any, error) {
@@ -45,7 +31,7 @@ func (h *Handler) getCluster(r *request) (any, error) {
 	if err != nil {
 		return nil, noCluster(r, err)
 	}
-	return clusterOf(c)
+	return encode.Cluster(c)
 }
 
 func (h *Handler) addCluster(r *request) (any, error) {
@@ -57,7 +43,7 @@ func (h *Handler) addCluster(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrExists, http.StatusConflict, "cluster already exists")
 	}
-	return clusterOf(c)
+	return encode.Cluster(c)
 }
 
 func (h *Handler) deleteCluster(r *request) (any, error) {
@@ -65,14 +51,6 @@ func (h *Handler) deleteCluster(r *request) (any, error) {
 	err := h.Stores.Clusters.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
 	err = as(err, model.ErrInUse, http.StatusConflict, fmt.Sprintf("cluster %q has sandboxes or route groups; delete them first", name))
 	return nil, noCluster(r, err)
-}
-
-// tokenOf returns a token of a cluster as the API has it.
-func tokenOf(k model.ClusterToken) (v2.ClusterToken, error) {
-	return v2.ClusterToken{
-		ID: k.ID, MaskedValue: k.Masked, CreatedAt: stamp(k.CreatedAt),
-		Status: v2.ClusterTokenStatus{LastConnectedAt: when(k.LastConnectedAt), LastConnectedIP: given(k.LastConnectedIP)},
-	}, nil
 }
 
 func (h *Handler) listClusterTokens(r *request) (any, error) {
@@ -84,7 +62,7 @@ func (h *Handler) listClusterTokens(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(all, tokenOf)
+	return encode.Each(all, encode.ClusterToken)
 }
 
 func (h *Handler) getClusterToken(r *request) (any, error) {
@@ -92,7 +70,7 @@ func (h *Handler) getClusterToken(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, "cluster token not found")
 	}
-	return tokenOf(k)
+	return encode.ClusterToken(k)
 }
 
 func (h *Handler) createClusterToken(r *request) (any, error) {
@@ -109,7 +87,7 @@ func (h *Handler) createClusterToken(r *request) (any, error) {
 	if err := h.Stores.Clusters.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
 		return nil, noCluster(r, err)
 	}
-	out, err := tokenOf(k)
+	out, err := encode.ClusterToken(k)
 	out.Token = &secret
 	return out, err
 }
@@ -128,16 +106,3 @@ func masked(secret string) string { return secret[:6] }
 
 // newID returns an identifier that is unique in the installation.
 func newID(kind string) string { return kind + "-" + rand.Text() }
-
-// each returns all values as the API has them; an empty list if there are none.
-func each[M, V any](all []M, of func(M) (V, error)) ([]V, error) {
-	out := make([]V, 0, len(all))
-	for _, m := range all {
-		v, err := of(m)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-	return out, nil
-}

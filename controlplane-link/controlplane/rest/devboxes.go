@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
@@ -38,21 +39,16 @@ func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	return d, nil
 }
 
-// devboxOf returns a devbox as the API has it, with its session unless that has ended.
+// devboxOf returns a devbox as the API has it.
 func (h *Handler) devboxOf(r *request, d model.Devbox) (v2.Devbox, error) {
-	out := v2.Devbox{ID: d.ID, Metadata: d.Metadata, Status: v2.DevboxStatus{CreatedAt: stamp(d.CreatedAt), UpdatedAt: stamp(d.UpdatedAt)}}
-	if s := d.Session; s != nil && r.now.Before(s.ValidUntil) {
-		out.Status.Session = &v2.ConnectSession{ID: s.ID, CreatedAt: stamp(s.CreatedAt), RenewedAt: stamp(s.RenewedAt), ValidUntil: stamp(s.ValidUntil)}
-	}
 	if d.UserID == "" {
-		return out, nil
+		return encode.Devbox(d, "", r.now), nil
 	}
 	u, err := h.Stores.Identities.User(r.Context(), d.Org, d.UserID)
-	if err != nil && !isMissing(err) {
-		return out, err
+	if isMissing(err) {
+		err = nil
 	}
-	out.User = given(u.Email)
-	return out, nil
+	return encode.Devbox(d, u.Email, r.now), err
 }
 
 func (h *Handler) listDevboxes(r *request) (any, error) {
@@ -63,7 +59,7 @@ func (h *Handler) listDevboxes(r *request) (any, error) {
 	if r.URL.Query().Get("all") != "true" {
 		kept = slices.DeleteFunc(kept, func(d model.Devbox) bool { return d.UserID != "" && d.UserID != r.caller.Principal.ID })
 	}
-	return each(kept, func(d model.Devbox) (v2.Devbox, error) { return h.devboxOf(r, d) })
+	return encode.Each(kept, func(d model.Devbox) (v2.Devbox, error) { return h.devboxOf(r, d) })
 }
 
 func (h *Handler) getDevbox(r *request) (any, error) {

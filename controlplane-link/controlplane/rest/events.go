@@ -1,8 +1,6 @@
 package rest
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -29,22 +28,8 @@ func (h *Handler) listEvents(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := each(kept, eventOf)
+	events, err := encode.Each(kept, encode.Event)
 	return v2.ListEventsResponse{Events: events}, err
-}
-
-// eventOf returns an entry of the audit trail as the API has it.
-func eventOf(e model.Event) (v2.Event, error) {
-	out := v2.Event{
-		ID: e.ID, Type: e.Type, Timestamp: stamp(e.At), Principal: v2.EventPrincipal{Kind: string(e.By.Kind), Name: e.By.Name, PublicID: e.By.ID},
-		Auth: v2.EventAuthContext{Method: string(e.Method), APIKeyMasked: given(e.Masked)},
-	}
-	if e.Data != nil {
-		if err := json.Unmarshal(e.Data, &out.Data); err != nil {
-			return out, fmt.Errorf("read event %s: %w", e.ID, err)
-		}
-	}
-	return out, nil
 }
 
 // eventQuery returns the selection of a request.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
@@ -84,7 +85,11 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if err := h.noLogins(); err != nil {
 		return nil, err
 	}
-	value, err := r.body()
+	text, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	value, err := decode.JSON(text)
 	if err != nil {
 		return nil, err
 	}

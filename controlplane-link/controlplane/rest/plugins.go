@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -54,7 +54,7 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 	if version != all {
 		kept = slices.CompactFunc(kept, func(a, b model.Plugin) bool { return a.Name.Bare == b.Name.Bare })
 	}
-	return each(kept, pluginOf)
+	return encode.Each(kept, encode.Plugin)
 }
 
 func (h *Handler) listResourcePluginVersions(r *request) (any, error) {
@@ -62,7 +62,7 @@ func (h *Handler) listResourcePluginVersions(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(kept, pluginOf)
+	return encode.Each(kept, encode.Plugin)
 }
 
 // version returns the version of a plugin that a request names, by default the highest one; a failure
@@ -95,7 +95,7 @@ func (h *Handler) getResourcePlugin(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pluginOf(p)
+	return encode.Plugin(p)
 }
 
 func (h *Handler) applyResourcePlugin(r *request) (any, error) {
@@ -132,16 +132,4 @@ func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
 	err = h.Stores.Plugins.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	err = as(err, model.ErrInUse, http.StatusBadRequest, "resource plugin is currently in use")
 	return nil, as(err, model.ErrNotFound, http.StatusNotFound, missing)
-}
-
-// pluginOf returns a version of a plugin as the API has it.
-func pluginOf(p model.Plugin) (v2.ResourcePlugin, error) {
-	out := v2.ResourcePlugin{Name: p.Name.String(), CreatedAt: stamp(p.CreatedAt), UpdatedAt: stamp(p.UpdatedAt)}
-	for _, u := range p.Uses {
-		out.Status.Resources = append(out.Status.Resources, v2.ResourceInfo{Name: u.Resource, Sandbox: u.Sandbox, Cluster: u.Cluster})
-	}
-	if err := json.Unmarshal(p.Spec, &out.Spec); err != nil {
-		return out, fmt.Errorf("read resource plugin %s: %w", p.Name, err)
-	}
-	return out, nil
 }

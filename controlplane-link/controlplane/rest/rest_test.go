@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -77,7 +76,7 @@ func leaves(t reflect.Type, path string, into map[string]string) {
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		for i, name := range names(t) {
+		for i, name := range fieldsOf(t) {
 			if strings.Count(path, "."+name+".") < 2 { // match contains matches
 				leaves(t.Field(i).Type, path+"."+name+".", into)
 			}
@@ -136,60 +135,6 @@ func TestPathsMatchExactly(t *testing.T) {
 	}
 }
 
-func TestAnOlderStatusIsNeverReady(t *testing.T) {
-	ready := model.Status{Generation: 3, Ready: true, Reason: "x"}
-	for name, tt := range map[string]struct {
-		generation int64
-		deleted    time.Time
-		want       string
-	}{
-		"current":  {3, time.Time{}, "true x"},
-		"older":    {4, time.Time{}, "false NotAllDesiredForksReady"},
-		"deleting": {3, time.Unix(1, 0), "false Terminating"},
-	} {
-		st := observed(ready, "sandbox", "demo", tt.generation, tt.deleted)
-		if got := fmt.Sprint(st.Ready, " ", st.Reason); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
-	}
-}
-
-func TestTheEndOfALifetime(t *testing.T) {
-	created, updated := time.Unix(0, 0).UTC(), time.Unix(3600, 0).UTC()
-	for _, tt := range []struct {
-		duration, from string
-		want           time.Time
-	}{
-		{"2h", "createdAt", time.Unix(7200, 0)},
-		{"2h", "updatedAt", time.Unix(10800, 0)},
-		{"2h", "noMatchedSandboxes", time.Time{}},
-		{"", "createdAt", time.Time{}},
-	} {
-		if got := ends(created, updated, tt.duration, tt.from); !got.Equal(tt.want) {
-			t.Errorf("%s from %s: %s, want %s", tt.duration, tt.from, got, tt.want)
-		}
-	}
-}
-
-func TestNullIsUnsetAndItemsAreNot(t *testing.T) {
-	body := tree{"a": nil, "b": tree{"c": nil, "d": []any{tree{"e": nil}}}}
-	if err := clean("", body); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(tree{"b": tree{"d": []any{tree{}}}}, body); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for want, body := range map[string]tree{
-		"spec.forks[1] is null; remove it from the list": {"spec": tree{"forks": []any{tree{}, nil}}},
-		"spec.description has a NUL character":           {"spec": tree{"description": "a\x00"}},
-		"spec.labels.a\x00 has a NUL character":          {"spec": tree{"labels": tree{"a\x00": "b"}}},
-	} {
-		if err := clean("", body); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
-	}
-}
-
 func TestRoutingKeysHave13LettersAndDigits(t *testing.T) {
 	seen := map[string]bool{}
 	for range 1000 {
@@ -214,4 +159,13 @@ func TestATakenRoutingKeyIsReplaced(t *testing.T) {
 	if err != nil || len(slices.Compact(keys)) != 3 {
 		t.Errorf("%v, %v", keys, err)
 	}
+}
+
+// fieldsOf returns the names of a struct's fields in JSON.
+func fieldsOf(t reflect.Type) (out []string) {
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, name)
+	}
+	return out
 }

@@ -11,7 +11,7 @@ import (
 // prefix is that of all paths.
 const prefix = "/api/v2"
 
-// access is who may call an operation.
+// access is what an operation requires of its caller.
 type access int
 
 const (

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -25,18 +22,12 @@ const (
 	routeGroupNotFound = "unable to fetch routegroup: not found"
 )
 
-// Reasons of a status that the control plane itself reports.
-const (
-	reasonPending     = "NotAllDesiredForksReady"
-	reasonTerminating = "Terminating"
-)
-
 func (h *Handler) listSandboxes(r *request) (any, error) {
 	all, err := h.Stores.Sandboxes.Sandboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
-	return each(all, sandboxOf)
+	return encode.Each(all, encode.Sandbox)
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
@@ -44,7 +35,7 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
-	return sandboxOf(s)
+	return encode.Sandbox(s)
 }
 
 func (h *Handler) applySandbox(r *request) (any, error) {
@@ -77,7 +68,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return sandboxOf(s)
+	return encode.Sandbox(s)
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
@@ -165,84 +156,4 @@ func conflict(err error, kind, name string) error {
 	err = as(err, model.ErrExists, http.StatusConflict, fmt.Sprintf("the name %q is taken; a sandbox and a route group cannot share a name", name))
 	err = as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
 	return as(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
-}
-
-// sandboxOf returns a sandbox as the API has it.
-func sandboxOf(s model.Sandbox) (v2.Sandbox, error) {
-	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
-	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
-		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
-	}
-	if group := out.Spec.DefaultRouteGroup; group != nil {
-		for _, e := range group.Endpoints {
-			out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), deref(e.Target)))
-		}
-	}
-	for _, e := range out.Spec.Endpoints {
-		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
-	}
-	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
-	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: given(st.Reason), Message: given(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
-	}
-	for _, t := range st.Local {
-		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
-	}
-	for _, t := range st.Forwards {
-		out.Status.Forwards = append(out.Status.Forwards, v2.SandboxesForwardStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
-	}
-	return out, nil
-}
-
-// endpointOf returns an endpoint with the parts of its target. It has no URL without previews.
-func endpointOf(name, target string) v2.SandboxEndpoint {
-	out := v2.SandboxEndpoint{Name: name, Target: target, RouteType: new("host")}
-	u, err := url.Parse(target)
-	if err != nil {
-		return out
-	}
-	out.Host, out.Protocol = new(u.Hostname()), new(u.Scheme)
-	if _, port, err := net.SplitHostPort(u.Host); err == nil {
-		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
-			out.Port = new(int32(n))
-		}
-	}
-	return out
-}
-
-func tunnelOf(t model.Tunnel) *v2.SandboxTunnelStatus {
-	return &v2.SandboxTunnelStatus{Health: map[string]any{"connected": t.Connected}}
-}
-
-// observed returns the status to report: the observed one is ready only if it is of the newest
-// generation, and never while the object is being deleted.
-func observed(st model.Status, kind, cluster string, generation int64, deleted time.Time) model.Status {
-	switch {
-	case !deleted.IsZero():
-		st.Ready, st.Reason, st.Message = false, reasonTerminating, fmt.Sprintf("The %s is being deleted.", kind)
-	case st.Generation < generation:
-		st.Ready, st.Reason, st.Message = false, reasonPending, fmt.Sprintf("The %s was not written to cluster %s yet.", kind, cluster)
-	}
-	return st
-}
-
-// ends returns the end of a lifetime; zero if it has none.
-func ends(created, updated time.Time, duration, from string) time.Time {
-	life, err := spec.Lifetime(duration)
-	switch {
-	case err != nil, from == spec.FromUnmatched:
-		return time.Time{}
-	case from == spec.FromUpdated:
-		return updated.Add(life)
-	}
-	return created.Add(life)
-}
-
-// deref returns the value of a pointer; zero for nil.
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

@@ -4,15 +4,10 @@ import (
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/identity"
-	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
-
-// secretOf returns a secret as the API has it, without its value.
-func secretOf(s model.Secret) (v2.Secret, error) {
-	return v2.Secret{Name: s.Name, Description: &s.Description, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}, nil
-}
 
 // noSecret replaces the text of an error about a secret that does not exist.
 func noSecret(err error) error {
@@ -24,7 +19,7 @@ func (h *Handler) listSecrets(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return each(all, secretOf)
+	return encode.Each(all, encode.Secret)
 }
 
 func (h *Handler) getSecret(r *request) (any, error) {
@@ -32,7 +27,7 @@ func (h *Handler) getSecret(r *request) (any, error) {
 	if err != nil {
 		return nil, noSecret(err)
 	}
-	return secretOf(s)
+	return encode.Secret(s)
 }
 
 func (h *Handler) createSecret(r *request) (any, error) {
@@ -46,7 +41,7 @@ func (h *Handler) createSecret(r *request) (any, error) {
 	if err := h.Stores.Secrets.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name})); err != nil {
 		return nil, as(err, model.ErrExists, http.StatusConflict, "secret already exists")
 	}
-	return secretOf(s)
+	return encode.Secret(s)
 }
 
 func (h *Handler) updateSecret(r *request) (any, error) {
