@@ -76,7 +76,11 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.UserID == "":
 		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusPending}, nil
 	}
-	return h.tokens(r, l.Org, l.UserID, "login.finish", func(s model.Session, ev model.Event) error {
+	u, err := h.user(r, l.UserID)
+	if err != nil {
+		return nil, err
+	}
+	return h.tokens(r, u, "login.finish", func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
@@ -106,21 +110,35 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
-	return h.tokens(r, old.Org, old.UserID, "login.refresh", func(s model.Session, ev model.Event) error {
+	u, err := h.Stores.Identities.User(r.Context(), old.Org, old.UserID)
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	}
+	return h.tokens(r, u, "login.refresh", func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
 
-// tokens begins a session of a user, which keep keeps, and returns its tokens.
-func (h *Handler) tokens(r *request, org, user, what string, keep func(model.Session, model.Event) error) (any, error) {
-	u, err := h.Stores.Identities.User(r.Context(), org, user)
-	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, "access denied: the user was deleted")
+// user returns the user with an identifier, which is unique in the installation.
+func (h *Handler) user(r *request, id string) (model.User, error) {
+	orgs, err := h.Stores.Identities.Organisations(r.Context())
+	for _, org := range orgs {
+		if u, err := h.Stores.Identities.User(r.Context(), org.Name, id); !isMissing(err) {
+			return u, err
+		}
 	}
-	r.caller = model.Caller{Org: org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
+	if err == nil {
+		err = fail(http.StatusForbidden, "access denied: the user was deleted")
+	}
+	return model.User{}, err
+}
+
+// tokens begins a session of a user, which keep keeps, and returns its tokens.
+func (h *Handler) tokens(r *request, u model.User, what string, keep func(model.Session, model.Event) error) (any, error) {
+	r.caller = model.Caller{Org: u.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
 	access, refresh := newSecret(), newSecret()
 	s := model.Session{
-		Org: org, UserID: user, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),
+		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),
 		CreatedAt: r.now, ExpiresAt: r.now.Add(accessFor), RefreshBy: r.now.Add(refreshFor),
 	}
 	if err := keep(s, r.event(what, nil)); err != nil {

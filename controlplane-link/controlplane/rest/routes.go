@@ -102,3 +102,16 @@ func match(path string, parts []string) (map[string]string, bool) {
 	}
 	return vars, true
 }
+
+// Operation returns the operationId of a request, by its method and its escaped path; false if there is
+// no such operation.
+func Operation(method, path string) (string, bool) {
+	rest, _ := strings.CutPrefix(path, prefix)
+	parts, err := segments(rest)
+	for _, op := range operations {
+		if _, ok := match(op.path, parts); ok && err == nil && op.method == method {
+			return op.name, true
+		}
+	}
+	return "", false
+}
