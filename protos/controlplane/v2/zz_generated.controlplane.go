@@ -25,20 +25,20 @@ const (
 
 // Defines values for ClustersDevMeshWorkloadStatus.
 const (
-	Missing     ClustersDevMeshWorkloadStatus = "missing"
-	NeedsUpdate ClustersDevMeshWorkloadStatus = "needs_update"
-	Ok          ClustersDevMeshWorkloadStatus = "ok"
+	ClustersDevMeshWorkloadStatusMissing     ClustersDevMeshWorkloadStatus = "missing"
+	ClustersDevMeshWorkloadStatusNeedsUpdate ClustersDevMeshWorkloadStatus = "needs_update"
+	ClustersDevMeshWorkloadStatusOk          ClustersDevMeshWorkloadStatus = "ok"
 )
 
 // Defines values for ConfigDefaultHeaderClass.
 const (
-	Baggage    ConfigDefaultHeaderClass = "baggage"
-	Tracestate ConfigDefaultHeaderClass = "tracestate"
+	ConfigDefaultHeaderClassBaggage    ConfigDefaultHeaderClass = "baggage"
+	ConfigDefaultHeaderClassTracestate ConfigDefaultHeaderClass = "tracestate"
 )
 
 // Defines values for DefaultsDefaultClass.
 const (
-	TTL DefaultsDefaultClass = "ttl"
+	DefaultsDefaultClassTTL DefaultsDefaultClass = "ttl"
 )
 
 // Defines values for DefaultsResourceKind.
@@ -58,29 +58,29 @@ const (
 
 // Defines values for SandboxesEnvOpName.
 const (
-	Delete SandboxesEnvOpName = "delete"
-	Upsert SandboxesEnvOpName = "upsert"
+	SandboxesEnvOpNameDelete SandboxesEnvOpName = "delete"
+	SandboxesEnvOpNameUpsert SandboxesEnvOpName = "upsert"
 )
 
 // Defines values for SandboxesExplainMode.
 const (
-	Context SandboxesExplainMode = "context"
-	Explain SandboxesExplainMode = "explain"
+	SandboxesExplainModeContext SandboxesExplainMode = "context"
+	SandboxesExplainModeExplain SandboxesExplainMode = "explain"
 )
 
 // Defines values for SandboxesLLMMessageRole.
 const (
-	System SandboxesLLMMessageRole = "system"
-	User   SandboxesLLMMessageRole = "user"
+	SandboxesLLMMessageRoleSystem SandboxesLLMMessageRole = "system"
+	SandboxesLLMMessageRoleUser   SandboxesLLMMessageRole = "user"
 )
 
 // Defines values for SandboxesPatchType.
 const (
-	JSON          SandboxesPatchType = "json"
-	Merge         SandboxesPatchType = "merge"
-	SignadotEnv   SandboxesPatchType = "signadot/env"
-	SignadotImage SandboxesPatchType = "signadot/image"
-	Strategic     SandboxesPatchType = "strategic"
+	SandboxesPatchTypeJSON          SandboxesPatchType = "json"
+	SandboxesPatchTypeMerge         SandboxesPatchType = "merge"
+	SandboxesPatchTypeSignadotEnv   SandboxesPatchType = "signadot/env"
+	SandboxesPatchTypeSignadotImage SandboxesPatchType = "signadot/image"
+	SandboxesPatchTypeStrategic     SandboxesPatchType = "strategic"
 )
 
 // Defines values for TestexecutionsPhase.
