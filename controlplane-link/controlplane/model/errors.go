@@ -21,4 +21,6 @@ var (
 	ErrDeleting = errors.New("is being deleted")
 	// ErrHeld: another session has the object, as with a devbox that is claimed.
 	ErrHeld = errors.New("is in use by another session")
+	// ErrUnreachable: the cluster cannot be read now, because its agent is not connected.
+	ErrUnreachable = errors.New("is not connected")
 )

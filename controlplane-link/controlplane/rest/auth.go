@@ -62,7 +62,7 @@ func (h *Handler) keyHolder(r *request, secret string, by model.Method) (model.C
 	if err == nil && caller.Method != by {
 		err = model.ErrNotFound
 	}
-	if err == nil && h.used.first(caller.KeyID, r.now) {
+	if err == nil && by == model.MethodAPIKey && h.used.first(caller.KeyID, r.now) {
 		if err := h.Stores.Identities.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
 			h.Logger.WarnContext(r.Context(), "The last use of a credential was not recorded.", "request", r.id, "credential", caller.KeyID, "error", err)
 		}

@@ -30,7 +30,7 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/clusters/{clusterName}/", "getCluster", member, (*Handler).getCluster},
 	{"PUT", "/orgs/{orgName}/clusters/{clusterName}/", "addCluster", admin, (*Handler).addCluster},
 	{"DELETE", "/orgs/{orgName}/clusters/{clusterName}/", "deleteCluster", admin, (*Handler).deleteCluster},
-	{"GET", "/orgs/{orgName}/clusters/{clusterName}/devmesh/analyze", "analyzeDevMesh", member, nil},
+	{"GET", "/orgs/{orgName}/clusters/{clusterName}/devmesh/analyze", "analyzeDevMesh", member, (*Handler).analyzeDevMesh},
 	{"GET", "/orgs/{orgName}/clusters/{clusterName}/tokens/", "listClusterTokens", admin, (*Handler).listClusterTokens},
 	{"POST", "/orgs/{orgName}/clusters/{clusterName}/tokens", "createClusterToken", admin, (*Handler).createClusterToken},
 	{"GET", "/orgs/{orgName}/clusters/{clusterName}/tokens/{tokenId}", "getClusterToken", admin, (*Handler).getClusterToken},
@@ -40,7 +40,7 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/sandboxes/{sandboxName}", "getSandbox", member, (*Handler).getSandbox},
 	{"PUT", "/orgs/{orgName}/sandboxes/{sandboxName}", "applySandbox", member, (*Handler).applySandbox},
 	{"DELETE", "/orgs/{orgName}/sandboxes/{sandboxName}", "deleteSandbox", member, (*Handler).deleteSandbox},
-	{"GET", "/orgs/{orgName}/sandboxes/{sandboxName}/status/explain", "explainSandboxStatus", member, nil},
+	{"GET", "/orgs/{orgName}/sandboxes/{sandboxName}/status/explain", "explainSandboxStatus", member, (*Handler).explainSandboxStatus},
 
 	{"GET", "/orgs/{orgName}/routegroups", "listRouteGroups", member, (*Handler).listRouteGroups},
 	{"GET", "/orgs/{orgName}/routegroups/{routegroupName}", "getRouteGroup", member, (*Handler).getRouteGroup},

@@ -5,10 +5,13 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 )
 
-// Stores are what the operations need. Their contract is that of package model.
+// Stores are what the operations need. Their contract is that of package model. All are required but
+// Live: without it analyzeDevMesh and explainSandboxStatus answer 501.
 type Stores struct {
 	Identities Identities
 	Logins     Logins
@@ -21,6 +24,7 @@ type Stores struct {
 	Secrets    Secrets
 	Devboxes   Devboxes
 	Events     Events
+	Live       Live
 }
 
 // Identities finds the caller of a request.
@@ -32,7 +36,7 @@ type Identities interface {
 	User(ctx context.Context, org, id string) (model.User, error)
 	Organisation(ctx context.Context, name string) (model.Organisation, error)
 	Organisations(ctx context.Context) ([]model.Organisation, error)
-	// Used records the last use of an API key or a cluster token, and its address.
+	// Used records the last use of an API key, and its address.
 	Used(ctx context.Context, id string, at time.Time, from string) error
 }
 
@@ -147,4 +151,13 @@ type Devboxes interface {
 // Events keeps the audit trail.
 type Events interface {
 	Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error)
+}
+
+// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected.
+type Live interface {
+	// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
+	// have a fork; empty: of all namespaces.
+	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
+	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
+	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)
 }
