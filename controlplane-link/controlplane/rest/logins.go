@@ -76,9 +76,9 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.UserID == "":
 		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusPending}, nil
 	}
-	u, err := h.user(r, l.UserID)
+	u, err := h.Stores.Identities.User(r.Context(), l.Org, l.UserID)
 	if err != nil {
-		return nil, err
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
 	return h.tokens(r, u, "login.finish", func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
@@ -117,20 +117,6 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	return h.tokens(r, u, "login.refresh", func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
-}
-
-// user returns the user with an identifier, which is unique in the installation.
-func (h *Handler) user(r *request, id string) (model.User, error) {
-	orgs, err := h.Stores.Identities.Organisations(r.Context())
-	for _, org := range orgs {
-		if u, err := h.Stores.Identities.User(r.Context(), org.Name, id); !isMissing(err) {
-			return u, err
-		}
-	}
-	if err == nil {
-		err = fail(http.StatusForbidden, "access denied: the user was deleted")
-	}
-	return model.User{}, err
 }
 
 // tokens begins a session of a user, which keep keeps, and returns its tokens.

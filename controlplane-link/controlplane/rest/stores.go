@@ -35,7 +35,6 @@ type Identities interface {
 	Session(ctx context.Context, access model.Digest) (model.Session, error)
 	User(ctx context.Context, org, id string) (model.User, error)
 	Organisation(ctx context.Context, name string) (model.Organisation, error)
-	Organisations(ctx context.Context) ([]model.Organisation, error)
 	// Used records the last use of an API key, and its address.
 	Used(ctx context.Context, id string, at time.Time, from string) error
 }
