@@ -131,8 +131,8 @@ type DeviceLogin struct {
 	ExpiresAt time.Time
 	// PolledAt is the time of the last request for its token.
 	PolledAt time.Time
-	// UserID is the user that has accepted the login; empty while it is pending.
-	UserID string
+	// Org and UserID are the user that has accepted the login; empty while it is pending.
+	Org, UserID string
 	// Denied: a person has refused the login.
 	Denied bool
 }
