@@ -2,10 +2,10 @@ package rest
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 )
 
 // prefix is that of all paths.
@@ -45,14 +45,14 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	if !ok {
 		return nil, fail(http.StatusNotFound, "no such path; the API is below %s", prefix)
 	}
-	parts, err := segments(path)
+	parts, err := decode.Segments(path)
 	if err != nil {
 		return nil, err
 	}
 	var allowed []string
 	for i := range operations {
 		op := &operations[i]
-		vars, ok := match(op.path, parts)
+		vars, ok := decode.Match(op.path, parts)
 		if ok && op.method == r.Method {
 			r.vars = vars
 			return op, nil
@@ -70,46 +70,13 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	return nil, fail(http.StatusNotFound, "no such path")
 }
 
-// segments returns the unescaped segments of an escaped path. The last one is empty if the path ends
-// with a slash.
-func segments(path string) ([]string, error) {
-	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	for i, part := range parts {
-		text, err := url.PathUnescape(part)
-		if err != nil || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-			return nil, fail(http.StatusBadRequest, "the path has a segment that is not UTF-8 text")
-		}
-		parts[i] = text
-	}
-	return parts, nil
-}
-
-// match matches segments with a path, and returns the variables. A variable matches no empty segment.
-func match(path string, parts []string) (map[string]string, bool) {
-	want := strings.Split(strings.TrimPrefix(path, "/"), "/")
-	if len(want) != len(parts) {
-		return nil, false
-	}
-	vars := map[string]string{}
-	for i, w := range want {
-		name, variable := strings.CutPrefix(w, "{")
-		switch {
-		case variable && parts[i] != "":
-			vars[strings.TrimSuffix(name, "}")] = parts[i]
-		case variable || w != parts[i]:
-			return nil, false
-		}
-	}
-	return vars, true
-}
-
 // Operation returns the operationId of a request, by its method and its escaped path; false if there is
 // no such operation.
 func Operation(method, path string) (string, bool) {
 	rest, _ := strings.CutPrefix(path, prefix)
-	parts, err := segments(rest)
+	parts, err := decode.Segments(rest)
 	for _, op := range operations {
-		if _, ok := match(op.path, parts); ok && err == nil && op.method == method {
+		if _, ok := decode.Match(op.path, parts); ok && err == nil && op.method == method {
 			return op.name, true
 		}
 	}

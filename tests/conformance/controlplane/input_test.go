@@ -81,7 +81,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A client can send back what it got: fields beside the specification are ignored, and null is unset.
+// A client can send back an answer: fields beside the specification are ignored, and null is unset.
 func TestWhatWasReadCanBeWritten(t *testing.T) {
 	w := newWorld(t)
 	const path = orgPath + "/sandboxes/new-sb"

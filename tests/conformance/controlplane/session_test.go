@@ -38,7 +38,7 @@ func recorded(t *testing.T, file string) (out []exchange) {
 	return out
 }
 
-// before are what is different in the world of a case.
+// before has the differences of the world of a case.
 var before = map[string]func(*world){
 	"auth-login-apikey-401":          badKey,
 	"sandbox-apply-401":              badKey,

@@ -1,6 +1,6 @@
 // Package decode decodes bodies of requests. It is pure. null means unset, and fields beside those that an
-// operation knows are ignored, because clients send back what they received; inside of these fields an
-// unknown field and another type are problems with their paths.
+// operation knows are ignored, because clients send back answers; inside of these fields an unknown field
+// and another type are problems with their paths.
 package decode
 
 import (
