@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/eventbus/callers"
 )
 
@@ -101,6 +102,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 	}
 	if op.serve == nil {
 		return nil, fail(http.StatusNotImplemented, "%s is not served by this control plane", op.name)
+	}
+	if err := decode.Query(r.URL.Query()); err != nil {
+		return nil, err
 	}
 	return op.serve(h, r)
 }

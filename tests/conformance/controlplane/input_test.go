@@ -69,6 +69,8 @@ func TestBadInput(t *testing.T) {
 		{"POST /clusters/no-such/tokens", `{}`, 404, `cluster "no-such" not found`},
 		{"DELETE /clusters/demo/", ``, 409, "has sandboxes or route groups"},
 		{"GET /events?startTime=noon", ``, 400, "startTime is"},
+		{"GET /events?principalId=%00", ``, 400, "is not UTF-8 text"},
+		{"GET /events?type=%ff", ``, 400, "is not UTF-8 text"},
 		{"GET /events?limit=0", ``, 400, "limit is"},
 		{"PATCH /sandboxes/demo-sb", ``, 405, "use GET or PUT or DELETE"},
 		{"GET /clusters", ``, 404, "no such path"},

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -14,12 +15,27 @@ func Segments(path string) ([]string, error) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, part := range parts {
 		text, err := url.PathUnescape(part)
-		if err != nil || !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		if err != nil || !storable(text) {
 			return nil, specfile.Problems{{Text: "the path has a segment that is not UTF-8 text"}}
 		}
 		parts[i] = text
 	}
 	return parts, nil
+}
+
+// storable reports whether a store can keep a text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
+
+// Query returns a problem of a query with a value that is no text.
+func Query(query url.Values) error {
+	for name, values := range query {
+		for _, value := range values {
+			if !storable(value) {
+				return specfile.Problems{{Path: strconv.QuoteToASCII(name), Text: "in the query is not UTF-8 text"}}
+			}
+		}
+	}
+	return nil
 }
 
 // Match matches segments with a path, and returns the variables. A variable matches no empty segment.
