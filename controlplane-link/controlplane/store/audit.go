@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -21,6 +22,12 @@ func record(ctx context.Context, q database.Querier, ev model.Event) error {
 // Record adds an event without a write, such as a login that was refused.
 func (s *Store) Record(ctx context.Context, ev model.Event) error {
 	return s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error { return record(ctx, t, ev) })
+}
+
+// DeleteEvents deletes the entries of the audit trail of an organisation from before a time, and returns
+// how many.
+func (s *Store) DeleteEvents(ctx context.Context, org string, before time.Time) (int64, error) {
+	return s.db.Observe(ctx, deleteEvents, org, before)
 }
 
 func scanEvent(r database.Row) (e model.Event, err error) {

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -131,6 +132,33 @@ func TestTokens(t *testing.T) {
 		must(t, both[0].DeleteCluster(ctx, org, "demo", event("cluster.delete")))
 		for id := next(t, revoked); id != "t2"; id = next(t, revoked) {
 			t.Errorf("%s was revoked twice", id)
+		}
+	})
+}
+
+// TestATokenIsBoundOnce: of clusters that show the same token at once, one has it.
+func TestATokenIsBoundOnce(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		both, ctx := replicas(t, c), t.Context()
+		for n := range 20 {
+			id := fmt.Sprintf("t%d", n)
+			must(t, both[0].CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: id, Digest: model.DigestOf(id)}, event("token.create")))
+			var wg sync.WaitGroup
+			var bound [4]string
+			for i := range bound {
+				wg.Go(func() {
+					var err error
+					if bound[i], err = (&store.Tokens{Store: both[i%2]}).Bind(ctx, id, fmt.Sprintf("uid-%d", i)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			for _, uid := range bound {
+				if uid == "" || uid != bound[0] {
+					t.Fatalf("token %s is bound to %q", id, bound)
+				}
+			}
 		}
 	})
 }

@@ -173,6 +173,8 @@ func TestEvents(t *testing.T) {
 			t.Run(name, func(t *testing.T) { same(t, value[[]model.Event](t)(s.Events(ctx, org, row.query)), row.want) })
 		}
 		same(t, len(value[[]model.Event](t)(s.Events(ctx, "other", model.EventQuery{Limit: 9}))), 0)
+		same(t, value[int64](t)(s.DeleteEvents(ctx, org, at(101))), int64(4)) // three of filled, one of the others
+		same(t, value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Limit: 9})), all[:2])
 	})
 }
 
