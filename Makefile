@@ -184,6 +184,10 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect; stock clients and nft for tunnels)
 	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save && command -v ssh && command -v curl && command -v nft; } >/dev/null || \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables openssh-client curl nftables; }
+	$(call say,PostgreSQL of Debian, without a server that runs, for the store of a control plane)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		{ mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/switchyard.conf && \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; }
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules, protobuf code, the command reference and the page of chart values
@@ -226,6 +230,14 @@ FULL ?= 60s
 faults: ## break the disk under the event bus (as root, an hour; ROUNDS= FLIPS= OTHERS= FULL= SEED= for less)
 	@$(GO) build -o $(CACHE)/tools/faults ./tests/faults/cmd/faults
 	@$(CACHE)/tools/faults -rounds $(ROUNDS) -flips $(FLIPS) -others $(OTHERS) -full $(FULL) $(if $(SEED),-seed $(SEED))
+
+# How often: 1,000 acknowledged writes each.
+WRITES ?= 1000
+
+.PHONY: faults-controlplane
+faults-controlplane: ## kill writers to the store of a control plane and cut the power under SQLite and PostgreSQL (as root, three minutes; WRITES= SEED= for less)
+	@$(GO) build -o $(CACHE)/tools/controlplane-faults ./tests/faults/controlplane/cmd/controlplane-faults
+	@$(CACHE)/tools/controlplane-faults -writes $(WRITES) $(if $(SEED),-seed $(SEED))
 
 # For how long: routes change under load, the control plane is away; and after how
 # many random changes Envoys are compared with the table.

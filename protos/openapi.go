@@ -1,4 +1,4 @@
-// Package protos embeds the descriptions of the routing APIs, for programs to serve. Their
+// Package protos embeds the descriptions of the HTTP APIs, for programs to serve. Their
 // definitions are in the folders of this one, generated code in gen.
 package protos
 
@@ -15,3 +15,9 @@ var RoutingOpenAPI []byte
 //
 //go:embed routes/routes.openapi.json
 var RoutesOpenAPI []byte
+
+// ControlPlaneOpenAPI is the OpenAPI 3.0 document, in JSON, of the control plane's REST API
+// (protos/controlplane/v2). Read only.
+//
+//go:embed controlplane/v2/zz_generated.openapi.json
+var ControlPlaneOpenAPI []byte

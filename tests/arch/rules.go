@@ -41,6 +41,9 @@ const multiplexer, multiplexing = "github.com/libp2p/go-yamux/v5", "tunnels/carr
 var (
 	purePackages = []string{
 		"controlplane-link/admission",
+		"controlplane-link/controlplane/model",
+		"controlplane-link/controlplane/rest/decode",
+		"controlplane-link/controlplane/rest/encode",
 		"controlplane-link/credentials",
 		"controlplane-link/identity",
 		"controlplane-link/kubeapi/table",

@@ -41,7 +41,7 @@ func owned(path string) bool {
 }
 
 // ownedRoots are the folders in which owned files may stand.
-var ownedRoots = []string{genDir, crdDir, apiDir, filepath.Dir(rulesFile)}
+var ownedRoots = []string{genDir, crdDir, apiDir, controlPlaneDir, filepath.Dir(rulesFile)}
 
 // change is one file that differs from what it should be. A nil content means
 // that the file has to be removed.

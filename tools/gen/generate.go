@@ -20,7 +20,7 @@ func generate(root string) (Files, error) {
 		return nil, err
 	}
 	all := Files{}
-	for _, generator := range []func(root string) (Files, error){protobufs, deepcopies, crds, rules} {
+	for _, generator := range []func(root string) (Files, error){protobufs, controlPlane, deepcopies, crds, rules} {
 		made, err := generator(root)
 		if err != nil {
 			return nil, err

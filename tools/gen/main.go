@@ -7,6 +7,7 @@
 // What it makes, from what:
 //
 //	protos/**/*.proto          -> protos/gen/**             (protobuf and gRPC code)
+//	protos/controlplane/v2/openapi.yaml -> zz_generated.* beside it (types, client, JSON)
 //	protos/crd/v1/*.go         -> protos/crd/v1/zz_generated.deepcopy.go
 //	protos/crd/v1/*.go         -> charts/operator/templates/crds/*.yaml
 //	+kubebuilder:rbac markers  -> charts/operator/files/manager-rules.yaml
@@ -14,8 +15,8 @@
 // Every generator gives its files as a value (Files); nothing touches the disk
 // before all of them have succeeded, so a failed run leaves the tree as it was.
 // --check compares that same value with the disk. The generators are the
-// public ones (controller-tools, protocompile, protoc-gen-go and
-// protoc-gen-go-grpc), their versions pinned in this module's go.mod, so
+// public ones (controller-tools, protocompile, protoc-gen-go,
+// protoc-gen-go-grpc and oapi-codegen), their versions pinned in this module's go.mod, so
 // nothing has to be installed.
 package main
 

@@ -21,6 +21,8 @@ type GroupInput struct {
 	Sandboxes map[string]map[string]string
 	// RoutingKey is the present key of the group; empty: its name becomes the key.
 	RoutingKey string
+	// MatchesLater: the sandboxes are not known here, and the group need not match one.
+	MatchesLater bool
 }
 
 // GroupOutput is the compiled route group.
@@ -75,7 +77,7 @@ func Group(in GroupInput) (GroupOutput, error) {
 		}
 	}
 	slices.Sort(g.Spec.SandboxNames)
-	if len(problems) == 0 && len(g.Spec.SandboxNames) == 0 {
+	if len(problems) == 0 && len(g.Spec.SandboxNames) == 0 && !in.MatchesLater {
 		problems.Add("spec.match", "matches no sandbox of the cluster%s: apply the sandboxes first, and the route group after them", labelled(in.Sandboxes))
 	}
 	return out, problems.OrNil()

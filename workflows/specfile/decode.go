@@ -144,6 +144,22 @@ func (f *File) repeats(name string) bool {
 	return true
 }
 
+// DecodeJSON decodes a JSON value, as strictly as Decode: an unknown field and a value of another type
+// are Problems, with paths and without lines. null is the zero value.
+func DecodeJSON(text []byte, into any) error {
+	root, err := parse(text)
+	if err != nil || root == nil {
+		return Problems{{Text: "is not JSON that a specification can have"}}
+	}
+	c := checks{exact: true}
+	if c.check(root, reflect.TypeOf(into).Elem(), ""); len(c.problems) == 0 {
+		if err := assign(root, into); err != nil {
+			c.problems.Add("", "cannot be read: %s", strings.TrimPrefix(err.Error(), "json: "))
+		}
+	}
+	return c.problems.OrNil()
+}
+
 // DecodeText decodes a field's text of YAML into a value, as strictly as Decode. Problems have
 // the field's path, and the line within the text. The text may be a patch, with directives such
 // as $patch among its fields.
@@ -230,6 +246,8 @@ type checks struct {
 	problems Problems
 	// directives: fields that begin with $ are directives of a patch.
 	directives bool
+	// exact: a number must not be text.
+	exact bool
 }
 
 // unmarshaler is implemented by types that decode their JSON themselves.
@@ -313,7 +331,7 @@ func (c *checks) text(n *yaml.Node, path string) {
 func (c *checks) number(n *yaml.Node, t reflect.Type, path string) {
 	value, err := strconv.ParseInt(n.Value, 0, t.Bits())
 	switch {
-	case n.Kind != yaml.ScalarNode || n.Tag != "!!int" && !(n.Tag == "!!str" && strings.HasSuffix(path, ".port")):
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!int" && (c.exact || n.Tag != "!!str" || !strings.HasSuffix(path, ".port")):
 		c.problems.Add(path, "must be a number, not %s", described(n))
 	case err != nil:
 		c.problems.Add(path, "must be a whole number of at most %d bits, not %s", t.Bits(), described(n))

@@ -207,3 +207,32 @@ func FuzzFile(f *testing.F) {
 		specfile.DecodeText("a.b", text, &any)
 	})
 }
+
+func TestJSONIsDecodedStrictly(t *testing.T) {
+	type value struct {
+		Name  string            `json:"name"`
+		Tags  map[string]string `json:"tags"`
+		Ports []struct {
+			Port int32 `json:"port"`
+		} `json:"ports"`
+	}
+	var v value
+	if err := specfile.DecodeJSON([]byte(`{"name":"a","tags":{"<<":"b"},"ports":[{"port":80}]}`), &v); err != nil || v.Tags["<<"] != "b" || v.Ports[0].Port != 80 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := specfile.DecodeJSON([]byte(`{"name":null,"tags":null,"ports":null}`), &value{}); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		`{"nam":"a"}`:                     `nam is not a field; did you mean "name"?`,
+		`{"name":1}`:                      `name must be text, not the number 1; put it in quotes: "1"`,
+		`{"ports":[{"port":"80"}]}`:       `ports[0].port must be a number, not the text "80"`,
+		`{"ports":[{"port":80.5}]}`:       `ports[0].port must be a number, not the number 80.5`,
+		`{"ports":{}}`:                    `ports must be a list with items that begin with -, not an object`,
+		`{"ports":[{"port":3000000000}]}`: `ports[0].port must be a whole number of at most 32 bits, not the number 3000000000`,
+	} {
+		if err := specfile.DecodeJSON([]byte(text), &value{}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+// Package live reads clusters at the time of a request, for the API of the control plane.
+package live
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/survey"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/workflows/sandboxes"
+)
+
+// Clusters reads clusters.
+type Clusters struct {
+	// Reader returns a reader of a cluster; model.ErrUnreachable: its agent is not connected.
+	Reader func(ctx context.Context, org, cluster string) (client.Reader, error)
+	// Operator is the namespace of the operator in each cluster.
+	Operator string
+}
+
+// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
+// have a fork; empty: of all namespaces.
+func (c Clusters) Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error) {
+	reader, err := c.Reader(ctx, org, cluster)
+	if err != nil {
+		return nil, err
+	}
+	found, err := survey.Look(ctx, reader, survey.Question{Namespace: namespace, Operator: c.Operator})
+	return found.Reports, err
+}
+
+// Report returns the report of a sandbox; model.ErrNotFound: the cluster has no such object.
+func (c Clusters) Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error) {
+	reader, err := c.Reader(ctx, org, cluster)
+	if err != nil {
+		return sandboxes.Sandbox{}, err
+	}
+	o := &crdv1.SignadotSandbox{}
+	err = reader.Get(ctx, client.ObjectKey{Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("sandbox %q in cluster %q: %w", name, cluster, model.ErrNotFound)
+	}
+	return sandboxes.SandboxOf(o), err
+}

@@ -1,0 +1,149 @@
+package rest
+
+import (
+	"net/http"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/identity"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/specfile"
+)
+
+// noAccount replaces the text of an error about a service account that does not exist.
+func noAccount(err error) error {
+	return as(err, model.ErrNotFound, http.StatusNotFound, "service account not found")
+}
+
+// accountIn decodes a service account. Its role is member by default.
+func accountIn(r *request) (model.ServiceAccount, error) {
+	in := struct {
+		Name        string     `json:"name"`
+		Description string     `json:"description"`
+		Role        model.Role `json:"role"`
+	}{Role: model.RoleMember}
+	_, err := r.decode(&in)
+	if err == nil && in.Role != model.RoleMember && in.Role != model.RoleAdmin {
+		err = specfile.Problems{{Path: "role", Text: "is not a role; use admin or member"}}
+	}
+	return model.ServiceAccount{Org: r.org(), Name: in.Name, Description: in.Description, Role: in.Role, CreatedAt: r.now, UpdatedAt: r.now}, err
+}
+
+func (h *Handler) listServiceAccounts(r *request) (any, error) {
+	kept, err := h.Stores.Accounts.ServiceAccounts(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(kept, encode.ServiceAccount)
+}
+
+func (h *Handler) getServiceAccount(r *request) (any, error) {
+	a, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	if err != nil {
+		return nil, noAccount(err)
+	}
+	return encode.ServiceAccount(a)
+}
+
+func (h *Handler) createServiceAccount(r *request) (any, error) {
+	a, err := accountIn(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := identity.Valid("service account", a.Name); err != nil {
+		return nil, fail(http.StatusBadRequest, "name: %v", err)
+	}
+	if err := h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role})); err != nil {
+		return nil, as(err, model.ErrExists, http.StatusConflict, "service account already exists")
+	}
+	return encode.ServiceAccount(a)
+}
+
+func (h *Handler) updateServiceAccount(r *request) (any, error) {
+	a, err := accountIn(r)
+	if err != nil {
+		return nil, err
+	}
+	a.Name = r.vars["serviceAccountName"]
+	if err := h.Stores.Accounts.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role})); err != nil {
+		return nil, noAccount(err)
+	}
+	return h.getServiceAccount(r)
+}
+
+func (h *Handler) deleteServiceAccount(r *request) (any, error) {
+	name := r.vars["serviceAccountName"]
+	return nil, noAccount(h.Stores.Accounts.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
+}
+
+// keyOwner returns the owner of the API keys in a path. A member has access to its own keys only.
+func keyOwner(r *request) (model.Principal, error) {
+	if name, of := r.vars["serviceAccountName"]; of {
+		return model.Principal{Kind: model.KindServiceAccount, ID: name, Name: name}, nil
+	}
+	owner := model.Principal{Kind: model.KindUser, ID: r.vars["userId"]}
+	if self := r.caller.Principal; r.caller.Role != model.RoleAdmin && (self.Kind != owner.Kind || self.ID != owner.ID) {
+		return owner, fail(http.StatusForbidden, "access denied: API keys of others need role %s", model.RoleAdmin)
+	}
+	return owner, nil
+}
+
+// checkOwner returns a failure if the owner of API keys does not exist.
+func (h *Handler) checkOwner(r *request, owner model.Principal) error {
+	if owner.Kind == model.KindServiceAccount {
+		_, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), owner.ID)
+		return noAccount(err)
+	}
+	_, err := h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
+	return as(err, model.ErrNotFound, http.StatusNotFound, "user not found")
+}
+
+func (h *Handler) listKeys(r *request) (any, error) {
+	owner, err := keyOwner(r)
+	if err == nil {
+		err = h.checkOwner(r, owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	kept, err := h.Stores.Keys.APIKeys(r.Context(), r.org(), owner)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := encode.Each(kept, encode.APIKey)
+	return v2.ListAPIKeysResponse{APIKeys: keys}, err
+}
+
+func (h *Handler) createKey(r *request) (any, error) {
+	owner, err := keyOwner(r)
+	if err == nil {
+		err = h.checkOwner(r, owner)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var in struct {
+		Description string `json:"description"`
+	}
+	if _, err := r.decode(&in); err != nil {
+		return nil, err
+	}
+	secret := newSecret()
+	k := model.APIKey{Org: r.org(), ID: newID("key"), Owner: owner, Description: in.Description, Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
+	if err := h.Stores.Keys.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
+		return nil, err
+	}
+	out, err := encode.APIKey(k)
+	out.Token = &secret
+	return out, err
+}
+
+func (h *Handler) deleteKey(r *request) (any, error) {
+	owner, err := keyOwner(r)
+	if err != nil {
+		return nil, err
+	}
+	id := r.vars["apiKeyId"]
+	err = h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
+	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "API key not found")
+}

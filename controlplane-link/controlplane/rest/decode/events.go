@@ -1,0 +1,51 @@
+package decode
+
+import (
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/workflows/specfile"
+)
+
+// How many entries of the audit trail one answer has.
+const (
+	defaultEvents = 100
+	maxEvents     = 1000
+)
+
+// Events returns the selection of entries of the audit trail. The error is specfile.Problems.
+func Events(given url.Values) (q model.EventQuery, err error) {
+	q = model.EventQuery{Kind: model.Kind(given.Get("principalKind")), PrincipalID: given.Get("principalId"), Method: model.Method(given.Get("authMethod")), Limit: defaultEvents}
+	if text := given.Get("type"); text != "" {
+		q.Types = strings.Split(text, ",")
+	}
+	if given.Get("filters") != "" {
+		return q, specfile.Problems{{Path: "filters", Text: "is not supported; use type, principalKind, principalId or authMethod"}}
+	}
+	if text := given.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxEvents {
+			return q, specfile.Problems{{Path: "limit", Text: fmt.Sprintf("is %q; it must be between 1 and %d", text, maxEvents)}}
+		}
+	}
+	if q.From, err = timeIn(given, "startTime"); err == nil {
+		q.To, err = timeIn(given, "endTime")
+	}
+	return q, err
+}
+
+// timeIn returns a time of a query; zero if it is not given.
+func timeIn(query url.Values, name string) (time.Time, error) {
+	text := query.Get(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; write a time as RFC 3339 has it", text)}}
+	}
+	return t, nil
+}

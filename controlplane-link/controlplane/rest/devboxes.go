@@ -1,0 +1,148 @@
+package rest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/specfile"
+)
+
+// sessionFor is how long a session of a devbox lasts without renewal. Clients renew it every 22 to 27
+// seconds.
+const sessionFor = 2 * time.Minute
+
+// owner is the owner of the devboxes that the caller registers: those of an API key belong to the
+// organisation.
+func (r *request) owner() string {
+	if r.caller.Method == model.MethodBearer {
+		return r.caller.Principal.ID
+	}
+	return ""
+}
+
+// devbox returns the devbox in the path, if the caller may use it.
+func (h *Handler) devbox(r *request) (model.Devbox, error) {
+	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
+	if err != nil {
+		return d, as(err, model.ErrNotFound, http.StatusNotFound, "devbox not found")
+	}
+	if d.UserID != "" && d.UserID != r.caller.Principal.ID && r.caller.Role != model.RoleAdmin {
+		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")
+	}
+	return d, nil
+}
+
+// devboxOf returns a devbox as the API has it.
+func (h *Handler) devboxOf(r *request, d model.Devbox) (v2.Devbox, error) {
+	if d.UserID == "" {
+		return encode.Devbox(d, "", r.now), nil
+	}
+	u, err := h.Stores.Identities.User(r.Context(), d.Org, d.UserID)
+	if isMissing(err) {
+		err = nil
+	}
+	return encode.Devbox(d, u.Email, r.now), err
+}
+
+func (h *Handler) listDevboxes(r *request) (any, error) {
+	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	if r.URL.Query().Get("all") != "true" {
+		kept = slices.DeleteFunc(kept, func(d model.Devbox) bool { return d.UserID != "" && d.UserID != r.caller.Principal.ID })
+	}
+	return encode.Each(kept, func(d model.Devbox) (v2.Devbox, error) { return h.devboxOf(r, d) })
+}
+
+func (h *Handler) getDevbox(r *request) (any, error) {
+	d, err := h.devbox(r)
+	if err != nil {
+		return nil, err
+	}
+	return h.devboxOf(r, d)
+}
+
+func (h *Handler) registerDevbox(r *request) (any, error) {
+	var in struct {
+		Metadata map[string]string `json:"metadata"`
+		Claim    bool              `json:"claim"`
+	}
+	if _, err := r.decode(&in); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"name", "machine-id"} {
+		if in.Metadata[name] == "" {
+			return nil, specfile.Problems{{Path: "metadata." + name, Text: "is missing"}}
+		}
+	}
+	d := model.Devbox{Org: r.org(), Metadata: in.Metadata, UserID: r.owner(), CreatedAt: r.now, UpdatedAt: r.now}
+	identity, err := json.Marshal([]string{d.Org, d.UserID, in.Metadata["name"], in.Metadata["machine-id"]})
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(identity)
+	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
+	isNew, err := h.Stores.Devboxes.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
+	if err != nil {
+		return nil, err
+	}
+	r.vars["devboxId"] = d.ID
+	answer := h.getDevbox
+	if in.Claim {
+		answer = h.claimDevbox
+	}
+	out, err := answer(r)
+	if err == nil && isNew {
+		return created{out}, nil
+	}
+	return out, err
+}
+
+func (h *Handler) deleteDevbox(r *request) (any, error) {
+	d, err := h.devbox(r)
+	if err != nil {
+		return nil, err
+	}
+	return nil, h.Stores.Devboxes.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
+}
+
+func (h *Handler) claimDevbox(r *request) (any, error) {
+	d, err := h.devbox(r)
+	if err != nil {
+		return nil, err
+	}
+	s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.now, RenewedAt: r.now, ValidUntil: r.now.Add(sessionFor)}
+	return h.afterwards(r, h.Stores.Devboxes.ClaimDevbox(r.Context(), r.org(), d.ID, s, r.event("devbox.claim", tree{"id": d.ID, "session": s.ID})))
+}
+
+func (h *Handler) renewDevbox(r *request) (any, error) {
+	d, err := h.devbox(r)
+	if err != nil {
+		return nil, err
+	}
+	return h.afterwards(r, h.Stores.Devboxes.RenewDevbox(r.Context(), r.org(), d.ID, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor)))
+}
+
+func (h *Handler) releaseDevbox(r *request) (any, error) {
+	d, err := h.devbox(r)
+	if err != nil {
+		return nil, err
+	}
+	return h.afterwards(r, h.Stores.Devboxes.ReleaseDevbox(r.Context(), r.org(), d.ID, r.event("devbox.release", tree{"id": d.ID})))
+}
+
+// afterwards returns the devbox after a change of its session, or the failure of that.
+func (h *Handler) afterwards(r *request, err error) (any, error) {
+	if err != nil {
+		return nil, as(err, model.ErrHeld, http.StatusConflict, "devbox is claimed by another session")
+	}
+	return h.getDevbox(r)
+}

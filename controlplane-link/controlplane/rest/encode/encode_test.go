@@ -1,0 +1,84 @@
+package encode
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+)
+
+func TestAnOlderStatusIsNeverReady(t *testing.T) {
+	ready := model.Status{Generation: 3, Ready: true, Reason: "x"}
+	for name, tt := range map[string]struct {
+		generation int64
+		deleted    time.Time
+		want       string
+	}{
+		"current":  {3, time.Time{}, "true x"},
+		"older":    {4, time.Time{}, "false NotAllDesiredForksReady"},
+		"deleting": {3, time.Unix(1, 0), "false Terminating"},
+	} {
+		st := observed(ready, "sandbox", "demo", tt.generation, tt.deleted)
+		if got := fmt.Sprint(st.Ready, " ", st.Reason); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
+func TestTheEndOfALifetime(t *testing.T) {
+	created, updated := time.Unix(0, 0).UTC(), time.Unix(3600, 0).UTC()
+	for _, tt := range []struct {
+		duration, from string
+		want           time.Time
+	}{
+		{"2h", "createdAt", time.Unix(7200, 0)},
+		{"2h", "updatedAt", time.Unix(10800, 0)},
+		{"2h", "noMatchedSandboxes", time.Time{}},
+		{"", "createdAt", time.Time{}},
+	} {
+		if got := ends(created, updated, tt.duration, tt.from); !got.Equal(tt.want) {
+			t.Errorf("%s from %s: %s, want %s", tt.duration, tt.from, got, tt.want)
+		}
+	}
+}
+
+// Clients crash without these objects, and print nothing useful without these texts.
+func TestWhatClientsNeedIsThereInTheSmallestAnswers(t *testing.T) {
+	spec := json.RawMessage(`{"cluster":"demo"}`)
+	for _, tt := range []struct {
+		value any
+		err   error
+		need  []string
+	}{
+		answer(Cluster(model.Cluster{}))(`"operator":{"version":""}`),
+		answer(ClusterToken(model.ClusterToken{}))(`"status":{}`),
+		answer(Sandbox(model.Sandbox{Spec: spec}))(`"spec":{"cluster":"demo"}`, `"status":{`, `"ready":false`, `"createdAt":"`),
+		answer(RouteGroup(model.RouteGroup{Spec: json.RawMessage(`{}`)}, nil))(`"spec":{`, `"status":{`, `"createdAt":"`),
+		answer(Plugin(model.Plugin{Spec: json.RawMessage(`{}`)}))(`"spec":{`, `"status":{}`),
+		answer(Devbox(model.Devbox{}, "", time.Now()), nil)(`"status":{`),
+		answer(Each[int, int](nil, nil))(`[]`),
+	} {
+		text, err := json.Marshal(tt.value)
+		if err != nil || tt.err != nil {
+			t.Error(err, tt.err)
+		}
+		for _, need := range tt.need {
+			if !strings.Contains(string(text), need) {
+				t.Errorf("no %s in %s", need, text)
+			}
+		}
+	}
+}
+
+type smallest = struct {
+	value any
+	err   error
+	need  []string
+}
+
+func answer(value any, err error) func(...string) smallest {
+	return func(need ...string) smallest { return smallest{value, err, need} }
+}

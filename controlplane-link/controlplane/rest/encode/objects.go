@@ -1,0 +1,141 @@
+package encode
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/spec"
+)
+
+// Reasons of a status that the control plane itself reports.
+const (
+	reasonPending     = "NotAllDesiredForksReady"
+	reasonTerminating = "Terminating"
+)
+
+// Sandbox returns a sandbox as the API has it.
+func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
+	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
+	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
+		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
+	}
+	if group := out.Spec.DefaultRouteGroup; group != nil {
+		for _, e := range group.Endpoints {
+			out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), deref(e.Target)))
+		}
+	}
+	for _, e := range out.Spec.Endpoints {
+		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
+	}
+	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
+	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
+	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
+		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
+	}
+	for _, t := range st.Local {
+		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
+	}
+	for _, t := range st.Forwards {
+		out.Status.Forwards = append(out.Status.Forwards, v2.SandboxesForwardStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
+	}
+	return out, nil
+}
+
+// endpointOf returns an endpoint with the parts of its target. It has no URL without previews.
+func endpointOf(name, target string) v2.SandboxEndpoint {
+	out := v2.SandboxEndpoint{Name: name, Target: target, RouteType: new("host")}
+	u, err := url.Parse(target)
+	if err != nil {
+		return out
+	}
+	out.Host, out.Protocol = new(u.Hostname()), new(u.Scheme)
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		out.Port = new(int32(n))
+	}
+	return out
+}
+
+func tunnelOf(t model.Tunnel) *v2.SandboxTunnelStatus {
+	return &v2.SandboxTunnelStatus{Health: map[string]any{"connected": t.Connected}}
+}
+
+// observed returns the status to report: the observed one is ready only if it is of the newest
+// generation, and never while the object is being deleted.
+func observed(st model.Status, kind, cluster string, generation int64, deleted time.Time) model.Status {
+	switch {
+	case !deleted.IsZero():
+		st.Ready, st.Reason, st.Message = false, reasonTerminating, fmt.Sprintf("The %s is being deleted.", kind)
+	case st.Generation < generation:
+		st.Ready, st.Reason, st.Message = false, reasonPending, fmt.Sprintf("The %s was not written to cluster %s yet.", kind, cluster)
+	}
+	return st
+}
+
+// ends returns the end of a lifetime; zero if it has none.
+func ends(created, updated time.Time, duration, from string) time.Time {
+	life, err := spec.Lifetime(duration)
+	switch {
+	case err != nil, from == spec.FromUnmatched:
+		return time.Time{}
+	case from == spec.FromUpdated:
+		return updated.Add(life)
+	}
+	return created.Add(life)
+}
+
+// deref returns the value of a pointer; zero for nil.
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// RouteGroup returns a route group as the API has it. The sandboxes are all of the organisation.
+func RouteGroup(g model.RouteGroup, sandboxes []model.Sandbox) (v2.RouteGroup, error) {
+	out := v2.RouteGroup{Name: g.Name, RoutingKey: g.RoutingKey, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt)}
+	var s spec.GroupSpec
+	for _, into := range []any{&out.Spec, &s} {
+		if err := json.Unmarshal(g.Spec, into); err != nil {
+			return out, fmt.Errorf("read route group %s: %w", g.Name, err)
+		}
+	}
+	for _, e := range s.Endpoints {
+		cluster := e.Cluster
+		if cluster == "" {
+			cluster = g.Cluster
+		}
+		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(cluster)})
+	}
+	st := observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
+	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
+	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
+		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
+	}
+	var err error
+	out.Status.MatchedSandboxes, err = matched(g, s.Match, sandboxes)
+	return out, err
+}
+
+// matched returns the sandboxes that a route group matches, without those that are being deleted.
+func matched(g model.RouteGroup, m *spec.Match, sandboxes []model.Sandbox) (out []string, err error) {
+	for _, s := range sandboxes {
+		var labelled struct {
+			Labels map[string]string `json:"labels"`
+		}
+		if err := json.Unmarshal(s.Spec, &labelled); err != nil {
+			return nil, fmt.Errorf("read sandbox %s: %w", s.Name, err)
+		}
+		if m != nil && s.DeletedAt.IsZero() && (g.Cluster == "" || g.Cluster == s.Cluster) && m.Matches(labelled.Labels) {
+			out = append(out, s.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}

@@ -1,0 +1,59 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/specfile"
+)
+
+// failure is an answer with the error object.
+type failure struct {
+	status int
+	text   string
+}
+
+// Error implements error.
+func (f *failure) Error() string { return f.text }
+
+// fail returns a failure.
+func fail(status int, format string, args ...any) error {
+	return &failure{status: status, text: fmt.Sprintf(format, args...)}
+}
+
+// as replaces the text of an error about the state of an object. Other errors stay.
+func as(err error, state error, status int, text string) error {
+	if errors.Is(err, state) {
+		return &failure{status: status, text: text}
+	}
+	return err
+}
+
+// statusOf returns the status and the text for an error. The text of an error of the store itself is
+// in the log only.
+func statusOf(err error) (int, string) {
+	var f *failure
+	var problems specfile.Problems
+	switch {
+	case errors.As(err, &f):
+		return f.status, f.text
+	case errors.As(err, &problems):
+		return http.StatusBadRequest, problems.Error()
+	case errors.Is(err, model.ErrNotFound):
+		return http.StatusNotFound, err.Error()
+	case errors.Is(err, model.ErrExists), errors.Is(err, model.ErrInUse), errors.Is(err, model.ErrMoved), errors.Is(err, model.ErrDeleting), errors.Is(err, model.ErrHeld):
+		return http.StatusConflict, err.Error()
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, "the request was not answered in time; send it again"
+	}
+	return http.StatusInternalServerError, "internal error"
+}
+
+// errorBody returns the published error object.
+func errorBody(r *request, status int, text string) any {
+	return v2.ErrorResponse{Code: status, Error: text, RequestID: r.id}
+}

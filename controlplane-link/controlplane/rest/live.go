@@ -1,0 +1,82 @@
+package rest
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/sidecars/coverage"
+)
+
+// meshStatuses are the statuses of pods in the API.
+var meshStatuses = []string{string(v2.ClustersDevMeshWorkloadStatusOk), string(v2.ClustersDevMeshWorkloadStatusMissing), string(v2.ClustersDevMeshWorkloadStatusNeedsUpdate)}
+
+// errNotLive is the failure of operations that read clusters, where none can be read.
+var errNotLive = fail(http.StatusNotImplemented, "this control plane does not read clusters")
+
+// unreadable is the failure of a read of a cluster.
+func unreadable(cluster string, err error) error {
+	return fail(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
+}
+
+func (h *Handler) analyzeDevMesh(r *request) (any, error) {
+	if h.Stores.Live == nil {
+		return nil, errNotLive
+	}
+	name := r.vars["clusterName"]
+	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
+		return nil, noCluster(r, err)
+	}
+	statuses := listed(r.URL.Query().Get("status"))
+	for _, s := range statuses {
+		if !slices.Contains(meshStatuses, s) {
+			return nil, fail(http.StatusBadRequest, "status has %q; use %s", s, strings.Join(meshStatuses, ", "))
+		}
+	}
+	namespaces := listed(r.URL.Query().Get("namespace"))
+	only := ""
+	if len(namespaces) == 1 {
+		only = namespaces[0]
+	}
+	reports, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, only)
+	if err != nil {
+		return nil, unreadable(name, err)
+	}
+	reports = slices.DeleteFunc(reports, func(w coverage.Report) bool {
+		return len(namespaces) > 0 && !slices.Contains(namespaces, w.Workload.Namespace)
+	})
+	return encode.DevMesh(reports, statuses), nil
+}
+
+// explainSandboxStatus explains the status of a sandbox by what its operator reports now.
+func (h *Handler) explainSandboxStatus(r *request) (any, error) {
+	mode := r.URL.Query().Get("mode")
+	switch {
+	case h.Stores.Live == nil:
+		return nil, errNotLive
+	case mode == string(v2.SandboxesExplainModeContext):
+		return nil, fail(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
+	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
+		return nil, fail(http.StatusBadRequest, "mode is %q; use explain", mode)
+	}
+	s, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
+	}
+	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name)
+	if err != nil && !isMissing(err) {
+		return nil, unreadable(s.Cluster, err)
+	}
+	if err != nil {
+		return encode.Explanation(s, nil)
+	}
+	return encode.Explanation(s, &report)
+}
+
+// listed returns the items of a list with commas; none for the empty one.
+func listed(text string) []string {
+	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
+}

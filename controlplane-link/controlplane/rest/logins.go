@@ -1,0 +1,134 @@
+package rest
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/specfile"
+)
+
+// Lifetimes of a login. pollEvery is how often a device may ask for its token.
+const (
+	loginFor   = 15 * time.Minute
+	pollEvery  = 5 * time.Second
+	accessFor  = 24 * time.Hour
+	refreshFor = 30 * 24 * time.Hour
+)
+
+// noLogins is a failure unless persons can accept logins: there is a page for that.
+func (h *Handler) noLogins() error {
+	if h.LoginURL == "" {
+		return fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+	}
+	return nil
+}
+
+func (h *Handler) startDeviceLogin(r *request) (any, error) {
+	if err := h.noLogins(); err != nil {
+		return nil, err
+	}
+	secret, code := newSecret(), rand.Text()[:8]
+	code = code[:4] + "-" + code[4:]
+	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
+	if err := h.Stores.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
+		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "no user code is free; send the request again")
+	}
+	return v2.AuthdevicesCode{
+		DeviceCode: secret, UserCode: code, VerificationURI: h.LoginURL + "?" + url.Values{"user_code": {code}}.Encode(),
+		ExpiresIn: int(loginFor.Seconds()), Interval: int(pollEvery.Seconds()),
+	}, nil
+}
+
+func (h *Handler) pollDeviceLogin(r *request) (any, error) {
+	if err := h.noLogins(); err != nil {
+		return nil, err
+	}
+	var in struct {
+		DeviceCode string `json:"deviceCode"`
+	}
+	if _, err := r.decode(&in); err != nil {
+		return nil, err
+	}
+	const unknown = "access denied: the device code is unknown, or has expired"
+	device := model.DigestOf(in.DeviceCode)
+	l, err := h.Stores.Logins.DeviceLogin(r.Context(), device)
+	switch {
+	case err != nil:
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	case !r.now.Before(l.ExpiresAt):
+		return nil, fail(http.StatusForbidden, unknown)
+	case l.Denied:
+		return nil, fail(http.StatusForbidden, "access denied")
+	}
+	// A client adds a second to its interval after slow_down, so one that is a little early is let be.
+	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
+	if err := h.Stores.Logins.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
+		return nil, err
+	}
+	switch {
+	case early:
+		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusSlowDown}, nil
+	case l.UserID == "":
+		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusPending}, nil
+	}
+	u, err := h.Stores.Identities.User(r.Context(), l.Org, l.UserID)
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	}
+	return h.tokens(r, u, "login.finish", func(s model.Session, ev model.Event) error {
+		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+	})
+}
+
+func (h *Handler) refreshToken(r *request) (any, error) {
+	if err := h.noLogins(); err != nil {
+		return nil, err
+	}
+	text, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	value, err := decode.JSON(text)
+	if err != nil {
+		return nil, err
+	}
+	token, ok := value.(string)
+	if !ok {
+		return nil, specfile.Problems{{Text: "the body must be a JSON string: the refresh token"}}
+	}
+	const unknown = "access denied: the refresh token is unknown, was used, or has expired; log in again"
+	refresh := model.DigestOf(token)
+	old, err := h.Stores.Logins.SessionByRefresh(r.Context(), refresh)
+	if err == nil && !r.now.Before(old.RefreshBy) {
+		err = model.ErrNotFound
+	}
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	}
+	u, err := h.Stores.Identities.User(r.Context(), old.Org, old.UserID)
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	}
+	return h.tokens(r, u, "login.refresh", func(s model.Session, ev model.Event) error {
+		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+	})
+}
+
+// tokens begins a session of a user, which keep keeps, and returns its tokens.
+func (h *Handler) tokens(r *request, u model.User, what string, keep func(model.Session, model.Event) error) (any, error) {
+	r.caller = model.Caller{Org: u.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
+	access, refresh := newSecret(), newSecret()
+	s := model.Session{
+		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),
+		CreatedAt: r.now, ExpiresAt: r.now.Add(accessFor), RefreshBy: r.now.Add(refreshFor),
+	}
+	if err := keep(s, r.event(what, nil)); err != nil {
+		return nil, err
+	}
+	return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusCompleted, AccessToken: &access, RefreshToken: &refresh, ExpiresIn: new(int(accessFor.Seconds()))}, nil
+}

@@ -1,0 +1,159 @@
+package rest
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
+)
+
+// Texts that clients compare while they wait for the end of a deletion.
+const (
+	sandboxNotFound    = "can't get sandbox: not found"
+	routeGroupNotFound = "unable to fetch routegroup: not found"
+)
+
+func (h *Handler) listSandboxes(r *request) (any, error) {
+	all, err := h.Stores.Sandboxes.Sandboxes(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, encode.Sandbox)
+}
+
+func (h *Handler) getSandbox(r *request) (any, error) {
+	s, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
+	}
+	return encode.Sandbox(s)
+}
+
+func (h *Handler) applySandbox(r *request) (any, error) {
+	var in struct {
+		Spec spec.SandboxSpec `json:"spec"`
+	}
+	body, err := r.decode(&in)
+	if err != nil {
+		return nil, err
+	}
+	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
+	before, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), asked.Name)
+	if err != nil && !isMissing(err) {
+		return nil, err
+	}
+	plugins, err := h.checkSandbox(r, asked, before)
+	if err != nil {
+		return nil, err
+	}
+	text, err := written(body, "createdAt")
+	if err != nil {
+		return nil, err
+	}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now}
+	ev := r.event("sandbox.apply", tree{"name": s.Name, "spec": s.Spec})
+	s, err = withKey(func(key string) (model.Sandbox, error) {
+		s.RoutingKey = key
+		return h.Stores.Sandboxes.PutSandbox(r.Context(), s, ev)
+	})
+	if err != nil {
+		return nil, conflict(err, "sandbox", asked.Name)
+	}
+	return encode.Sandbox(s)
+}
+
+// checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
+// keeps the one of before.
+func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sandbox) (map[string]spec.PluginName, error) {
+	if asked.Spec.Cluster == "" {
+		return nil, specfile.Problems{{Path: "spec.cluster", Text: "is missing; name a registered cluster"}}
+	}
+	if _, err := h.Stores.Sandboxes.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
+	}
+	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: map[string]string{}}
+	for resource, name := range before.Plugins {
+		in.Pinned[resource] = name.Bare + "@" + name.Version
+	}
+	if len(asked.Spec.Resources) > 0 {
+		kept, err := h.Stores.Sandboxes.Plugins(r.Context(), r.org())
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range kept {
+			p := spec.Plugin{Name: k.Name.String()}
+			if err := json.Unmarshal(k.Spec, &p.Spec); err != nil {
+				return nil, fmt.Errorf("read resource plugin %s: %w", k.Name, err)
+			}
+			in.Plugins = append(in.Plugins, p)
+		}
+	}
+	out, err := compile.Sandbox(in)
+	if err != nil {
+		return nil, err
+	}
+	plugins := map[string]spec.PluginName{}
+	for _, resource := range out.Sandbox.Spec.ManagedResources {
+		name, err := spec.ParsePluginName(resource.PluginName)
+		if err != nil {
+			return nil, fmt.Errorf("resource %s has plugin %w", resource.Name, err)
+		}
+		plugins[resource.Name] = name.Defaulted()
+	}
+	return plugins, nil
+}
+
+func (h *Handler) deleteSandbox(r *request) (any, error) {
+	force := false
+	if text := r.URL.Query().Get("force"); text != "" {
+		var err error
+		if force, err = strconv.ParseBool(text); err != nil {
+			return nil, fail(http.StatusBadRequest, "force must be true or false, not %q", text)
+		}
+	}
+	name := r.vars["sandboxName"]
+	err := h.Stores.Sandboxes.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
+	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "can't delete sandbox: not found")
+}
+
+// written returns the specification of a body as it is kept: without null, and with the default start of
+// its lifetime.
+func written(body tree, from string) (json.RawMessage, error) {
+	of, _ := body["spec"].(tree)
+	if ttl, has := of["ttl"].(tree); has && (ttl["offsetFrom"] == nil || ttl["offsetFrom"] == "") {
+		ttl["offsetFrom"] = from
+	}
+	return json.Marshal(of)
+}
+
+// keyAttempts is how many routing keys are proposed for a new object.
+const keyAttempts = 5
+
+// withKey writes an object with a new routing key, and again with another one if that is taken.
+func withKey[T any](write func(key string) (T, error)) (out T, err error) {
+	for range keyAttempts {
+		if out, err = write(newKey()); !errors.Is(err, model.ErrKeyTaken) {
+			return out, err
+		}
+	}
+	return out, err
+}
+
+// newKey returns a routing key: 13 lower-case letters and digits, of 64 random bits.
+func newKey() string { return strings.ToLower(rand.Text()[:13]) }
+
+// conflict replaces the text of an error about the name or the state of an object that is written.
+func conflict(err error, kind, name string) error {
+	err = as(err, model.ErrExists, http.StatusConflict, fmt.Sprintf("the name %q is taken; a sandbox and a route group cannot share a name", name))
+	err = as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
+	return as(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
+}

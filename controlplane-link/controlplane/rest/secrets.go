@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"net/http"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/identity"
+	"switchyard.dev/workflows/specfile"
+)
+
+// noSecret replaces the text of an error about a secret that does not exist.
+func noSecret(err error) error {
+	return as(err, model.ErrNotFound, http.StatusNotFound, "secret not found")
+}
+
+func (h *Handler) listSecrets(r *request) (any, error) {
+	all, err := h.Stores.Secrets.Secrets(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, encode.Secret)
+}
+
+func (h *Handler) getSecret(r *request) (any, error) {
+	s, err := h.Stores.Secrets.Secret(r.Context(), r.org(), r.vars["secretName"])
+	if err != nil {
+		return nil, noSecret(err)
+	}
+	return encode.Secret(s)
+}
+
+func (h *Handler) createSecret(r *request) (any, error) {
+	s, err := secretIn(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := identity.Valid("secret", s.Name); err != nil {
+		return nil, specfile.Problems{{Path: "name:", Text: err.Error()}}
+	}
+	if err := h.Stores.Secrets.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name})); err != nil {
+		return nil, as(err, model.ErrExists, http.StatusConflict, "secret already exists")
+	}
+	return encode.Secret(s)
+}
+
+func (h *Handler) updateSecret(r *request) (any, error) {
+	s, err := secretIn(r)
+	if err != nil {
+		return nil, err
+	}
+	s.Name = r.vars["secretName"]
+	if err := h.Stores.Secrets.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name})); err != nil {
+		return nil, noSecret(err)
+	}
+	return h.getSecret(r)
+}
+
+// secretIn decodes a secret.
+func secretIn(r *request) (model.Secret, error) {
+	var in struct {
+		Name        string `json:"name"`
+		Value       string `json:"value"`
+		Description string `json:"description"`
+	}
+	_, err := r.decode(&in)
+	if err == nil && in.Value == "" {
+		err = specfile.Problems{{Path: "value", Text: "is missing"}}
+	}
+	return model.Secret{Org: r.org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.now, UpdatedAt: r.now}, err
+}
+
+func (h *Handler) deleteSecret(r *request) (any, error) {
+	name := r.vars["secretName"]
+	return nil, noSecret(h.Stores.Secrets.DeleteSecret(r.Context(), r.org(), name, r.event("secret.delete", tree{"name": name})))
+}

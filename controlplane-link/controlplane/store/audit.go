@@ -1,0 +1,70 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+// record adds an event to the audit trail.
+func record(ctx context.Context, q database.Querier, ev model.Event) error {
+	_, err := database.Exec(ctx, q, insertEvent, ev.ID, ev.Org, ev.At, ev.Type, string(ev.By.Kind), ev.By.ID, ev.By.Name, string(ev.Method), ev.Masked, ev.Data)
+	if err != nil {
+		return fmt.Errorf("record event %s in the audit trail: %w", ev.Type, err)
+	}
+	return nil
+}
+
+// Record adds an event without a write, such as a login that was refused.
+func (s *Store) Record(ctx context.Context, ev model.Event) error {
+	return s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error { return record(ctx, t, ev) })
+}
+
+// DeleteEvents deletes the entries of the audit trail of an organisation from before a time, and returns
+// how many.
+func (s *Store) DeleteEvents(ctx context.Context, org string, before time.Time) (int64, error) {
+	return s.db.Observe(ctx, deleteEvents, org, before)
+}
+
+func scanEvent(r database.Row) (e model.Event, err error) {
+	return e, r.Scan(&e.ID, &e.Org, &e.At, &e.Type, &e.By.Kind, &e.By.ID, &e.By.Name, &e.Method, &e.Masked, &e.Data)
+}
+
+// Events returns entries of the audit trail of an organisation, the newest first.
+func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error) {
+	query, args := strings.Builder{}, []any{org}
+	query.WriteString(selectEvents)
+	where := func(condition string, v any) {
+		args = append(args, v)
+		fmt.Fprintf(&query, condition, len(args))
+	}
+	if !q.From.IsZero() {
+		where(eventsFrom, q.From)
+	}
+	if !q.To.IsZero() {
+		where(eventsTo, q.To)
+	}
+	if q.Kind != "" {
+		where(eventsKind, string(q.Kind))
+	}
+	if q.PrincipalID != "" {
+		where(eventsBy, q.PrincipalID)
+	}
+	if q.Method != "" {
+		where(eventsMethod, string(q.Method))
+	}
+	if len(q.Types) > 0 {
+		var among []string
+		for _, of := range q.Types {
+			args = append(args, of)
+			among = append(among, fmt.Sprintf("$%d", len(args)))
+		}
+		fmt.Fprintf(&query, eventsTypes, strings.Join(among, ", "))
+	}
+	where(eventsNewest, max(q.Limit, 1))
+	return database.List(ctx, s.db.Reads(), scanEvent, query.String(), args...)
+}

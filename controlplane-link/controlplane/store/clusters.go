@@ -1,0 +1,60 @@
+package store
+
+import (
+	"context"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+func scanCluster(r database.Row) (c model.Cluster, err error) {
+	return c, r.Scan(&c.Org, &c.Name, &c.CreatedAt, &c.OperatorVersion, &c.Config)
+}
+
+// CreateCluster registers a cluster. The error wraps model.ErrExists if there is one.
+func (s *Store) CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error {
+	return s.write(ctx, c.Org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: Cluster, Org: c.Org, Cluster: c.Name})
+		return of("cluster", c.Name, database.Must(ctx, t, model.ErrExists, insertCluster, c.Org, c.Name, c.CreatedAt, c.OperatorVersion, c.Config))
+	})
+}
+
+// Cluster returns a cluster.
+func (s *Store) Cluster(ctx context.Context, org, name string) (model.Cluster, error) {
+	c, err := database.One(ctx, s.db.Reads(), scanCluster, selectCluster, org, name)
+	return c, of("cluster", name, err)
+}
+
+// Clusters returns the clusters of an organisation.
+func (s *Store) Clusters(ctx context.Context, org string) ([]model.Cluster, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanCluster, selectClusters, org)
+	return byName(all, func(c model.Cluster) string { return c.Name }), err
+}
+
+// ReportCluster records what the agent of a cluster has reported: OperatorVersion and Config.
+func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
+	n, err := s.db.Observe(ctx, reportCluster, c.Org, c.Name, c.OperatorVersion, c.Config)
+	if err == nil && n == 0 {
+		err = model.ErrNotFound
+	}
+	return of("cluster", c.Name, err)
+}
+
+// DeleteCluster deletes a cluster with its tokens. The error wraps model.ErrInUse while it has
+// sandboxes or route groups, also those that are being deleted.
+func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		if err := database.Must(ctx, t, model.ErrNotFound, deleteCluster, org, name); err != nil {
+			return of("cluster", name, err)
+		}
+		left, err := database.List(ctx, t, database.Column[string], selectObjectNamesOf, org, name)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 {
+			return of("cluster", name, model.ErrInUse)
+		}
+		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})
+		return dropCredentials(ctx, t, ClusterToken, org, model.Principal{Kind: model.KindCluster, ID: name})
+	})
+}

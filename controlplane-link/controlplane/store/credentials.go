@@ -1,0 +1,202 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+func scanAPIKey(r database.Row) (k model.APIKey, err error) {
+	return k, r.Scan(&k.ID, &k.Org, &k.Owner.Kind, &k.Owner.ID, &k.Description, &k.Masked, &k.Digest, &k.CreatedAt, &k.LastUsedAt)
+}
+
+// CreateAPIKey adds an API key to a user or a service account.
+func (s *Store) CreateAPIKey(ctx context.Context, k model.APIKey, ev model.Event) error {
+	return s.write(ctx, k.Org, ev, func(ctx context.Context, t *tx) error {
+		what, owner := "user", selectUser
+		if k.Owner.Kind != model.KindUser {
+			what, owner = "service account", selectServiceAccount
+		}
+		if err := database.Exists(ctx, t, owner, k.Org, k.Owner.ID); err != nil {
+			return of(what, k.Owner.ID, err)
+		}
+		return of("API key", k.ID, database.Must(ctx, t, model.ErrExists, insertCredential, k.Digest, k.ID, k.Org, string(k.Owner.Kind), k.Owner.ID, k.Description, k.Masked, k.CreatedAt))
+	})
+}
+
+// APIKeys returns the API keys of a user or a service account, by their creation.
+func (s *Store) APIKeys(ctx context.Context, org string, owner model.Principal) ([]model.APIKey, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanAPIKey, selectAPIKeys, org, string(owner.Kind), owner.ID)
+	return byTime(all, func(k model.APIKey) time.Time { return k.CreatedAt }), err
+}
+
+// DeleteAPIKey deletes an API key of a user or a service account.
+func (s *Store) DeleteAPIKey(ctx context.Context, org string, owner model.Principal, id string, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: APIKey, Org: org, Name: id})
+		return of("API key", id, database.Must(ctx, t, model.ErrNotFound, deleteCredential, org, string(owner.Kind), owner.ID, id))
+	})
+}
+
+// CallerOf returns the client that shows an API key or a cluster token; model.ErrNotFound: it is not
+// known, or was deleted.
+func (s *Store) CallerOf(ctx context.Context, d model.Digest) (model.Caller, error) {
+	return database.One(ctx, s.db.Reads(), func(r database.Row) (c model.Caller, err error) {
+		err = r.Scan(&c.Org, &c.Principal.Kind, &c.Principal.ID, &c.Principal.Name, &c.Role, &c.KeyID, &c.Masked)
+		c.Method = model.MethodAPIKey
+		if c.Principal.Kind == model.KindCluster {
+			c.Method = model.MethodClusterToken
+		}
+		return c, err
+	}, selectCaller, d)
+}
+
+// Used records the last use of an API key or a cluster token, and the address that it came from.
+func (s *Store) Used(ctx context.Context, id string, at time.Time, from string) error {
+	_, err := s.db.Observe(ctx, touchCredential, id, at, from)
+	return err
+}
+
+func scanClusterToken(r database.Row) (k model.ClusterToken, err error) {
+	return k, r.Scan(&k.ID, &k.Org, &k.Cluster, &k.Masked, &k.Digest, &k.CreatedAt, &k.LastConnectedAt, &k.LastConnectedIP)
+}
+
+// CreateClusterToken adds a token to a cluster.
+func (s *Store) CreateClusterToken(ctx context.Context, k model.ClusterToken, ev model.Event) error {
+	return s.write(ctx, k.Org, ev, func(ctx context.Context, t *tx) error {
+		if err := database.Exists(ctx, t, selectCluster, k.Org, k.Cluster); err != nil {
+			return of("cluster", k.Cluster, err)
+		}
+		return of("cluster token", k.ID, database.Must(ctx, t, model.ErrExists, insertCredential, k.Digest, k.ID, k.Org, string(model.KindCluster), k.Cluster, "", k.Masked, k.CreatedAt))
+	})
+}
+
+// ClusterToken returns a token of a cluster.
+func (s *Store) ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error) {
+	k, err := database.One(ctx, s.db.Reads(), scanClusterToken, selectClusterToken, org, cluster, id)
+	return k, of("cluster token", id, err)
+}
+
+// ClusterTokens returns the tokens of a cluster, by their creation.
+func (s *Store) ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanClusterToken, selectClusterTokens, org, cluster)
+	return byTime(all, func(k model.ClusterToken) time.Time { return k.CreatedAt }), err
+}
+
+// DeleteClusterToken deletes a token of a cluster, and ends the session of its agent.
+func (s *Store) DeleteClusterToken(ctx context.Context, org, cluster, id string, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: ClusterToken, Org: org, Cluster: cluster, Name: id})
+		return of("cluster token", id, database.Must(ctx, t, model.ErrNotFound, deleteCredential, org, string(model.KindCluster), cluster, id))
+	})
+}
+
+// dropCredentials deletes all credentials of an owner.
+func dropCredentials(ctx context.Context, t *tx, what Kind, org string, owner model.Principal) error {
+	ids, err := database.List(ctx, t, database.Column[string], deleteCredentialsOf, org, string(owner.Kind), owner.ID)
+	for _, id := range ids {
+		t.changed(Change{Kind: what, Org: org, Name: id})
+	}
+	return err
+}
+
+func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
+	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied)
+}
+
+// CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one. It
+// deletes those that expired before it was created.
+func (s *Store) CreateDeviceLogin(ctx context.Context, l model.DeviceLogin) error {
+	if _, err := s.db.Observe(ctx, deleteDeviceLogins, l.CreatedAt); err != nil {
+		return err
+	}
+	n, err := s.db.Observe(ctx, insertDeviceLogin, l.Device, l.UserCode, l.CreatedAt, l.ExpiresAt)
+	if err == nil && n == 0 {
+		return model.ErrExists
+	}
+	return err
+}
+
+// DeviceLogin returns the login of a device code.
+func (s *Store) DeviceLogin(ctx context.Context, device model.Digest) (model.DeviceLogin, error) {
+	return database.One(ctx, s.db.Reads(), scanDeviceLogin, selectDeviceLogin, device)
+}
+
+// DeviceLoginByCode returns the login of a user code.
+func (s *Store) DeviceLoginByCode(ctx context.Context, code string) (model.DeviceLogin, error) {
+	return database.One(ctx, s.db.Reads(), scanDeviceLogin, selectDeviceLoginByCode, code)
+}
+
+// PolledDeviceLogin records the time of a request for its token.
+func (s *Store) PolledDeviceLogin(ctx context.Context, device model.Digest, at time.Time) error {
+	_, err := s.db.Observe(ctx, pollDeviceLogin, device, at)
+	return err
+}
+
+// DecideDeviceLogin accepts a pending login for a user of the organisation of the event, or denies it.
+func (s *Store) DecideDeviceLogin(ctx context.Context, device model.Digest, userID string, denied bool, ev model.Event) error {
+	return s.write(ctx, ev.Org, ev, func(ctx context.Context, t *tx) error {
+		return database.Must(ctx, t, model.ErrNotFound, decideDeviceLogin, device, ev.Org, userID, denied)
+	})
+}
+
+// FinishDeviceLogin replaces an accepted login by a session; model.ErrNotFound: it is not accepted, or
+// was finished.
+func (s *Store) FinishDeviceLogin(ctx context.Context, device model.Digest, l model.Session, ev model.Event) error {
+	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
+		if err := database.Must(ctx, t, model.ErrNotFound, deleteDeviceLogin, device, l.Org, l.UserID); err != nil {
+			return err
+		}
+		return insertSessionOf(ctx, t, l)
+	})
+}
+
+func insertSessionOf(ctx context.Context, t *tx, l model.Session) error {
+	return database.Must(ctx, t, model.ErrExists, insertLogin, l.Access, l.Refresh, l.Org, l.UserID, l.CreatedAt, l.ExpiresAt, l.RefreshBy)
+}
+
+func scanLogin(r database.Row) (l model.Session, err error) {
+	return l, r.Scan(&l.Access, &l.Refresh, &l.Org, &l.UserID, &l.CreatedAt, &l.ExpiresAt, &l.RefreshBy)
+}
+
+// CreateSession adds the session of a login, and deletes those that cannot be refreshed any more.
+func (s *Store) CreateSession(ctx context.Context, l model.Session, ev model.Event) error {
+	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
+		if _, err := database.Exec(ctx, t, deleteLoginsBefore, l.CreatedAt); err != nil {
+			return err
+		}
+		return insertSessionOf(ctx, t, l)
+	})
+}
+
+// Session returns the session of a bearer token. It may have expired.
+func (s *Store) Session(ctx context.Context, access model.Digest) (model.Session, error) {
+	return database.One(ctx, s.db.Reads(), scanLogin, selectLogin, access)
+}
+
+// SessionByRefresh returns the session of a refresh token. It may have expired.
+func (s *Store) SessionByRefresh(ctx context.Context, refresh model.Digest) (model.Session, error) {
+	return database.One(ctx, s.db.Reads(), scanLogin, selectLoginByRefresh, refresh)
+}
+
+// ReplaceSession replaces the session of a refresh token by another one; model.ErrNotFound: it was
+// replaced, or has ended.
+func (s *Store) ReplaceSession(ctx context.Context, refresh model.Digest, l model.Session, ev model.Event) error {
+	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
+		if err := database.Must(ctx, t, model.ErrNotFound, deleteLoginByRefresh, refresh); err != nil {
+			return err
+		}
+		t.changed(Change{Kind: Login, Org: l.Org, Name: l.UserID})
+		return insertSessionOf(ctx, t, l)
+	})
+}
+
+// EndSession ends the session of a bearer token.
+func (s *Store) EndSession(ctx context.Context, access model.Digest, ev model.Event) error {
+	return s.write(ctx, ev.Org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: Login, Org: ev.Org, Name: ev.By.ID})
+		return database.Must(ctx, t, model.ErrNotFound, deleteLogin, access)
+	})
+}

@@ -1,0 +1,241 @@
+// Package database opens SQLite or PostgreSQL, migrates its tables, runs transactions in it, and
+// notifies watchers of their changes. It knows no table.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	"golang.org/x/sys/unix"
+	_ "modernc.org/sqlite" // the driver
+
+	"switchyard.dev/controlplane-link/controlplane/store/netfs"
+)
+
+// Config is the configuration of a DB.
+type Config struct {
+	// Path is the file of SQLite. Its folder exists, on a local file system.
+	Path string
+	// PostgreSQL is the URL of a PostgreSQL database instead, or its key=value form.
+	PostgreSQL string
+	// Migrations has the files of goose.
+	Migrations fs.FS
+	// Command: the process ends after a few writes. It can open a file of SQLite beside the server;
+	// the server's watchers are not notified of these writes.
+	Command bool
+	// Logger logs lost connections to PostgreSQL.
+	Logger *slog.Logger
+}
+
+// DB is an open database. Make one with Open. It is safe for concurrent use.
+type DB struct {
+	reads, writes *sql.DB
+	changes       changes
+	transactions  counters
+	locked        *os.File // of SQLite
+	stop          context.CancelFunc
+	stopped       chan struct{}
+}
+
+// Connections of a process. SQLite has one writer.
+const (
+	maxReaders     = 4
+	maxConnections = 16
+	busyFor        = 10 * time.Second
+)
+
+// Open opens a database, and creates or migrates its tables. The caller closes it.
+func Open(ctx context.Context, c Config) (*DB, error) {
+	d := &DB{stop: func() {}}
+	var err error
+	switch {
+	case (c.Path == "") == (c.PostgreSQL == ""):
+		err = errors.New("the store needs either a file for SQLite or the URL of a PostgreSQL database: configure one of them")
+	case c.Path != "":
+		err = d.openSQLite(ctx, c)
+	default:
+		err = d.openPostgreSQL(ctx, c)
+	}
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Reads is for reads outside of transactions.
+func (d *DB) Reads() Querier { return d.reads }
+
+// Close closes the database. Watchers are not notified any more.
+func (d *DB) Close() error {
+	d.stop()
+	if d.stopped != nil {
+		<-d.stopped
+	}
+	var all []error
+	if d.reads != nil {
+		all = append(all, d.reads.Close())
+	}
+	if d.writes != nil && d.writes != d.reads {
+		all = append(all, d.writes.Close())
+	}
+	if d.locked != nil {
+		all = append(all, d.locked.Close())
+	}
+	return errors.Join(all...)
+}
+
+// openSQLite opens the file of SQLite, one connection for writes and several for reads.
+func (d *DB) openSQLite(ctx context.Context, c Config) error {
+	folder := filepath.Dir(c.Path)
+	switch remote, err := netfs.Of(folder); {
+	case err != nil:
+		return err
+	case remote != "":
+		return fmt.Errorf("%s is on a network file system (%s), where SQLite loses data: use a local volume, or PostgreSQL", folder, remote)
+	}
+	if err := d.claim(c); err != nil {
+		return err
+	}
+	var err error
+	if d.writes, err = openFile(c.Path, "_txlock=immediate"); err != nil {
+		return err
+	}
+	d.writes.SetMaxOpenConns(1)
+	if err := d.damaged(ctx, c.Path); err != nil {
+		return err
+	}
+	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c.Migrations); err != nil {
+		return fmt.Errorf("%s: %w", c.Path, err)
+	}
+	if d.reads, err = openFile(c.Path, "_pragma=query_only(1)"); err != nil {
+		return err
+	}
+	d.reads.SetMaxOpenConns(maxReaders)
+	return nil
+}
+
+// claim creates the file if it is missing, readable by its owner only, and locks it for this process.
+func (d *DB) claim(c Config) error {
+	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	if err := f.Close(); err != nil || c.Command {
+		return err
+	}
+	if d.locked, err = os.OpenFile(c.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return fmt.Errorf("lock the store: %w", err)
+	}
+	if err := unix.Flock(int(d.locked.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", c.Path, err)
+	}
+	return nil
+}
+
+func openFile(path, parameter string) (*sql.DB, error) {
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	query := fmt.Sprintf("%s&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)", parameter, busyFor.Milliseconds())
+	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: at, RawQuery: query}).String())
+}
+
+// damaged returns an error if the file is not a sound database.
+func (d *DB) damaged(ctx context.Context, path string) error {
+	const remedy = "move it away and restore a backup"
+	found, err := List(ctx, d.writes, Column[string], quickCheck)
+	if err != nil {
+		return fmt.Errorf("%s cannot be read (%w): if it is damaged, %s", path, err, remedy)
+	}
+	if text := strings.Join(found, "; "); text != "ok" {
+		return fmt.Errorf("%s is damaged (%s): %s", path, text, remedy)
+	}
+	return nil
+}
+
+// openPostgreSQL connects to PostgreSQL, and begins to receive notifications.
+func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
+	config, err := pgx.ParseConfig(c.PostgreSQL)
+	if err != nil {
+		return fmt.Errorf("the URL of the PostgreSQL database is not valid: %w", err)
+	}
+	// A replica that is frozen in a transaction must not block the others.
+	for name, value := range map[string]string{
+		"application_name": "switchyard", "synchronous_commit": "on", "statement_timeout": "30s",
+		"idle_in_transaction_session_timeout": "10s", "default_transaction_isolation": "read committed",
+	} {
+		config.RuntimeParams[name] = value
+	}
+	d.writes = stdlib.OpenDB(*config)
+	d.writes.SetMaxOpenConns(maxConnections)
+	d.writes.SetMaxIdleConns(maxConnections)
+	d.reads = d.writes
+	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
+	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
+	if err != nil {
+		return fmt.Errorf("%s is not reached: %w", at, err)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("%s has encoding %s: create it with encoding UTF8", at, encoding)
+	}
+	if err := migrate(ctx, goose.DialectPostgres, d.writes, c.Migrations); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if !c.Command {
+		var listening context.Context
+		listening, d.stop = context.WithCancel(context.WithoutCancel(ctx))
+		d.stopped = make(chan struct{})
+		go func() {
+			defer close(d.stopped)
+			d.changes.listen(listening, config, c.Logger)
+		}()
+	}
+	d.changes.remote = !c.Command
+	return nil
+}
+
+// migrator returns what migrates a database. Replicas that start at the same time wait for each other.
+func migrator(dialect goose.Dialect, db *sql.DB, files fs.FS) (*goose.Provider, error) {
+	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
+	if dialect == goose.DialectPostgres {
+		locker, err := lock.NewPostgresSessionLocker()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	return goose.NewProvider(dialect, db, files, options...)
+}
+
+// migrate creates the tables, or migrates those of an earlier release. There is no way back.
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS) error {
+	m, err := migrator(dialect, db, files)
+	if err != nil {
+		return err
+	}
+	if _, err := m.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the tables: %w", err)
+	}
+	now, newest, err := m.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the version of the tables: %w", err)
+	}
+	if now > newest {
+		return fmt.Errorf("the tables have version %d, and this release knows versions up to %d: install the release that has migrated them, or restore a backup from before", now, newest)
+	}
+	return nil
+}

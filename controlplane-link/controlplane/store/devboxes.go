@@ -1,0 +1,119 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+// held is a devbox, and the principal that has its session.
+type held struct {
+	model.Devbox
+	by string
+}
+
+func scanDevbox(r database.Row) (d held, err error) {
+	var session model.DevboxSession
+	err = r.Scan(&d.Org, &d.ID, &d.UserID, database.JSON{Of: &d.Metadata}, &d.CreatedAt, &d.UpdatedAt,
+		&session.ID, &d.by, &session.CreatedAt, &session.RenewedAt, &session.ValidUntil)
+	if session.ID != "" {
+		d.Session = &session
+	}
+	return d, err
+}
+
+// live reports whether there is a session that has not ended.
+func (d held) live(now time.Time) bool { return d.Session != nil && now.Before(d.Session.ValidUntil) }
+
+// RegisterDevbox adds a devbox, or replaces the metadata of one that is known. It reports whether the
+// devbox is new.
+func (s *Store) RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Event) (isNew bool, err error) {
+	metadata := database.JSON{Of: d.Metadata}
+	err = s.write(ctx, d.Org, ev, func(ctx context.Context, t *tx) error {
+		n, err := database.Exec(ctx, t, insertDevbox, d.Org, d.ID, d.UserID, metadata, d.CreatedAt, d.UpdatedAt)
+		if isNew = n == 1; err != nil || isNew {
+			return err
+		}
+		return of("devbox", d.ID, database.Must(ctx, t, model.ErrNotFound, updateDevbox, d.Org, d.ID, metadata, d.UpdatedAt))
+	})
+	return isNew && err == nil, err
+}
+
+// Devbox returns a devbox. Its session may have ended.
+func (s *Store) Devbox(ctx context.Context, org, id string) (model.Devbox, error) {
+	d, err := database.One(ctx, s.db.Reads(), scanDevbox, selectDevbox, org, id)
+	return d.Devbox, of("devbox", id, err)
+}
+
+// Devboxes returns the devboxes of an organisation, by their creation.
+func (s *Store) Devboxes(ctx context.Context, org string) ([]model.Devbox, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanDevbox, selectDevboxes, org)
+	var out []model.Devbox
+	for _, d := range all {
+		out = append(out, d.Devbox)
+	}
+	return byTime(out, func(d model.Devbox) time.Time { return d.CreatedAt }), err
+}
+
+// ClaimDevbox begins a session, at the time that it was created. The error wraps model.ErrHeld while
+// another principal has one.
+func (s *Store) ClaimDevbox(ctx context.Context, org, id string, session model.DevboxSession, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
+		by := string(ev.By.Kind) + "/" + ev.By.ID
+		if err == nil && d.live(session.CreatedAt) && d.by != by {
+			err = model.ErrHeld
+		}
+		if err == nil {
+			err = database.Must(ctx, t, model.ErrNotFound, claimDevbox, org, id, session.ID, by, session.CreatedAt, session.RenewedAt, session.ValidUntil)
+		}
+		return of("devbox", id, err)
+	})
+}
+
+// RenewDevbox extends a session. The error wraps model.ErrHeld if it is not that of the devbox, or has
+// ended.
+func (s *Store) RenewDevbox(ctx context.Context, org, id, session string, at, until time.Time) error {
+	n, err := s.db.Observe(ctx, renewDevbox, org, id, session, at, until)
+	if err != nil || n == 1 {
+		return err
+	}
+	if err := database.Exists(ctx, s.db.Reads(), selectDevbox, org, id); err != nil {
+		return of("devbox", id, err)
+	}
+	return of("devbox", id, model.ErrHeld)
+}
+
+// ReleaseDevbox ends the session of a principal. Without a session it changes nothing. The error wraps
+// model.ErrHeld while another principal has one, at the time of the event.
+func (s *Store) ReleaseDevbox(ctx context.Context, org, id string, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
+		if err == nil && d.live(ev.At) && d.by != string(ev.By.Kind)+"/"+ev.By.ID {
+			err = model.ErrHeld
+		}
+		if err == nil {
+			err = database.Must(ctx, t, model.ErrNotFound, claimDevbox, org, id, "", "", time.Time{}, time.Time{}, time.Time{})
+		}
+		return of("devbox", id, err)
+	})
+}
+
+// DeleteDevbox deletes a devbox.
+func (s *Store) DeleteDevbox(ctx context.Context, org, id string, ev model.Event) error {
+	return s.set(ctx, org, ev, object{"devbox", id}, model.ErrNotFound, deleteDevbox, org, id)
+}
+
+// DeleteIdleDevboxes deletes the devboxes that were neither registered nor renewed since a time.
+func (s *Store) DeleteIdleDevboxes(ctx context.Context, org string, since time.Time, ev model.Event) (n int64, err error) {
+	err = s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		if n, err = database.Exec(ctx, t, deleteIdleDevboxes, org, since); err == nil && n == 0 {
+			return errUnchanged
+		}
+		return err
+	})
+	_, err = unlessUnchanged(err)
+	return n, err
+}

@@ -1,0 +1,188 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/workflows/spec"
+)
+
+// NewDatabase returns the URL of a new PostgreSQL database. It is set by the tests of package store_test.
+var NewDatabase func(ctx context.Context) (string, error)
+
+// places returns the configurations of an empty store on both databases.
+func places(t *testing.T) map[string]Config {
+	t.Helper()
+	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, err := NewDatabase(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]Config{
+		"sqlite":   {Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys},
+		"postgres": {PostgreSQL: url, Keys: keys},
+	}
+}
+
+// tables opens the tables of a configuration, without a store.
+func tables(t *testing.T, c Config) (*sql.DB, *goose.Provider) {
+	t.Helper()
+	driver, at, dialect := "sqlite", c.Path, goose.DialectSQLite3
+	if c.PostgreSQL != "" {
+		driver, at, dialect = "pgx", c.PostgreSQL, goose.DialectPostgres
+	}
+	db, err := sql.Open(driver, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // it is closed already
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := goose.NewProvider(dialect, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, m
+}
+
+// TestMigrationFromEachVersion fills the tables of each version with rows as its release has written
+// them (testdata/vN.sql), migrates them, and reads all rows. A migration without such a file fails.
+func TestMigrationFromEachVersion(t *testing.T) {
+	names, err := migrations.ReadDir("migrations")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for version := 1; version <= len(names); version++ {
+		for name, c := range places(t) {
+			t.Run(fmt.Sprintf("v%d/%s", version, name), func(t *testing.T) {
+				rows, err := os.ReadFile(fmt.Sprintf("testdata/v%d.sql", version))
+				if err != nil {
+					t.Fatalf("%v: write rows as this release does", err)
+				}
+				db, m := tables(t, c)
+				if _, err := m.UpTo(t.Context(), int64(version)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := db.ExecContext(t.Context(), string(rows)); err != nil {
+					t.Fatal(err)
+				}
+				if err := db.Close(); err != nil {
+					t.Fatal(err)
+				}
+				s, err := Open(t.Context(), c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				readAll(t, s)
+			})
+		}
+	}
+}
+
+// readAll reads a row of each table of testdata.
+func readAll(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, org := t.Context(), "acme"
+	for what, read := range map[string]func() (any, error){
+		"organisation":    func() (any, error) { return s.Organisation(ctx, org) },
+		"user":            func() (any, error) { return s.UserBySubject(ctx, org, "https://id/7") },
+		"service account": func() (any, error) { return s.ServiceAccount(ctx, org, "ci") },
+		"caller":          func() (any, error) { return s.CallerOf(ctx, model.Digest{0xaa}) },
+		"device login":    func() (any, error) { return s.DeviceLoginByCode(ctx, "ABCD") },
+		"login":           func() (any, error) { return s.Session(ctx, model.Digest{0xcc}) },
+		"cluster":         func() (any, error) { return s.Cluster(ctx, org, "demo") },
+		"token":           func() (any, error) { return s.ClusterToken(ctx, org, "demo", "t1") },
+		"sandbox":         func() (any, error) { return s.Sandbox(ctx, org, "a") },
+		"plugin":          func() (any, error) { return s.Plugin(ctx, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
+		"secret":          func() (any, error) { return s.SecretValue(ctx, org, "s") },
+		"devbox":          func() (any, error) { return s.Devbox(ctx, org, "d1") },
+	} {
+		if v, err := read(); err != nil {
+			t.Errorf("%s: %v, %v", what, v, err)
+		}
+	}
+	o, err := s.Sandbox(ctx, org, "a")
+	if err != nil || o.RoutingKey != "abcdefghijklm" || o.Generation != 7 || o.Plugins["store"].Version != "1.0.0" || !o.Status.Ready {
+		t.Errorf("sandbox %+v, %v", o, err)
+	}
+	e, err := s.Events(ctx, org, model.EventQuery{Limit: 9})
+	if err != nil || len(e) != 1 || e[0].By.ID != "u1" {
+		t.Errorf("events %+v, %v", e, err)
+	}
+	sessions, err := database.List(ctx, s.db.Reads(), scanSession, selectSessions)
+	if err != nil || len(sessions) != 1 || sessions[0].entry.Epoch != 3 || !cmp.Equal(sessions[0].entry.Superseded, []string{"old"}) {
+		t.Errorf("sessions %+v, %v", sessions, err)
+	}
+}
+
+// TestMigrationsOnlyGoForward: a release does not start on the tables of a later one, and no migration
+// has a way back.
+func TestMigrationsOnlyGoForward(t *testing.T) {
+	for name, c := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			db, _ := tables(t, c)
+			if _, err := db.ExecContext(t.Context(), "INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, TRUE)"); err != nil {
+				t.Fatal(err)
+			}
+			const want = "install the release that has migrated them, or restore a backup from before"
+			if _, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
+	names, err := filepath.Glob("migrations/*.sql")
+	if err != nil || len(names) == 0 {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if text, err := os.ReadFile(name); err != nil || strings.Contains(strings.ToLower(string(text)), "+goose down") {
+			t.Errorf("%s has a way back, %v", name, err)
+		}
+	}
+}
+
+// TestReplicasMigrateOnce: replicas that start at the same time on an empty database all open it.
+func TestReplicasMigrateOnce(t *testing.T) {
+	c := places(t)["postgres"]
+	opened := make(chan error, 4)
+	for range cap(opened) {
+		go func() {
+			s, err := Open(context.WithoutCancel(t.Context()), c)
+			if err == nil {
+				err = s.Close()
+			}
+			opened <- err
+		}()
+	}
+	for range cap(opened) {
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	}
+}

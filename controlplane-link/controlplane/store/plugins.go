@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+	"switchyard.dev/workflows/spec"
+)
+
+func scanPlugin(r database.Row) (p model.Plugin, err error) {
+	return p, r.Scan(&p.Org, &p.Name.Bare, &p.Name.Version, &p.Spec, &p.CreatedAt, &p.UpdatedAt)
+}
+
+// CreatePlugin adds a version of a plugin. The error wraps model.ErrExists if there is one: versions
+// never change.
+func (s *Store) CreatePlugin(ctx context.Context, p model.Plugin, ev model.Event) error {
+	return s.set(ctx, p.Org, ev, object{"resource plugin", p.Name.String()}, model.ErrExists, insertPlugin, p.Org, p.Name.Bare, p.Name.Defaulted().Version, p.Spec, p.CreatedAt, p.UpdatedAt)
+}
+
+// Plugin returns a version of a plugin.
+func (s *Store) Plugin(ctx context.Context, org string, name spec.PluginName) (model.Plugin, error) {
+	p, err := database.One(ctx, s.db.Reads(), scanPlugin, selectPlugin, org, name.Bare, name.Defaulted().Version)
+	if err != nil {
+		return p, of("resource plugin", name.String(), err)
+	}
+	used, err := uses(ctx, s.db.Reads(), org)
+	p.Uses = used[p.Name.String()]
+	return p, err
+}
+
+// Plugins returns all versions of all plugins of an organisation, by name, the newest version first.
+func (s *Store) Plugins(ctx context.Context, org string) ([]model.Plugin, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanPlugin, selectPlugins, org)
+	if err != nil {
+		return nil, err
+	}
+	used, err := uses(ctx, s.db.Reads(), org)
+	if err != nil {
+		return nil, err
+	}
+	var names []spec.PluginName
+	for i := range all {
+		all[i].Uses = used[all[i].Name.String()]
+		names = append(names, all[i].Name)
+	}
+	spec.NewestFirst(names)
+	slices.SortFunc(all, func(a, b model.Plugin) int { return slices.Index(names, a.Name) - slices.Index(names, b.Name) })
+	return all, nil
+}
+
+// DeletePlugin deletes a version of a plugin. The error wraps model.ErrInUse and names the sandboxes
+// while any has a resource of it, also those that are being deleted.
+func (s *Store) DeletePlugin(ctx context.Context, org string, name spec.PluginName, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		if err := database.Must(ctx, t, model.ErrNotFound, deletePlugin, org, name.Bare, name.Defaulted().Version); err != nil {
+			return of("resource plugin", name.String(), err)
+		}
+		used, err := uses(ctx, t, org)
+		if err != nil || len(used[name.String()]) == 0 {
+			return err
+		}
+		var by []string
+		for _, u := range used[name.String()] {
+			by = append(by, fmt.Sprintf("sandbox %q in cluster %q", u.Sandbox, u.Cluster))
+		}
+		return of("resource plugin", name.String(), inUse{slices.Compact(by)})
+	})
+}
+
+// inUse is model.ErrInUse with the objects that refer to one.
+type inUse struct{ by []string }
+
+// Error implements error.
+func (e inUse) Error() string {
+	const most = 5
+	text := model.ErrInUse.Error() + " by "
+	for i, b := range e.by {
+		switch {
+		case i == most:
+			return text + fmt.Sprintf(" and %d more", len(e.by)-most)
+		case i > 0:
+			text += ", "
+		}
+		text += b
+	}
+	return text
+}
+
+// Unwrap returns model.ErrInUse.
+func (inUse) Unwrap() error { return model.ErrInUse }
+
+// errUnchanged rolls a write back that would change nothing.
+var errUnchanged = errors.New("nothing to change")
+
+// unlessUnchanged returns false and no error for errUnchanged.
+func unlessUnchanged(err error) (bool, error) {
+	if errors.Is(err, errUnchanged) {
+		return false, nil
+	}
+	return err == nil, err
+}

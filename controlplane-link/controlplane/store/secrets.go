@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+func scanSecret(r database.Row) (s model.Secret, err error) {
+	return s, r.Scan(&s.Org, &s.Name, &s.Description, &s.CreatedAt, &s.UpdatedAt)
+}
+
+// place is what the value of a secret is bound to: it cannot be moved to another row.
+func place(org, name string) string { return "secret " + org + "/" + name }
+
+// CreateSecret adds a secret. The error wraps model.ErrExists if there is one.
+func (s *Store) CreateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
+	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
+	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, model.ErrExists, insertSecret, v.Org, v.Name, v.Description, key, sealed, v.CreatedAt, v.UpdatedAt)
+}
+
+// UpdateSecret replaces the value and the description of a secret.
+func (s *Store) UpdateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
+	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
+	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, model.ErrNotFound, updateSecret, v.Org, v.Name, v.Description, key, sealed, v.UpdatedAt)
+}
+
+// Secret returns a secret without its value.
+func (s *Store) Secret(ctx context.Context, org, name string) (model.Secret, error) {
+	v, err := database.One(ctx, s.db.Reads(), scanSecret, selectSecret, org, name)
+	return v, of("secret", name, err)
+}
+
+// Secrets returns the secrets of an organisation, without their values.
+func (s *Store) Secrets(ctx context.Context, org string) ([]model.Secret, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanSecret, selectSecrets, org)
+	return byName(all, func(v model.Secret) string { return v.Name }), err
+}
+
+// sealed is a value with the key that it is encrypted with.
+type sealed struct{ org, name, key, text string }
+
+func scanSealed(r database.Row) (v sealed, err error) {
+	return v, r.Scan(&v.org, &v.name, &v.key, &v.text)
+}
+
+// SecretValue returns the value of a secret.
+func (s *Store) SecretValue(ctx context.Context, org, name string) (string, error) {
+	v, err := database.One(ctx, s.db.Reads(), scanSealed, selectSealed, org, name)
+	if err != nil {
+		return "", of("secret", name, err)
+	}
+	return s.keys.Open(v.key, place(org, name), v.text)
+}
+
+// DeleteSecret deletes a secret.
+func (s *Store) DeleteSecret(ctx context.Context, org, name string, ev model.Event) error {
+	return s.set(ctx, org, ev, object{"secret", name}, model.ErrNotFound, deleteSecret, org, name)
+}
+
+// Reseal encrypts the secrets of an organisation again that were encrypted with another key than the
+// first one of the file, and returns how many. After that the other keys can be removed from the file.
+func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, err error) {
+	err = s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		all, err := database.List(ctx, t, scanSealed, selectSealedWithout, org, s.keys.Current())
+		if err != nil {
+			return err
+		}
+		for _, v := range all {
+			value, err := s.keys.Open(v.key, place(v.org, v.name), v.text)
+			if err != nil {
+				return err
+			}
+			key, text := s.keys.Seal(place(v.org, v.name), value)
+			if err := database.Must(ctx, t, model.ErrNotFound, resealSecret, v.org, v.name, key, text); err != nil {
+				return err
+			}
+		}
+		n = len(all)
+		return nil
+	})
+	return n, err
+}
+
+// checkKeys returns an error if a secret is encrypted with a key that is not in the file.
+func (s *Store) checkKeys(ctx context.Context) error {
+	used, err := database.List(ctx, s.db.Reads(), database.Column[string], selectSecretKeys)
+	if err != nil {
+		return fmt.Errorf("read the keys of secrets: %w", err)
+	}
+	missing := slices.DeleteFunc(used, s.keys.Has)
+	slices.Sort(missing)
+	if len(missing) > 0 {
+		return fmt.Errorf("secrets are encrypted with keys that are not in the file of keys: add the lines of %s again, after the first one", strings.Join(missing, ", "))
+	}
+	return nil
+}

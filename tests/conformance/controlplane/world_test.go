@@ -1,0 +1,234 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/controlplane-link/controlplane/live"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/workflows/spec"
+)
+
+const org = "example-org"
+
+// Credentials of a world.
+const (
+	adminKey     = "admin-key"
+	memberKey    = "member-key"
+	accountKey   = "account-key"
+	otherKey     = "key-of-another-organisation"
+	clusterToken = "cluster-token"
+	bearer       = "bearer-token"
+)
+
+// sessionFor is how long a session of a devbox lasts.
+const sessionFor = 2 * time.Minute
+
+// world is a control plane with some objects.
+type world struct {
+	*testing.T
+	store *store.Store
+	url   string
+	key   string
+	now   time.Time
+	// reader reads cluster demo; nil: its agent is not connected.
+	reader client.Reader
+	// many: a cluster has all tokens that it may have.
+	many bool
+}
+
+// newWorld starts a control plane with the organisation of the recorded session.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
+	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)}
+	w.must(err)
+	w.store, err = store.Open(t.Context(), store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys})
+	w.must(err)
+	s := w.store
+	server := httptest.NewServer(rest.New(rest.Config{
+		Stores:   rest.Stores{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
+		LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler),
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.url = server.URL
+	w.identities()
+	w.objects()
+	return w
+}
+
+// read returns the reader of a cluster.
+func (w *world) read(_ context.Context, of, cluster string) (client.Reader, error) {
+	if w.reader == nil || of != org || cluster != "demo" {
+		return nil, model.ErrUnreachable
+	}
+	return w.reader, nil
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) ctx() context.Context { return w.Context() }
+
+// event is an entry of the audit trail for a write of the test itself.
+func (w *world) event() model.Event {
+	return model.Event{Org: org, ID: rand.Text(), Type: "test", At: w.now, By: model.Principal{Kind: model.KindSystem, ID: "test"}, Method: model.MethodInternal}
+}
+
+func (w *world) identities() {
+	s, ctx := w.store, w.ctx()
+	for _, name := range []string{org, "other-org"} {
+		ev := w.event()
+		ev.Org = name
+		w.must(s.CreateOrganisation(ctx, model.Organisation{Name: name, DisplayName: "Example", CreatedAt: w.now}, ev))
+	}
+	for secret, u := range map[string]model.User{
+		adminKey: {Org: org, ID: "u-1", Email: "user@example.org", Role: model.RoleAdmin}, memberKey: {Org: org, ID: "u-2", Email: "member@example.org", Role: model.RoleMember},
+		otherKey: {Org: "other-org", ID: "u-3", Email: "other@example.org", Role: model.RoleAdmin},
+	} {
+		ev := w.event()
+		ev.Org = u.Org
+		w.must(s.PutUser(ctx, u, ev))
+		ev.ID = rand.Text()
+		w.must(s.CreateAPIKey(ctx, model.APIKey{Org: u.Org, ID: "of-" + u.ID, Owner: model.Principal{Kind: model.KindUser, ID: u.ID}, Masked: secret[:6], Digest: model.DigestOf(secret), CreatedAt: w.now}, ev))
+	}
+	w.must(s.CreateServiceAccount(ctx, model.ServiceAccount{Org: org, Name: "ci", Role: model.RoleMember, CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
+	w.must(s.CreateAPIKey(ctx, model.APIKey{Org: org, ID: "of-ci", Owner: model.Principal{Kind: model.KindServiceAccount, ID: "ci"}, Digest: model.DigestOf(accountKey), CreatedAt: w.now}, w.event()))
+	w.must(s.CreateSession(ctx, model.Session{Org: org, UserID: "u-2", Access: model.DigestOf(bearer), Refresh: model.DigestOf("refresh-token"), CreatedAt: w.now, ExpiresAt: w.now.Add(time.Hour), RefreshBy: w.now.Add(24 * time.Hour)}, w.event()))
+}
+
+func (w *world) objects() {
+	s, ctx := w.store, w.ctx()
+	w.must(s.CreateCluster(ctx, model.Cluster{Org: org, Name: "demo", CreatedAt: w.now}, w.event()))
+	w.must(s.ReportCluster(ctx, model.Cluster{Org: org, Name: "demo", OperatorVersion: "1.4.0", Config: json.RawMessage(`{"trafficManager":{"enabled":true}}`)}))
+	for id, secret := range map[string]string{"tok-1": clusterToken, "tok-2": "another-token"} {
+		w.must(s.CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: id, Masked: secret[:6], Digest: model.DigestOf(secret), CreatedAt: w.now}, w.event()))
+	}
+	for _, name := range []string{"demo-rp@1.1.0", "demo-rp@0.0.0", "other-rp@0.0.0", "new-rp@1.0.0"} {
+		w.plugin(name)
+	}
+	w.sandbox("demo-sb", "k7w2xq9m4zt1c", nil)
+	w.sandbox("alex-sb", "a7w2xq9m4zt1c", nil)
+	g, err := s.PutRouteGroup(ctx, model.RouteGroup{
+		Org: org, Name: "demo-rg", Cluster: "demo", RoutingKey: "r3n8vd5h2pk6y", CreatedAt: w.now, UpdatedAt: w.now,
+		Spec: json.RawMessage(`{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}},"ttl":{"duration":"1h","offsetFrom":"noMatchedSandboxes"}}`),
+	}, w.event())
+	w.must(err)
+	_, err = s.ObserveRouteGroup(ctx, org, g.Name, model.Status{Generation: g.Generation, Ready: true})
+	w.must(err)
+	w.must(s.CreateSecret(ctx, model.Secret{Org: org, Name: "demo-secret", Description: "an example", Value: "canary-value", CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
+	for _, id := range []string{"dbx-1", "dbx-2", "dbx-3"} {
+		_, err := s.RegisterDevbox(ctx, model.Devbox{Org: org, ID: id, Metadata: map[string]string{"name": id, "machine-id": id}, CreatedAt: w.now, UpdatedAt: w.now}, w.event())
+		w.must(err)
+	}
+}
+
+func (w *world) plugin(name string) {
+	w.Helper()
+	n, err := spec.ParsePluginName(name)
+	w.must(err)
+	w.must(w.store.CreatePlugin(w.ctx(), model.Plugin{
+		Org: org, Name: n, CreatedAt: w.now, UpdatedAt: w.now,
+		Spec: json.RawMessage(`{"runner":{"image":"example.org/runner:1"},"create":[{"name":"provision","script":"#!/bin/sh\n","inputs":[{"name":"dbname","valueFromSandbox":true}],"outputs":[{"name":"host","valueFromPath":"/h"}]}]}`),
+	}, w.event()))
+}
+
+// sandbox is a sandbox that its cluster has reported to be ready.
+func (w *world) sandbox(name, key string, plugins map[string]spec.PluginName) {
+	w.Helper()
+	s, err := w.store.PutSandbox(w.ctx(), model.Sandbox{
+		Org: org, Name: name, Cluster: "demo", RoutingKey: key, Plugins: plugins, CreatedAt: w.now, UpdatedAt: w.now,
+		Spec: json.RawMessage(`{"cluster":"demo","labels":{"team":"demo"},"ttl":{"duration":"2d","offsetFrom":"createdAt"},"virtual":[{"name":"v","workload":{"kind":"Deployment","namespace":"hotrod","name":"route"}}]}`),
+	}, w.event())
+	w.must(err)
+	_, err = w.store.ObserveSandbox(w.ctx(), org, name, model.Status{Generation: s.Generation, Ready: true, Message: "All workloads are available."})
+	w.must(err)
+}
+
+// removed makes a cluster report that it has no such object any more.
+func (w *world) removed(name string) {
+	w.Helper()
+	for _, of := range []func(context.Context, string, string, int64, model.Event) (bool, error){w.store.FinishSandbox, w.store.FinishRouteGroup} {
+		generation, err := w.store.Generation(w.ctx(), org)
+		w.must(err)
+		for ; generation > 0; generation-- {
+			done, err := of(w.ctx(), org, name, generation, w.event())
+			w.must(err)
+			if done {
+				return
+			}
+		}
+	}
+}
+
+// answer is that of a request.
+type answer struct {
+	status int
+	kind   string
+	body   []byte
+}
+
+// errorText is the text of an error object.
+func (a answer) errorText(t *testing.T) string {
+	t.Helper()
+	var e struct {
+		Code      *int
+		Error     *string
+		RequestID *string `json:"requestId"`
+	}
+	if err := json.Unmarshal(a.body, &e); err != nil || e.Code == nil || *e.Code != a.status || e.Error == nil || *e.Error == "" || e.RequestID == nil || *e.RequestID == "" {
+		t.Errorf("status %d has no error object: %s", a.status, a.body)
+		return ""
+	}
+	return *e.Error
+}
+
+// send sends a request. body is JSON; nil: none.
+func (w *world) send(method, path, body string, headers ...string) answer {
+	w.Helper()
+	var in io.Reader
+	if body != "" {
+		in = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(w.ctx(), method, w.url+path, in)
+	w.must(err)
+	req.Header.Set("Content-Type", "application/json")
+	if w.key != "" {
+		req.Header.Set("Signadot-Api-Key", w.key)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := client.Do(req)
+	w.must(err)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	w.must(err)
+	return answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
+}
