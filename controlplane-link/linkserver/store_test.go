@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	cpstore "switchyard.dev/controlplane-link/controlplane/store"
@@ -30,6 +31,7 @@ func TestTheStoreOutlivesTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		return s.start(func(c *linkserver.Config) {
+			c.Server.Linger = time.Millisecond
 			c.Server.Registry, c.Server.Tokens = cpstore.Registry{Store: now}, &cpstore.Tokens{Store: now}
 		})
 	}
