@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	cpstore "switchyard.dev/controlplane-link/controlplane/store"
@@ -29,7 +30,10 @@ func TestTheStoreOutlivesTheServer(t *testing.T) {
 		if now, err = cpstore.Open(t.Context(), cpstore.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}); err != nil {
 			t.Fatal(err)
 		}
+		opened := now
+		t.Cleanup(func() { _ = opened.Close() }) // after the server; it may be closed
 		return s.start(func(c *linkserver.Config) {
+			c.Server.Linger = time.Millisecond
 			c.Server.Registry, c.Server.Tokens = cpstore.Registry{Store: now}, &cpstore.Tokens{Store: now}
 		})
 	}
@@ -52,7 +56,6 @@ func TestTheStoreOutlivesTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	two := begin()
-	defer now.Close() // after the server, which records the end of sessions
 	to.Store(two.at["agents"])
 	s.up(a, 2)
 	if uid, err := (&cpstore.Tokens{Store: now}).Bind(t.Context(), "t1", "uid-2"); err != nil || uid != "uid-1" {

@@ -92,7 +92,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 	args = append([]string{filepath.Join(s.programs, name)}, args...)
 	if os.Geteuid() == 0 {
 		id := strconv.Itoa(unprivileged)
-		args = append([]string{"setpriv", "--reuid", id, "--regid", id, "--clear-groups"}, args...)
+		// Another user clears the signal that package program sets.
+		args = append([]string{"setpriv", "--reuid", id, "--regid", id, "--clear-groups", "--pdeathsig", "KILL"}, args...)
 	}
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 	cmd.Dir = s.dir

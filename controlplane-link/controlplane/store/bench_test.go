@@ -23,15 +23,17 @@ func BenchmarkWrites(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				defer durable.Remove()
+				defer func() { _ = durable.Remove() }() // a temporary folder
 				c = store.Config{PostgreSQL: durable.URL("postgres"), Keys: c.Keys}
 			}
 			s, err := store.Open(b.Context(), c)
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer s.Close()
 			measure(b, s)
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
 		})
 	}
 }

@@ -91,8 +91,10 @@ func TestMigrationFromEachVersion(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer s.Close()
 				readAll(t, s)
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
 			})
 		}
 	}

@@ -136,6 +136,43 @@ func TestTokens(t *testing.T) {
 	})
 }
 
+// TestWatch: watchers at all replicas are notified of committed writes in their order, and of nothing else.
+func TestWatch(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		both, ctx := replicas(t, c), t.Context()
+		changes := make(chan store.Change, 99)
+		both[1].Watch(ctx, func(c store.Change) {
+			if c.Kind != store.Everything {
+				changes <- c
+			}
+		})
+		ready := store.Change{Kind: store.Cluster, Org: org, Cluster: "ready"}
+		for first := (store.Change{}); first != ready; { // PostgreSQL is connected in the background
+			_ = both[0].DeleteCluster(ctx, org, "ready", event("cluster.delete")) // there is none at first
+			must(t, both[0].CreateCluster(ctx, model.Cluster{Org: org, Name: "ready"}, event("cluster.create")))
+			select {
+			case first = <-changes:
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+		o := value[model.Sandbox](t)(both[0].PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		same(t, value[bool](t)(both[0].ObserveSandbox(ctx, org, "a", model.Status{Generation: o.Generation, Ready: true})), true)
+		if _, err := both[0].PutRouteGroup(ctx, model.RouteGroup{Org: org, Name: "a"}, event("routegroup.apply")); err == nil {
+			t.Error("a route group has the name of a sandbox")
+		}
+		must(t, both[1].DeleteSandbox(ctx, org, "a", false, at(1), event("sandbox.delete")))
+		must(t, both[0].CreateCluster(ctx, model.Cluster{Org: org, Name: "last"}, event("cluster.create")))
+		var got []store.Change
+		for c := next(t, changes); c.Cluster != "last"; c = next(t, changes) {
+			if c != ready {
+				got = append(got, c)
+			}
+		}
+		want := store.Change{Kind: store.Sandbox, Org: org, Cluster: "demo", Name: "a"}
+		same(t, got, []store.Change{want, want})
+	})
+}
+
 // TestATokenIsBoundOnce: of clusters that show the same token at once, one has it.
 func TestATokenIsBoundOnce(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {

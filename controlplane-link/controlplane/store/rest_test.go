@@ -97,7 +97,7 @@ func dump(t *testing.T, c store.Config) string {
 		return all.String()
 	}
 	conn := value[*pgx.Conn](t)(pgx.Connect(t.Context(), c.PostgreSQL))
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }() // it only reads
 	rows, err := conn.Query(t.Context(), "SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
 	must(t, err)
 	tables := value[[]string](t)(pgx.CollectRows(rows, pgx.RowTo[string]))

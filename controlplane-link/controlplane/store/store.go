@@ -35,7 +35,7 @@ type Store struct {
 	keys *seal.Keys
 }
 
-// ErrText: a text is no UTF-8, or has a NUL character.
+// ErrText is the error for a text that is no UTF-8, or has a NUL character.
 var ErrText = database.ErrText
 
 //go:embed migrations

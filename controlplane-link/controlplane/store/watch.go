@@ -23,8 +23,10 @@ const (
 
 // Change names an object that was written or deleted. A status is no change.
 type Change struct {
-	Kind    Kind
-	Org     string
+	Kind Kind
+	Org  string
+	// Cluster is that of the object; empty for objects of no cluster or of several, and for those that
+	// were removed.
 	Cluster string `json:",omitempty"`
 	// Name is that of the object, or the ID of a credential, or of the user of a login.
 	Name string `json:",omitempty"`

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 )
 
-// ErrText: a text is no UTF-8, or has a NUL character.
+// ErrText is the error for a text that is no UTF-8, or has a NUL character.
 var ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
 
 // writeWithin bounds a write, which does not end with the request that it is for: a connection that
@@ -46,7 +46,7 @@ func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), quer
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err has its error
 	var all []T
 	for rows.Next() {
 		v, err := scan(results{rows})
