@@ -84,7 +84,7 @@ const (
 	streamWindow = 256 << 10
 	// wideWindow is that of a stream while few others are open, fewStreams with that of control. It is as
 	// much as Linux sends at once: while a window grows, its sender takes the connection for slow, and
-	// over a distance BBR keeps it so (decision record 0064).
+	// over a distance BBR keeps it so (decision record 0066).
 	wideWindow = 4 << 20
 	fewStreams = 5
 	// maxStreamWindow permits 80 MB/s at a round trip of 100 ms for one stream: half of it is in
