@@ -3,6 +3,7 @@ package upgrade
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		do   func()
 		then func()
 	}{
-		{"upgrade", func() { w.keepsDefaults(w.installs()) }, func() {
+		{"upgrade", func() { w.keepsDefaults(w.installs(), "tls.acceptPlain:") }, func() {
 			w.hasAgent("1")
 			a.kept("opened-before", earlierValues, values)
 			a.open("opened-after-upgrade", values, earlierValues)
@@ -41,7 +42,7 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 			a.close("opened-after-upgrade")
 			a.open("opened-after-rollback", earlierValues)
 		}},
-		{"upgrade-again", func() { w.keepsDefaults(w.installs("--reuse-values")) }, func() { // the values of the older release
+		{"upgrade-again", func() { w.keepsDefaults(w.installs("--reuse-values")) }, func() { // the older release's values, of which acceptPlain is one
 			w.hasAgent("1")
 			a.kept("opened-before", earlierValues, values)
 			a.kept("opened-after-rollback", values)
@@ -101,16 +102,16 @@ func begin(t *testing.T) *world {
 var defaultsRecord = []string{"get", "configmap", "switchyard-routing-log", "-n", "signadot", "-o", "jsonpath={.data.defaults}"}
 
 // keptDefaults are the defaults that an installation of the older release keeps: the notes list each.
-var keptDefaults = []string{"keeps its behaviour", "tls.acceptPlain:", "policies.routes:", "tunnel.config.cidrs:", "tunnel.config.socks5Loopback:"}
+var keptDefaults = []string{"keeps its behaviour", "policies.routes:", "tunnel.config.cidrs:", "tunnel.config.socks5Loopback:"}
 
 // keepsDefaults fails the test unless the installation is recorded as an earlier one, and the notes
-// after the upgrade list the kept defaults.
-func (w *world) keepsDefaults(notes string) {
+// after the upgrade list the kept defaults, and more.
+func (w *world) keepsDefaults(notes string, more ...string) {
 	w.t.Helper()
 	if version := w.kubectl("", defaultsRecord...); version != "1" {
 		w.t.Errorf("the version of the defaults is %q, want that of an earlier installation", version)
 	}
-	for _, want := range keptDefaults {
+	for _, want := range slices.Concat(keptDefaults, more) {
 		if !strings.Contains(notes, want) {
 			w.t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
