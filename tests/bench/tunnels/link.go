@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -91,7 +92,7 @@ func runLinkAgent(at string, sessions int, cert string) error {
 	if err := roots.Set(bundle); err != nil {
 		return err
 	}
-	folder, err := os.MkdirTemp("", "bench-link-")
+	folder, err := os.MkdirTemp(filepath.Dir(cert), "journal-")
 	if err != nil {
 		return err
 	}
