@@ -222,7 +222,7 @@ func askForProbesOf(p *patcher, list string, i int, c corev1.Container, ports sp
 		probe *corev1.Probe
 	}{{"livenessProbe", c.LivenessProbe}, {"readinessProbe", c.ReadinessProbe}, {"startupProbe", c.StartupProbe}} {
 		port, ok := probedPort(c, probe.probe)
-		if !ok || !reachesSidecar(ports, port) {
+		if !ok || !(!slices.Contains(ports.Except, port) && (ports.All || slices.Contains(ports.Ports, port))) {
 			continue
 		}
 		p.exchange(list, i, probe.name, "tcpSocket", []string{"port", "host"}, "httpGet", corev1.HTTPGetAction{
@@ -252,11 +252,6 @@ func probedPort(c corev1.Container, probe *corev1.Probe) (port uint16, ok bool) 
 		}
 	}
 	return uint16(number), 0 < number && number <= 65535
-}
-
-// reachesSidecar reports whether connections to a port of the pod are redirected.
-func reachesSidecar(s spec.Spec, port uint16) bool {
-	return !slices.Contains(s.Except, port) && (s.All || slices.Contains(s.Ports, port))
 }
 
 // exchange takes a member out of a probe and puts another in its place, but only

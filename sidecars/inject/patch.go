@@ -92,7 +92,7 @@ func (p *patcher) note(to, name, value string) {
 			return
 		}
 		there[name] = value
-		p.add("/metadata/"+to+"/"+escape(name), value)
+		p.add("/metadata/"+to+"/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), value)
 	case nil:
 		p.set("metadata", to, map[string]any{name: value})
 	default:
@@ -143,9 +143,4 @@ func (p *patcher) add(path string, value any) {
 		value = maps.Clone(held) // the tree goes on changing, the operation must not
 	}
 	p.operations = append(p.operations, Operation{Op: "add", Path: path, Value: value})
-}
-
-// escape writes a member name as a JSON pointer wants it.
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -168,12 +167,7 @@ func (c *compilation) expression(path string, s spec.ForkSource) string {
 			c.problems.Add(path+".expression", "has %q; it may have {{.Service.Host}} and {{.Service.Port}}", "{{"+name)
 			return ""
 		}
-		out.WriteString(forkVariable(target, part))
+		out.WriteString(fmt.Sprintf("{{ .forks.%s.service.%s }}", described(target), part))
 		rest = left
 	}
-}
-
-// forkVariable returns the variable for the host or port of the Service of a fork.
-func forkVariable(ref crdv1.ObjectRef, part string) string {
-	return fmt.Sprintf("{{ .forks.%s.service.%s }}", described(ref), part)
 }

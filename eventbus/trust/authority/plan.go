@@ -104,7 +104,7 @@ func authoritySteps(now time.Time, o Observed, p Policy) []Step {
 		return nil
 	case !o.Registered:
 		return []Step{Promote} // no callers, so no bundle must be published first
-	case !holds(o.Published, s.Next):
+	case !slices.ContainsFunc(o.Published, s.Next.Cert.Equal):
 		return nil // Publish comes
 	case s.NextPublished.IsZero():
 		return []Step{Note}
@@ -150,10 +150,6 @@ func bundle(s State) []*x509.Certificate {
 // onlyLeaf reports whether steps leave the bundle as it is.
 func onlyLeaf(steps []Step) bool {
 	return !slices.ContainsFunc(steps, func(s Step) bool { return s != Issue && s != Note })
-}
-
-func holds(published []*x509.Certificate, a *Pair) bool {
-	return slices.ContainsFunc(published, a.Cert.Equal)
 }
 
 func sameCertificates(a, b []*x509.Certificate) bool {

@@ -142,14 +142,9 @@ func withoutMarks(req *admissionv1.AdmissionRequest) ([]operation, error) {
 		out = append(out, operation{Op: "remove", Path: "/metadata/annotations/signadot.com~1on-behalf-of"})
 	}
 	for i, owner := range slices.Backward(o.Metadata.OwnerReferences) { // The last first: places stay as they are.
-		if ofOperator(owner) {
+		if strings.HasPrefix(owner.APIVersion, crdv1.Group+"/") {
 			out = append(out, operation{Op: "remove", Path: "/metadata/ownerReferences/" + strconv.Itoa(i)})
 		}
 	}
 	return out, nil
-}
-
-// ofOperator reports whether an owner is of a kind of the operator, in any version.
-func ofOperator(o metav1.OwnerReference) bool {
-	return strings.HasPrefix(o.APIVersion, crdv1.Group+"/")
 }
