@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
 	"switchyard.dev/eventbus/lists"
 )
 

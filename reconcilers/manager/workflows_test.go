@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ import (
 var signer, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 
 // units say how units run.
-var units = manager.Workflows{Sign: grant.With(signer), Settings: execunit.Settings{
+var units = manager.Workflows{Sign: signedBy(signer), Settings: execunit.Settings{
 	InitImage: "io-init", SidecarImage: "io-sidecar", Address: "https://nowhere:8443", CA: "none", AuthorAsked: true,
 }}
 
@@ -354,4 +355,12 @@ spec: {limits: [{type: Container, max: {memory: 64Mi}}]}`)
 	c.Remove(&corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: "units-wait-later", Name: "small"}})
 	c.ends(c.unitPod(r.Name, "remove", 1), iocontext.Ending{})
 	c.Gone(s)
+}
+
+// signedBy returns a Signer that uses a private key.
+func signedBy(key *ecdsa.PrivateKey) grant.Signer {
+	return func(message []byte) ([]byte, error) {
+		digest := sha256.Sum256(message)
+		return ecdsa.SignASN1(rand.Reader, key, digest[:])
+	}
 }

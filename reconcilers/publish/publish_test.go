@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/publisher"
 )

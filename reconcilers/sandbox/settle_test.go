@@ -5,10 +5,9 @@ import (
 	"reflect"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/sandbox"

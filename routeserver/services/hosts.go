@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routesv1 "switchyard.dev/protos/gen/routes"
@@ -85,17 +86,10 @@ func endpointPorts(ports []discoveryv1.EndpointPort) []*routesv1.ClusterServiceP
 			continue // means every port
 		}
 		out = append(out, &routesv1.ClusterServicePort{
-			Name: deref(p.Name), Port: uint32(*p.Port), Protocol: string(deref(p.Protocol)), AppProtocol: deref(p.AppProtocol),
+			Name: ptr.Deref(p.Name, ""), Port: uint32(*p.Port), Protocol: string(ptr.Deref(p.Protocol, "")), AppProtocol: ptr.Deref(p.AppProtocol, ""),
 		})
 	}
 	return out
-}
-
-func deref[T any](p *T) (value T) {
-	if p != nil {
-		value = *p
-	}
-	return value
 }
 
 // annotationsRead are the annotations that Describe uses.
@@ -130,7 +124,7 @@ func describe(s *corev1.Service) *routesv1.ClusterService {
 	}
 	for _, p := range s.Spec.Ports {
 		out.Ports = append(out.Ports, &routesv1.ClusterServicePort{
-			Name: p.Name, Port: uint32(p.Port), Protocol: string(p.Protocol), AppProtocol: deref(p.AppProtocol),
+			Name: p.Name, Port: uint32(p.Port), Protocol: string(p.Protocol), AppProtocol: ptr.Deref(p.AppProtocol, ""),
 		})
 	}
 	return out

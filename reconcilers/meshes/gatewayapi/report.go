@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"k8s.io/utils/ptr"
+
 	"switchyard.dev/eventbus/lists"
 )
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
 	"switchyard.dev/eventbus/lists"
 )
 
@@ -138,14 +140,14 @@ func hostnames(in []gatewayv1.Hostname) []string {
 func ofHTTPMatch(m *gatewayv1.HTTPRouteMatch) Match {
 	out := Match{path: path{class: prefixPath, text: "/", length: 1}}
 	if m.Path != nil {
-		out.path = httpPath(or(m.Path.Type, gatewayv1.PathMatchPathPrefix), or(m.Path.Value, "/"))
+		out.path = httpPath(ptr.Deref(m.Path.Type, gatewayv1.PathMatchPathPrefix), ptr.Deref(m.Path.Value, "/"))
 	}
-	out.method = string(or(m.Method, ""))
+	out.method = string(ptr.Deref(m.Method, ""))
 	for _, h := range m.Headers {
-		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, or(h.Type, "") == gatewayv1.HeaderMatchRegularExpression)
+		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, ptr.Deref(h.Type, "") == gatewayv1.HeaderMatchRegularExpression)
 	}
 	for _, q := range m.QueryParams {
-		out.query = with(out.query, string(q.Name), q.Value, or(q.Type, "") == gatewayv1.QueryParamMatchRegularExpression)
+		out.query = with(out.query, string(q.Name), q.Value, ptr.Deref(q.Type, "") == gatewayv1.QueryParamMatchRegularExpression)
 	}
 	return out
 }
@@ -166,12 +168,12 @@ func httpPath(class gatewayv1.PathMatchType, text string) path {
 func ofGRPCMatch(m *gatewayv1.GRPCRouteMatch) Match {
 	out := Match{path: anyCall}
 	if m.Method != nil {
-		service, rpc := or(m.Method.Service, ""), or(m.Method.Method, "")
+		service, rpc := ptr.Deref(m.Method.Service, ""), ptr.Deref(m.Method.Method, "")
 		out.service, out.rpc = len(service), len(rpc)
-		out.path = grpcPath(or(m.Method.Type, "") == gatewayv1.GRPCMethodMatchRegularExpression, service, rpc)
+		out.path = grpcPath(ptr.Deref(m.Method.Type, "") == gatewayv1.GRPCMethodMatchRegularExpression, service, rpc)
 	}
 	for _, h := range m.Headers {
-		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, or(h.Type, "") == gatewayv1.GRPCHeaderMatchRegularExpression)
+		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, ptr.Deref(h.Type, "") == gatewayv1.GRPCHeaderMatchRegularExpression)
 	}
 	return out
 }
@@ -227,12 +229,4 @@ func whole(expression string) *regexp.Regexp {
 		return nil
 	}
 	return re
-}
-
-// or returns the value that a pointer refers to, or otherwise if it is nil.
-func or[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

@@ -118,22 +118,6 @@ func Counts(c *factv1.Complete, first uint64) bool {
 	return c.GetFloor() >= first
 }
 
-// Rebuild takes the events of a stored log up to and with the one at sequence
-// upTo; 0 takes all. An error means that an event is damaged or missing.
-func Rebuild(events []event.Stored, upTo uint64) (Fold, error) {
-	if upTo > 0 {
-		n := 0
-		for n < len(events) && events[n].Pos.Seq <= upTo {
-			n++
-		}
-		if n == 0 || events[n-1].Pos.Seq != upTo {
-			return Fold{}, fmt.Errorf("there is no event %d in this log", upTo)
-		}
-		events = events[:n]
-	}
-	return Fold{}.Take(events...)
-}
-
 // Text writes a table down: a line for each rule, sorted, a line with the custom
 // headers that carry keys if there are any, and the hash last.
 // Equal tables have equal bytes on any machine. Names are quoted as Go does, so

@@ -2,6 +2,7 @@ package fold_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -54,7 +55,7 @@ func happenings(n int) []event.Fact {
 
 func TestTheSameEventsGiveTheSameBytesInAnyParts(t *testing.T) {
 	events := stored(t, happenings(600)...)
-	want, err := fold.Rebuild(events, 0)
+	want, err := rebuild(events, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +77,14 @@ func TestTheSameEventsGiveTheSameBytesInAnyParts(t *testing.T) {
 
 func TestRebuildStopsAtAPlace(t *testing.T) {
 	events := stored(t, happenings(50)...)
-	got, err := fold.Rebuild(events, 20)
+	got, err := rebuild(events, 20)
 	if err != nil || got.Mark().Seq != 20 {
 		t.Fatalf("it ends at %d, %v", got.Mark().Seq, err)
 	}
 	if at, err := event.RecordedAt(events[19].Message); err != nil || !got.Recorded().Equal(at) {
 		t.Errorf("recorded %v, want %v", got.Recorded(), at)
 	}
-	if _, err := fold.Rebuild(events, 51); err == nil {
+	if _, err := rebuild(events, 51); err == nil {
 		t.Error("a place that is not in the log is taken for one")
 	}
 }
@@ -100,11 +101,11 @@ func TestEventsWithoutPredecessorAreRejected(t *testing.T) {
 			return e
 		}),
 	} {
-		if _, err := fold.Rebuild(log, 0); err == nil {
+		if _, err := rebuild(log, 0); err == nil {
 			t.Errorf("%s is not noticed", name)
 		}
 	}
-	if _, err := fold.Rebuild(events[1:], 0); !errors.Is(err, event.ErrUnsealed) {
+	if _, err := rebuild(events[1:], 0); !errors.Is(err, event.ErrUnsealed) {
 		t.Errorf("a log that does not begin where logs begin: %v", err)
 	}
 }
@@ -125,7 +126,7 @@ func TestWholeness(t *testing.T) {
 		"since a floor, after a Complete that names a floor behind it":  {from(10, append(facts, sandboxes.Floor(), sandboxes.Floor(), sandboxes.Complete(12))...), true},
 		"since a floor, a later Complete that names none takes nothing": {from(10, append(facts, sandboxes.Floor(), sandboxes.Complete(11), sandboxes.Complete(0))...), true},
 	} {
-		got, err := fold.Rebuild(c.events, 0)
+		got, err := rebuild(c.events, 0)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -133,4 +134,20 @@ func TestWholeness(t *testing.T) {
 			t.Errorf("%s: whole is %v", name, got.Whole())
 		}
 	}
+}
+
+// rebuild takes the events of a stored log up to and with the one at sequence
+// upTo; 0 takes all. An error means that an event is damaged or missing.
+func rebuild(events []event.Stored, upTo uint64) (fold.Fold, error) {
+	if upTo > 0 {
+		n := 0
+		for n < len(events) && events[n].Pos.Seq <= upTo {
+			n++
+		}
+		if n == 0 || events[n-1].Pos.Seq != upTo {
+			return fold.Fold{}, fmt.Errorf("there is no event %d in this log", upTo)
+		}
+		events = events[:n]
+	}
+	return fold.Fold{}.Take(events...)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+
 	"switchyard.dev/eventbus/lists"
 )
 
