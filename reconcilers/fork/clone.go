@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/meaning"
@@ -218,9 +219,7 @@ func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 // containerNames lists containers of a kind for a message.
 func containerNames(kind string, of []corev1.Container) string {
 	names := make([]string, 0, len(of))
-	for _, c := range of {
-		names = append(names, c.Name)
-	}
+	names = append(names, lists.Map(of, func(c corev1.Container) string { return c.Name })...)
 	switch len(names) {
 	case 0:
 		return "no " + kind
@@ -238,9 +237,7 @@ func circles(pod, live corev1.PodSpec) (out []string) {
 		if len(c.EnvFrom) == 0 { // Otherwise that may have a variable of the same name.
 			circle = append(circle, meaning.OfThemselves(c.Env, before)...)
 		}
-		for _, name := range circle {
-			out = append(out, c.Name+"/"+name)
-		}
+		out = append(out, lists.Map(circle, func(name string) string { return c.Name + "/" + name })...)
 	}
 	return out
 }

@@ -203,9 +203,7 @@ func namesIn(value any) []string {
 			out = append(out, v)
 		}
 	case []any:
-		for _, one := range v {
-			out = append(out, namesIn(one)...)
-		}
+		out = append(out, slices.Concat(lists.Map(v, namesIn)...)...)
 	case map[string]any:
 		for _, one := range v {
 			out = append(out, namesIn(one)...)
@@ -248,9 +246,7 @@ func text(of map[string]any, field string) string {
 
 func anys(texts []string) []any {
 	out := make([]any, 0, len(texts))
-	for _, t := range texts {
-		out = append(out, t)
-	}
+	out = append(out, lists.Map(texts, func(t string) any { return t })...)
 	return out
 }
 

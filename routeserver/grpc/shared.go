@@ -86,9 +86,7 @@ func (s *routes) share(ctx context.Context, req *routesv1.WorkloadRoutingRulesRe
 
 func encodeRules(filter published.Filter, t table.Table) ([]byte, error) {
 	out := &routesv1.GetWorkloadRoutingRulesResponse{}
-	for _, r := range filter.Rules(t) {
-		out.RoutingRules = append(out.RoutingRules, published.Rule(r))
-	}
+	out.RoutingRules = append(out.RoutingRules, lists.Map(filter.Rules(t), published.Rule)...)
 	return protobuf.Marshal(out)
 }
 

@@ -333,12 +333,8 @@ func (k *keyed) withoutTLS(managed string) *condition.Condition {
 // together returns objects of all kinds, policies of backends before the routes to them.
 func together(r gatewayapi.Routes) []client.Object {
 	out := lists.Map(r.TLS, func(o *gatewayv1.BackendTLSPolicy) client.Object { return o })
-	for _, o := range r.HTTP {
-		out = append(out, o)
-	}
-	for _, o := range r.GRPC {
-		out = append(out, o)
-	}
+	out = append(out, lists.Map(r.HTTP, func(o *gatewayv1.HTTPRoute) client.Object { return o })...)
+	out = append(out, lists.Map(r.GRPC, func(o *gatewayv1.GRPCRoute) client.Object { return o })...)
 	return out
 }
 

@@ -56,9 +56,7 @@ func bases(entry map[string]any, roots []delegating) []base {
 func alone(all []base) []base {
 	var split []base
 	for _, b := range all {
-		for _, match := range b {
-			split = append(split, base{match})
-		}
+		split = append(split, lists.Map(b, func(match map[string]any) base { return base{match} })...)
 	}
 	return split
 }

@@ -226,9 +226,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 	if len(ours) < 2 {
 		return nil, false
 	}
-	for _, e := range ours[1 : len(ours)-1] {
-		rules = append(rules, e.raw)
-	}
+	rules = append(rules, lists.Map(ours[1:len(ours)-1], func(e *entry) []byte { return e.raw })...)
 	head := t.begins[prerouting]
 	if head.to != ours[1] {
 		return rules, false

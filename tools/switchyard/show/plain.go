@@ -139,9 +139,7 @@ type Grid [][]string
 func (g Grid) String() string {
 	var widths []int
 	plain := make(Grid, 0, len(g))
-	for _, row := range g {
-		plain = append(plain, Lines(row))
-	}
+	plain = append(plain, lists.Map(g, Lines)...)
 	for _, row := range plain {
 		for i, cell := range row {
 			if i == len(widths) {

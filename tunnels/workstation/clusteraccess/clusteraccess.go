@@ -193,12 +193,8 @@ func (i *Access) apply() {
 		}
 		now.Leads, now.Addresses = true, len(rules.Addresses)
 	}
-	for _, p := range rules.Ranges {
-		now.Ranges = append(now.Ranges, p.String())
-	}
-	for _, a := range rules.Resolvers {
-		now.Resolvers = append(now.Resolvers, a.String())
-	}
+	now.Ranges = append(now.Ranges, lists.Map(rules.Ranges, netip.Prefix.String)...)
+	now.Resolvers = append(now.Resolvers, lists.Map(rules.Resolvers, netip.Addr.String)...)
 	if i.wrong != "" {
 		problems = append(problems, i.wrong)
 	}
