@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/admission"
+	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
 	"switchyard.dev/controlplane-link/reach/allow"
@@ -22,6 +24,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	pods "switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tests/bench/tunnels/lab"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
@@ -45,10 +48,12 @@ func runLinkServer(at string, sessions int, cert, key string) error {
 	if err != nil {
 		return err
 	}
-	tokens := &registry.MemoryTokens{}
+	all := map[[sha256.Size]byte]registry.Token{}
 	for i := range sessions {
-		tokens.Add(linked(i).Name, registry.Token{ID: strconv.Itoa(i), Cluster: linked(i)})
+		all[sha256.Sum256([]byte(linked(i).Name))] = registry.Token{ID: strconv.Itoa(i), Cluster: linked(i)}
 	}
+	tokens := &registry.MemoryTokens{}
+	tokens.Set(all)
 	main, err := server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}, Registry: &registry.Memory{}, Tokens: tokens, Replica: "bench"})
 	if err != nil {
 		return err
@@ -100,7 +105,7 @@ func runLinkAgent(at string, sessions int, cert string) error {
 	if err != nil {
 		return err
 	}
-	service, err := reach.New(reach.Config{Allow: allow.Config{Namespace: "signadot", Domain: "cluster.local"}, Cluster: bench{}, Pods: bench{}, Resolver: bench{}, Counts: bench{}, Audit: log})
+	service, err := reach.New(reach.Config{Allow: allow.Config{Namespace: "signadot", Domain: "cluster.local"}, Cluster: bench{}, Pods: &pods.Finder{}, Resolver: bench{}, Counts: bench{}, Audit: log})
 	if err != nil {
 		return err
 	}
@@ -113,7 +118,8 @@ func runLinkAgent(at string, sessions int, cert string) error {
 			},
 			Handle: func(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
 				open, _ := in.Request.(*linkv1.Open)
-				service.Serve(ctx, in, open, welcome.GetOrganisation())
+				user, _ := identity.Of(welcome.GetOrganisation(), open.GetCaller())
+				service.Serve(ctx, in, open, user)
 			},
 		})
 		if err != nil {
@@ -131,12 +137,11 @@ func runLinkAgent(at string, sessions int, cert string) error {
 // bench is a cluster with one Service.
 type bench struct{}
 
-func (bench) Rules() policy.Config                                     { return policy.Config{Reach: policy.ReachCluster} }
-func (bench) Namespace(netip.Addr, string) string                      { return "bench" }
-func (bench) Service(host string) bool                                 { return host == linkHost }
-func (bench) Kind(netip.Addr) policy.Kind                              { return policy.KindPod }
-func (bench) Begun(audit.Direction) (ended func())                     { return func() {} }
-func (bench) Find(context.Context, allow.Target) ([]netip.Addr, error) { return nil, nil }
+func (bench) Rules() policy.Config                 { return policy.Config{Reach: policy.ReachCluster} }
+func (bench) Namespace(netip.Addr, string) string  { return "bench" }
+func (bench) Service(host string) bool             { return host == linkHost }
+func (bench) Kind(netip.Addr) policy.Kind          { return policy.KindPod }
+func (bench) Begun(audit.Direction) (ended func()) { return func() {} }
 
 // LookupNetIP implements outbound.Resolver.
 func (bench) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
