@@ -7,8 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -27,35 +25,6 @@ const (
 // entrance returns the address that is forwarded to the service over a session; other tunnels
 // have the first alone.
 func entrance(session int) string { return fmt.Sprintf("%s:%d", entranceHost, entrancePort+session) }
-
-// modules are the programs that come from Go modules: each is built in its own module, with what
-// it pins.
-var modules = map[string]struct{ module, pkg string }{
-	"chisel": {"github.com/jpillora/chisel@v1.10.1", "."},
-	"frps":   {"github.com/fatedier/frp@v0.61.0", "./cmd/frps"},
-	"frpc":   {"github.com/fatedier/frp@v0.61.0", "./cmd/frpc"},
-}
-
-// build returns the path of a program of a module. It is built once for each cache.
-func build(cache, name string) (string, error) {
-	path := filepath.Join(cache, name)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	from := modules[name]
-	out, err := exec.Command("go", "mod", "download", "-json", from.module).Output()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", from.module, err)
-	}
-	_, dir, _ := strings.Cut(string(out), `"Dir": "`)
-	dir, _, _ = strings.Cut(dir, `"`)
-	cmd := exec.Command("go", "build", "-C", dir, "-trimpath", "-o", path, from.pkg)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=mod")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s: %w: %s", name, err, out)
-	}
-	return path, nil
-}
 
 // programs are the processes of one tunnel. They end with us, whatever ends us, since main holds
 // the thread that starts them.

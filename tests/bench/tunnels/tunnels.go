@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"switchyard.dev/tests/bench/tunnels/lab"
+	"switchyard.dev/tests/bench/tunnels/modules"
 )
 
 // site is what the tunnels need of the machine: keys, certificates, programs.
@@ -99,7 +100,7 @@ func openSSH(p *programs, s site) error {
 }
 
 func openChisel(p *programs, s site) error {
-	chisel, err := build(s.cache, "chisel")
+	chisel, err := modules.Build(s.cache, "chisel")
 	if err != nil {
 		return err
 	}
@@ -109,11 +110,11 @@ func openChisel(p *programs, s site) error {
 }
 
 func openFRP(p *programs, s site) error {
-	server, err := build(s.cache, "frps")
+	server, err := modules.Build(s.cache, "frps")
 	if err != nil {
 		return err
 	}
-	client, err := build(s.cache, "frpc")
+	client, err := modules.Build(s.cache, "frpc")
 	if err != nil {
 		return err
 	}
