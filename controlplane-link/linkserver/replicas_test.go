@@ -288,8 +288,14 @@ func TestReplicasTrustEachOtherOnly(t *testing.T) {
 		return err
 	}
 	var refused *carrier.RefusedError
-	if err := open(own.Leaf(t, "replica")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Error(), "Unknown:") {
-		t.Errorf("a replica: %v", err)
+	// The agent has its session a moment before the server opens streams on it.
+	if err := wait.Until(t.Context(), patience, "a replica asks the agent", func() error {
+		if err := open(own.Leaf(t, "replica")); !errors.As(err, &refused) || !strings.HasPrefix(refused.Error(), "Unknown:") {
+			return fmt.Errorf("a replica: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 	for name, pairs := range map[string][]trusttest.Pair{
 		"no certificate":    nil,
