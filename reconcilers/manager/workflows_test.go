@@ -324,6 +324,23 @@ func TestAnImageIsCorrectedBeforeTheScriptStarts(t *testing.T) {
 	}
 }
 
+// An output that a later version of the plugin adds to a step that has run has no value.
+func TestAnOutputThatWasAddedLater(t *testing.T) {
+	c := shared(t, "units-added")
+	r := c.resourceOf("units-added-db", twoSteps)
+	pod := c.unitPod(r.Name, "provision", 1)
+	c.gives(r.Name, "provision.host", "host")
+	c.ends(pod, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
+	c.Condition(r, crdv1.ConditionOutputsWritten, "True", "OutputsWritten")
+	world.Edit(c.World, r, func(r *crdv1.Resource) {
+		u := &r.Spec.OLM.PreStart[0]
+		u.Outputs = append(u.Outputs, crdv1.WorkUnitOutput{Name: "port"})
+		u.ExecUnitTemplate.OutputExports = append(u.ExecUnitTemplate.OutputExports, crdv1.OutputExport{OutputName: "port", FromPath: "/tmp/port"})
+	})
+	c.Says(c.Condition(r, crdv1.ConditionOutputsWritten, "False", "OutputMissing"), `Step "provision" ran before its plugin had the output "port"`, "kubectl delete resource units-added-db")
+}
+
 // A step that waits for a namespace starts in the one of a corrected plugin.
 func TestAStepThatWaitsFollowsItsNamespace(t *testing.T) {
 	c := shared(t, "units-moved")
