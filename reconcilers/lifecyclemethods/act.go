@@ -58,15 +58,16 @@ func earlier(a, b time.Duration) time.Duration {
 	return a
 }
 
-// record writes a random name for the pod of each unit that begins into the status, and returns the
+// record writes a random name for the pod of each unit that begins into the status, unless it has one, and returns the
 // input with the object as it is then. Where all names were recorded before, it verifies that the
 // object is the newest version instead, so that no pod is created twice because a cache is old.
 func (r *Reconciler) record(ctx context.Context, in Input, units []crdv1.WorkUnit, d Decision, graph *engine.Decision) (Input, error) {
 	fresh := false
 	for i, u := range units {
-		if st := &graph.Status[i]; slices.Contains(graph.Begin, u.Name) && (st.Phase != crdv1.UnitStarting || st.ExecUnit == nil) {
+		namespace := execunit.Namespace(u, in.Settings)
+		if st := &graph.Status[i]; slices.Contains(graph.Begin, u.Name) && engine.Unnamed(*st, namespace) {
 			who := in.identity(u.Name, st.Attempt+1)
-			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: execunit.Namespace(u, in.Settings), Name: execunit.PodName(who, r.config.Random())})
+			*st = engine.Named(u, *st, crdv1.NamespacedName{Namespace: namespace, Name: execunit.PodName(who, r.config.Random())})
 			fresh = true
 		}
 	}

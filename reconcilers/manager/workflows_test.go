@@ -297,6 +297,66 @@ func TestAPodOfADeletedObjectIsDeleted(t *testing.T) {
 	c.unitPod(r.Name, "provision", 1) // Its own pod stays.
 }
 
+// A script that never started, for want of its image, is not lost: the step begins again with the image of
+// a corrected plugin.
+func TestAnImageIsCorrectedBeforeTheScriptStarts(t *testing.T) {
+	c := shared(t, "units-image")
+	r := c.resourceOf("units-image-db", twoSteps)
+	pod := c.unitPod(r.Name, "provision", 1)
+	world.Edit(c.World, r, func(r *crdv1.Resource) {
+		r.Spec.OLM.PreStart[0].ExecUnitTemplate.PodTemplate.Spec.Containers[0].Image = "b"
+	})
+	c.Eventually("the pod with the earlier image is being deleted", func() error {
+		if err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(pod), pod); err != nil || pod.DeletionTimestamp != nil {
+			return err
+		}
+		return errors.New("it is not")
+	})
+	// What the kubelet reports about containers that it never created.
+	pod.Status.Phase = corev1.PodFailed
+	for _, name := range []string{"main", "signadot-execunit-output-manager"} {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated", ExitCode: 137}}})
+	}
+	c.Must(c.Client.Status().Update(c.Context(), pod))
+	if image := c.unitPod(r.Name, "provision", 2).Spec.Containers[0].Image; image != "b" {
+		t.Errorf("it runs in image %s", image)
+	}
+}
+
+// An output that a later version of the plugin adds to a step that has run has no value.
+func TestAnOutputThatWasAddedLater(t *testing.T) {
+	c := shared(t, "units-added")
+	r := c.resourceOf("units-added-db", twoSteps)
+	pod := c.unitPod(r.Name, "provision", 1)
+	c.gives(r.Name, "provision.host", "host")
+	c.ends(pod, iocontext.Ending{})
+	c.ends(c.unitPod(r.Name, "seed", 1), iocontext.Ending{})
+	c.Condition(r, crdv1.ConditionOutputsWritten, "True", "OutputsWritten")
+	world.Edit(c.World, r, func(r *crdv1.Resource) {
+		u := &r.Spec.OLM.PreStart[0]
+		u.Outputs = append(u.Outputs, crdv1.WorkUnitOutput{Name: "port"})
+		u.ExecUnitTemplate.OutputExports = append(u.ExecUnitTemplate.OutputExports, crdv1.OutputExport{OutputName: "port", FromPath: "/tmp/port"})
+	})
+	c.Says(c.Condition(r, crdv1.ConditionOutputsWritten, "False", "OutputMissing"), `Step "provision" ran before its plugin had the output "port"`, "kubectl delete resource units-added-db")
+}
+
+// A step that waits for a namespace starts in the one of a corrected plugin.
+func TestAStepThatWaitsFollowsItsNamespace(t *testing.T) {
+	c := shared(t, "units-moved")
+	r := c.resourceOf("units-moved-db", strings.ReplaceAll(twoSteps, "podTemplate: {spec", "podTemplate: {metadata: {namespace: units-moved-wrong}, spec"))
+	c.Condition(r, crdv1.ConditionProvisioned, "False", "NamespaceNotFound")
+	c.Accounts("units-moved", "default")
+	world.Edit(c.World, r, func(r *crdv1.Resource) {
+		for i := range r.Spec.OLM.PreStart {
+			r.Spec.OLM.PreStart[i].ExecUnitTemplate.PodTemplate.Namespace = "units-moved"
+		}
+	})
+	if pod := c.unitPod(r.Name, "provision", 1); pod.Namespace != "units-moved" {
+		t.Errorf("its pod is in namespace %s", pod.Namespace)
+	}
+}
+
 // Steps wait for a namespace or a quota, and report it with a remedy: they go on by themselves, or
 // the person who deletes the sandbox lets the resource go.
 func TestStepsThatWaitNameTheirCause(t *testing.T) {

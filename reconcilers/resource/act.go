@@ -57,15 +57,15 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 	}
 	missing := Missing(in.Resource, in.Outputs)
 	if len(missing) > 0 || heeded != retry {
-		values, all, err := r.values(ctx, in)
+		values, lacks, err := r.values(ctx, in)
 		if err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs cannot be read."), err
 		}
-		if !all && len(missing) == 0 {
+		if lacks != "" && len(missing) == 0 {
 			return in, written(in), nil // There is nothing to write again.
 		}
-		if !all {
-			return in, condition.False("OutputMissing", "A value that a step has given was deleted. Delete the resource, and have it created again."), nil
+		if lacks != "" {
+			return in, Valueless(in.Resource, in.Methods, lacks), nil
 		}
 		if err := Fits(values); err != nil {
 			return in, condition.False(ReasonOutputsTooLarge, "Resource "+in.Resource.Spec.Name+": "+err.Error()+"."), nil //nolint:nilerr // The condition reports it, and a retry does not help.

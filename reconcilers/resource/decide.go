@@ -73,9 +73,7 @@ func Conclude(in Input, now metav1.Time) *crdv1.Resource {
 	accepted, provisioned := condition.True("Accepted", "The spec is valid."), Provisioned(in)
 	if m := in.Methods; m != nil {
 		s.OLMName, s.IOContextName, s.Create, s.Delete = m.Name, m.Spec.IOContextName, m.Status.PreCreate, m.Status.PostStop
-		if accepted = of(m, crdv1.ConditionAccepted); accepted.IsFalse() {
-			accepted.Message = "spec.olm: " + accepted.Message
-		}
+		accepted = of(m, crdv1.ConditionAccepted)
 	}
 	conditions := condition.Set{crdv1.ConditionAccepted: accepted, crdv1.ConditionProvisioned: provisioned, crdv1.ConditionOutputsWritten: in.Written}
 	ready := conditions.Ready(fmt.Sprintf("Resource %q is made, and its outputs are where forks find them.", r.Spec.Name),
@@ -117,7 +115,7 @@ func deletion(in Input) condition.Condition {
 }
 
 // advice returns the commands for a Resource with delete steps that have failed, cannot run or wait.
-// Steps that lack an input fail again, and steps that wait start by themselves: retry is not for them.
+// Steps that lack an input fail again unless they are replaced, and steps that wait start by themselves.
 func advice(in Input, ready condition.Condition) string {
 	name := in.Resource.Name
 	if sandbox := in.Resource.Labels[crdv1.LabelSandbox]; sandbox != "" {
@@ -126,7 +124,7 @@ func advice(in Input, ready condition.Condition) string {
 	skip := fmt.Sprintf("skip the delete steps with switchyard resource give-up %s (annotation %s: \"true\").", name, crdv1.AnnotationGiveUp)
 	switch {
 	case ready.Reason == engine.ReasonInputMissing:
-		return "Delete manually the objects that the earlier step created, and " + skip
+		return fmt.Sprintf("Run delete steps without that input with switchyard resource retry %s --with FILE, or delete manually the objects that the earlier step created, and %s", name, skip)
 	case of(in.Methods, crdv1.ConditionAccepted).IsTrue() && !strings.Contains(ready.Message, crdv1.AnnotationRetry):
 		return "Or " + skip
 	}

@@ -3,11 +3,14 @@ package resource
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/protos/crd/variable"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/workflows/engine"
+	"switchyard.dev/workflows/iocontext"
 )
 
 // Form identifies the runs of the units that gave the outputs in a Secret: other runs may give other outputs.
@@ -40,6 +43,21 @@ func Recorded(r *crdv1.Resource, form string) *crdv1.ResourceOutputs {
 		return nil
 	}
 	return &crdv1.ResourceOutputs{SecretName: r.Name, Form: form, Namespaces: slices.Clone(r.Spec.OutputNamespaces)}
+}
+
+// Valueless returns the condition of outputs of which the one with this key has no value: it was deleted, or
+// the step had no such output when it ran.
+func Valueless(r *crdv1.Resource, m *crdv1.SignadotObjectLifecycleMethods, key string) condition.Condition {
+	why := fmt.Sprintf("The value of output %q was deleted.", key)
+	for _, u := range m.Spec.PreStart {
+		st := engine.StatusOf(m.Status.PreCreate, u.Name)
+		for _, o := range u.Outputs {
+			if iocontext.OutputKey(u.Name, o.Name) == key && st != nil && !slices.Contains(st.Outputs, o.Name) {
+				why = fmt.Sprintf("Step %q ran before its plugin had the output %q, and does not run again.", u.Name, o.Name)
+			}
+		}
+	}
+	return condition.False(iocontext.OutputMissing, why+" kubectl delete resource "+r.Name+" deletes the resource with its data, and the sandbox creates it again.")
 }
 
 // notVariables returns the outputs that cannot be environment variables, by key, and why.

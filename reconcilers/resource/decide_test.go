@@ -171,8 +171,32 @@ func TestSecretsOfAnEarlierReleaseAreKept(t *testing.T) {
 	}
 }
 
-// Delete steps that wait start by themselves, and those that lack an input fail again: retry is
-// advised for neither.
+// Why a value is missing: it was deleted, or the step had no such output when it ran.
+func TestMissingValues(t *testing.T) {
+	m := read[crdv1.SignadotObjectLifecycleMethods](t, methods("Ready", "True A", "True D", "True R"))
+	m.Spec.PreStart = []crdv1.WorkUnit{{Name: "make", Outputs: []crdv1.WorkUnitOutput{{Name: "url"}, {Name: "port"}}}}
+	for key, says := range map[string]string{
+		"make.url":  `The value of output "make.url" was deleted. kubectl delete resource sb-db deletes the resource with its data, and the sandbox creates it again.`,
+		"make.port": `Step "make" ran before its plugin had the output "port", and does not run again. kubectl delete resource sb-db deletes`,
+	} {
+		if c := resource.Valueless(db(t, false), m, key); !c.IsFalse() || c.Reason != "OutputMissing" || !strings.HasPrefix(c.Message, says) {
+			t.Errorf("%s: %+v", key, c)
+		}
+	}
+}
+
+// What the chart must allow is named as dry-run names it.
+func TestAStepThatIsNotAllowed(t *testing.T) {
+	m := read[crdv1.SignadotObjectLifecycleMethods](t, methods("Pending", "False PodNotAllowed", "Unknown D", "False PodNotAllowed"))
+	crdv1.FindCondition(m.Status.Conditions, crdv1.ConditionAccepted).Message = "Take it out, or allow it in workflows.runner.allow."
+	got := resource.Conclude(resource.Input{Resource: db(t, false), Methods: m}, now)
+	if c := crdv1.FindCondition(got.Status.Conditions, crdv1.ConditionAccepted); c.Message != "Take it out, or allow it in workflows.runner.allow." {
+		t.Errorf("%+v", c)
+	}
+}
+
+// Delete steps that wait start by themselves: retry is not advised for them. Those that lack an input fail
+// again, unless they are replaced.
 func TestAdviceOnDeleteSteps(t *testing.T) {
 	const giveUp = ` Annotate X with signadot.com/give-up: "true" to skip them.`
 	for name, tt := range map[string]struct {
@@ -182,7 +206,7 @@ func TestAdviceOnDeleteSteps(t *testing.T) {
 		"they failed":       {"OLMFailed", "True A", "ScriptFailed", `Step "drop": exit code 3. Annotate X with signadot.com/retry: TIME to run it again, or with signadot.com/give-up: "true".`, true},
 		"they cannot run":   {"Pending", "False NoInterpreter", "NoInterpreter", "Delete steps cannot run: no interpreter." + giveUp, true},
 		"they wait":         {"Stopping", "True A", "NamespaceNotFound", `Step "drop" waits: create its namespace.` + giveUp, false},
-		"they lack a value": {"OLMFailed", "True A", "InputMissing", `Step "drop" reads "make.url", which is not given.` + giveUp, false},
+		"they lack a value": {"OLMFailed", "True A", "InputMissing", `Step "drop" reads "make.url", which is not given.` + giveUp, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := read[crdv1.SignadotObjectLifecycleMethods](t, methods(tt.phase, tt.accepted, "True D", "False "+tt.reason))

@@ -36,18 +36,18 @@ func read(ctx context.Context, from client.Reader, in *Input) error {
 	return nil
 }
 
-// values returns the outputs of the preStart units, by key; false while one is missing.
-func (r *Reconciler) values(ctx context.Context, in Input) (map[string][]byte, bool, error) {
+// values returns the outputs of the preStart units, by key, or the key of one that is missing.
+func (r *Reconciler) values(ctx context.Context, in Input) (all map[string][]byte, lacks string, err error) {
 	if err := r.store.Sync(ctx, in.Methods); err != nil {
-		return nil, false, err
+		return nil, "", err
 	}
 	out := map[string][]byte{}
 	for _, key := range keys(in.Methods) {
 		value, found, err := r.store.Get(ctx, in.Methods, key)
 		if err != nil || !found {
-			return nil, false, err
+			return nil, key, err
 		}
 		out[key] = value
 	}
-	return out, true, nil
+	return out, "", nil
 }

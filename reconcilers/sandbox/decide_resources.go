@@ -164,7 +164,11 @@ func resourceReady(in Input, name string) condition.Condition {
 		return condition.False(ReasonResourcesNotReady, shown+" is being deleted by another client; it is re-created once its deletion completes.")
 	}
 	if why, failed := failure(have); failed {
-		return condition.False(ReasonResourceFailed, condition.Advise(fmt.Sprintf("%s failed, and its forks do not start: %s", shown, why),
+		message := fmt.Sprintf("%s failed, and its forks do not start: %s", shown, why)
+		if a := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionAccepted); a != nil && a.Status == string(metav1.ConditionFalse) {
+			return condition.False(ReasonResourceFailed, message) // It names the remedy, and a retry is none.
+		}
+		return condition.False(ReasonResourceFailed, condition.Advise(message,
 			fmt.Sprintf("Mend the cause and run switchyard resource retry --sandbox %s %s (or annotate the Resource with %s: TIME), or change the resource in the sandbox.",
 				in.Sandbox.Name, name, crdv1.AnnotationRetry)))
 	}

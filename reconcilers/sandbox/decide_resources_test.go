@@ -56,6 +56,11 @@ func TestForksWaitForResources(t *testing.T) {
 		in.Resources[0].Status = crdv1.ResourceStatus{Phase: phase, ObservedGeneration: generation}
 		return in
 	}
+	refused := func(in sandbox.Input) sandbox.Input {
+		s := &in.Resources[0].Status
+		s.Conditions = append(s.Conditions, crdv1.StatusCondition{Type: crdv1.ConditionAccepted, Status: "False", Reason: "PodNotAllowed", ObservedGeneration: in.Resources[0].Generation})
+		return in
+	}
 	changed := live
 	changed.Sandbox = with(live.Sandbox, func(s *crdv1.SignadotSandboxSpec) { s.ManagedResources[0].PluginName = "newer" })
 	more := live
@@ -102,6 +107,9 @@ func TestForksWaitForResources(t *testing.T) {
 			"Unknown", "Pending", `"db"`, []crdv1.SandboxResourceStatus{{Name: "db"}, {Name: "queue"}}},
 		{"it failed for good, as its condition says", engine(provided(fresh), "False", "ResourceFailed", "step make: exit code 1."),
 			waits, "False", "ResourceFailed", `Resource "db" (Resource ` + object + `) failed, and its forks do not start: step make: exit code 1.`,
+			[]crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
+		{"its steps may not run, and what to change is kept", refused(engine(provided(fresh), "False", "ResourceFailed", "Step make uses the host network. Take it out, or set workflows.runner.allow: [hostNamespaces].")),
+			waits, "False", "ResourceFailed", `failed, and its forks do not start: Step make uses the host network. Take it out, or set workflows.runner.allow: [hostNamespaces].`,
 			[]crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
 		{"it failed for good, as its phase says", phase(provided(fresh), "OLMFailed", 1),
 			waits, "False", "ResourceFailed", "OLMFailed", []crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},

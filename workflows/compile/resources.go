@@ -69,8 +69,10 @@ func (c *compilation) plugin(at string, r spec.Resource) (spec.Plugin, spec.Plug
 		c.problems.Add(at, "%v", err)
 		return spec.Plugin{}, wanted, false
 	}
-	if pinned, err := spec.ParsePluginName(c.Pinned[r.Name]); err == nil && wanted.Version == "" && pinned.Bare == wanted.Bare {
-		wanted = pinned
+	pinned, err := spec.ParsePluginName(c.Pinned[r.Name])
+	keeps := err == nil && wanted.Version == "" && pinned.Bare == wanted.Bare
+	if keeps {
+		wanted = pinned.Defaulted()
 	}
 	found := map[spec.PluginName]spec.Plugin{}
 	var bare []string
@@ -92,6 +94,9 @@ func (c *compilation) plugin(at string, r spec.Resource) (spec.Plugin, spec.Plug
 		slices.Sort(bare)
 		c.problems.Add(at, "is %q, and there is no such plugin%s", r.Plugin, specfile.Suggest(wanted.Bare, slices.Compact(bare)))
 		return spec.Plugin{}, wanted, false
+	case keeps && ok && versions[0] != wanted:
+		c.notes.Add(at, "is %q without a version, so the resource keeps version %s; the newest is %s: write %s to use it", r.Plugin, wanted.Version, versions[0].Version, versions[0])
+		return p, wanted, true
 	case wanted.Version == "":
 		return found[versions[0]], versions[0], true
 	case !ok:

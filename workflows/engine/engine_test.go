@@ -16,6 +16,25 @@ import (
 
 var start = metav1.NewTime(time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC))
 
+// A unit that waits for a namespace gets another pod name when its specification names another one.
+func TestAUnitNeedsAPodNameInItsNamespace(t *testing.T) {
+	st := crdv1.WorkUnitStatus{Name: "a", Phase: crdv1.UnitPending}
+	if !engine.Unnamed(st, "shop") {
+		t.Error("it has a name before its first attempt")
+	}
+	st = engine.Named(unit("a"), st, crdv1.NamespacedName{Namespace: "shop", Name: "p"})
+	if engine.Unnamed(st, "shop") || !engine.Unnamed(st, "pay") {
+		t.Error("it has a name in shop, and in no other namespace")
+	}
+	st = engine.Named(unit("a"), engine.Refused(st, "NamespaceNotFound", "m", start), crdv1.NamespacedName{Namespace: "pay", Name: "p"})
+	if engine.Unnamed(st, "pay") || st.Started == nil {
+		t.Errorf("%+v", st)
+	}
+	if !engine.Unnamed(engine.Renamed(st, "NameTaken", "m", start), "pay") {
+		t.Error("it keeps a name that is taken")
+	}
+}
+
 // unit makes one from "name: output output <- unit.output unit.output".
 func unit(text string) crdv1.WorkUnit {
 	text, reads, _ := strings.Cut(text, "<-")

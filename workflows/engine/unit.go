@@ -115,12 +115,12 @@ func (p *planning) watch(u crdv1.WorkUnit, st *crdv1.WorkUnitStatus, pod Pod) {
 	}
 }
 
-// patience is the time that a container of the operator has for its request to io-context-server before
-// the status of the step reports it.
+// patience is the time that a pod has for its volumes, or a container of the operator for its request to
+// io-context-server, before the status of the step reports the wait.
 const patience = 30 * time.Second
 
-// unanswered gives a pod the reason that io-context-server cannot be reached, where its container has
-// had no success for patience. The failure of a script stays in the message.
+// unanswered gives a pod the reason of a wait that has lasted for patience. The failure of a script stays
+// in the message.
 func (p *planning) unanswered(pod *Pod) {
 	asking := pod.Asking
 	if asking == nil || pod.Reason != "" && execunit.Blocked(pod.Reason) {
@@ -211,6 +211,12 @@ func (p *planning) overdue(st *crdv1.WorkUnitStatus) bool {
 		p.after(left)
 	}
 	return left <= 0
+}
+
+// Unnamed reports whether a unit needs a name for the pod of its next attempt: none is recorded in the
+// namespace where it runs.
+func Unnamed(st crdv1.WorkUnitStatus, namespace string) bool {
+	return st.Phase != crdv1.UnitStarting || st.ExecUnit == nil || st.ExecUnit.Namespace != namespace
 }
 
 // Named returns the status of a unit with the pod recorded for its next attempt. The pod does not

@@ -79,14 +79,14 @@ type Observation struct {
 	Over bool
 	// Reason and Message are why it is not further, and the remedy.
 	Reason, Message string
-	// Asking is a container of the operator that sends requests to io-context-server; nil when none
-	// does.
+	// Asking is a wait that is normal if it is short: for io-context-server, to which a container of the
+	// operator sends requests, or for volumes; nil when there is none.
 	Asking *Asking
 }
 
-// Asking is a container that sends requests to io-context-server until one succeeds.
+// Asking is a wait that a step reports only after some time.
 type Asking struct {
-	// Since is the time of its first request, at the earliest.
+	// Since is its beginning, at the earliest.
 	Since time.Time
 	// Reason and Message are those of a step after a long time without success.
 	Reason, Message string
@@ -165,7 +165,7 @@ func (l view) begun() bool {
 	case s.Running != nil:
 		return true
 	case s.Terminated != nil:
-		return !neverRan(*s.Terminated)
+		return !neverRan(*s.Terminated) && !neverCreated(l.main)
 	case l.pod.Spec.NodeName == "":
 		return false
 	case l.over:
@@ -178,6 +178,13 @@ func (l view) begun() bool {
 // neverRan reports whether the container ended before its program started.
 func neverRan(t corev1.ContainerStateTerminated) bool {
 	return slices.Contains([]string{"StartError", "ContainerCannotRun"}, t.Reason)
+}
+
+// neverCreated reports whether a container ended without ever having been created. When a pod ends, the
+// kubelet reports such a container, for example one without an image, with an unknown end.
+func neverCreated(s corev1.ContainerStatus) bool {
+	return s.State.Terminated.Reason == unknownStatus && s.ContainerID == "" && s.State.Terminated.ContainerID == "" &&
+		s.RestartCount == 0 && s.LastTerminationState.Terminated == nil
 }
 
 // orphaned reports whether the pod was declared over by another component than its node.

@@ -54,6 +54,14 @@ func ended(code string, e iocontext.Ending) string {
 	return "terminated: {exitCode: " + code + ", finishedAt: '2026-01-01T00:10:00Z', message: " + said(e) + "}"
 }
 
+// unlocated is a container whose pod ended, and of which its node knows no end.
+const unlocated = "terminated: {exitCode: 137, reason: ContainerStatusUnknown}"
+
+// located adds a field to the status of the main container.
+func located(status, field string) string {
+	return strings.Replace(status, "{name: main, ", "{name: main, "+field+", ", 1)
+}
+
 const deleted = "deletionTimestamp: '2026-01-01T00:05:30Z', deletionGracePeriodSeconds: 30, "
 
 type sight struct {
@@ -73,7 +81,7 @@ func waitingSights() []sight {
 		{"nothing is known", "{}", w, "Starting", "", []string{"waits for a node"}},
 		{"no node takes it", "{conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: '0/3 nodes are available: 3 Insufficient cpu. preemption: none.'}]}", w, "Unschedulable", "",
 			[]string{"no node takes the pod", "0/3 nodes are available: 3 Insufficient cpu; preemption: none. Change what its template asks"}},
-		{"it waits for a volume", onNode + "phase: Pending}", w, "VolumesPending", "", []string{"Secret db. If it stays so", "namespace signadot"}},
+		{"it waits for a volume", onNode + "phase: Pending}", w, "Starting", "", []string{"is starting"}},
 		{"an init container runs", onNode + "initContainerStatuses: [{name: prepare, state: {running: {}}}]}", w, "InitContainerRunning", "", []string{"when the init container prepare has ended"}},
 		{"the manager of inputs runs", onNode + "initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {running: {}}}]}", w, "Starting", "", []string{"is starting"}},
 		{"no image", waits("prepare", "ImagePullBackOff", "Back-off pulling image"), w, "ImagePullFailed", "", []string{`the image "prepare:1" of the container prepare`, "of the pod template"}},
@@ -146,7 +154,11 @@ func interruptedSights() []sight {
 		{"out of memory before it was preempted", disruption("PreemptionByScheduler", "05") + main("terminated: {exitCode: 137, reason: OOMKilled}") + "}", execunit.Failed, "OutOfMemory", "b", nil},
 		{"its node was deleted", disruption("DeletionByPodGC", "05") + "phase: Failed, " + main("running: {}", delivers) + "}", i, "NodeLost", "bo", []string{"was lost with its node"}},
 		{"its node was deleted before it reported anything", disruption("DeletionByPodGC", "05") + "phase: Failed}", i, "NodeLost", "bo", []string{"it is unknown"}},
-		{"its node lost sight of it", onNode + "phase: Failed, " + main("terminated: {exitCode: 137, reason: ContainerStatusUnknown}") + "}", i, "NodeLost", "bo", []string{"its node did not report how"}},
+		{"its node lost sight of it", onNode + "phase: Failed, " + located(main(unlocated), "containerID: 'containerd://1'") + "}", i, "NodeLost", "bo", []string{"its node did not report how"}},
+		{"its node lost sight of it, and counts it", onNode + "phase: Failed, " + located(main(unlocated), "restartCount: 1") + "}", i, "NodeLost", "bo", nil},
+		{"its node lost sight of it, which ran before", onNode + "phase: Failed, " + located(main(unlocated), "lastState: {terminated: {exitCode: 137}}") + "}", i, "NodeLost", "bo", nil},
+		// The kubelet reports so about a container that it never created, such as for want of an image.
+		{"deleted while its image is pulled", onNode + deleted + "phase: Failed, " + main(unlocated) + "}", i, "PodDeleted", "o", []string{"before its script began. It is tried again"}},
 		{"its node reports only that it is over", onNode + "phase: Failed, " + main("running: {}") + "}", i, "NodeLost", "bo", nil},
 		{"its node shuts down", onNode + "phase: Failed, reason: Terminated, " + main("terminated: {exitCode: 143}") + "}", i, "NodeLost", "bo", nil},
 		{"its node has no room", onNode + "phase: Failed, reason: OutOfcpu}", i, "PodRejected", "o", []string{"no room for it, before its script began"}},
@@ -199,6 +211,7 @@ func TestContainersThatAskTheServer(t *testing.T) {
 			`the script of step "make" has ended; its outputs cannot be delivered: cannot reach io-context-server`, "kubectl logs -n signadot sb-db-make-1-random -c signadot-execunit-output-manager"}},
 		{"outputs of a script that failed", onNode + main(ended("3", iocontext.Ending{Reason: "ScriptFailed", ExitCode: 3}), delivers) + "}", execunit.ReasonOutputsUndelivered, nil},
 		{"inputs", asksForInputs, execunit.ReasonInputsUndelivered, []string{"has not begun; its inputs cannot be delivered: cannot reach io-context-server", "-c signadot-execunit-input-manager"}},
+		{"volumes", "{node: true, conditions: [{type: PodScheduled, status: 'True', lastTransitionTime: '2026-01-01T00:10:00Z'}], phase: Pending}", execunit.ReasonVolumesPending, []string{"Secret db. If it stays so", "namespace signadot"}},
 		{"all is there", onNode + main(good, hasGiven) + "}", "", nil},
 		{"it runs", onNode + main("running: {}", delivers) + "}", "", nil},
 		{"it waits", "{}", "", nil},

@@ -14,6 +14,7 @@ func TestARefusedPodNamesWhatToChange(t *testing.T) {
 		`pods "x" is forbidden: maximum memory usage per Container is 128Mi, but limit is 256Mi`:                                                     "change that LimitRange",
 		`pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot`:                                                              "or the Pod Security level of the namespace",
 		`pods is forbidden: User "m" cannot create resource "pods" in API group "" in the namespace "n"`:                                             "allowedNamespaces of the chart",
+		`pods "x" is forbidden: error looking up service account runners/maker: serviceaccount "maker" not found`:                                    "create that service account, or name another one in the pod template",
 		"admission webhook \"a.b\" denied the request: no.  Ask ops.":                                                                                "change the pod template, or the policy that this message names",
 	} {
 		got := execunit.Refused("drop", "runners", words)

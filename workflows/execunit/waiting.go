@@ -28,14 +28,6 @@ func (l view) waiting() Observation {
 		o.Message = fmt.Sprintf("the pod %s of step %s waits for a node.", l.name(), unit)
 		return o
 	}
-	started := slices.ContainsFunc(l.pod.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
-		return s.State.Running != nil || s.State.Terminated != nil
-	})
-	if names := mounted(l.pod.Spec); !started && len(names) > 0 {
-		o.Reason = ReasonVolumesPending
-		o.Message = fmt.Sprintf("the pod %s of step %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), unit, list(names), l.pod.Namespace)
-		return o
-	}
 	for _, s := range l.pod.Status.InitContainerStatuses {
 		if s.State.Running != nil && s.Name != InputManager && !restarts(l.pod.Spec, s.Name) {
 			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of step %s begins when the init container %s has ended.", unit, s.Name)
@@ -173,6 +165,12 @@ func WithoutNamespace(unit, namespace string, terminating bool) string {
 	return fmt.Sprintf("Step %s waits, since its namespace %s %s: %s; the step then starts by itself.", quoted(unit), namespace, state, todo)
 }
 
+// noAccount is in the message of the API server that refuses a pod without its service account.
+const noAccount = "error looking up service account"
+
+// LacksAccount reports whether a step waits, with this message, for the service account of its pod.
+func LacksAccount(message string) bool { return strings.Contains(message, noAccount) }
+
 // remedyOf returns the remedy for a pod that the API server refused with this message.
 func remedyOf(words string) string {
 	const values = "the containers " + InputManager + " and " + OutputManager + " are the operator's: ioInit.resources and ioSidecar.resources of the chart set their resources"
@@ -188,6 +186,8 @@ func remedyOf(words string) string {
 		return "change that LimitRange, or the resources in the pod template; " + values
 	case has("PodSecurity"):
 		return "change the pod template, or the Pod Security level of the namespace"
+	case has(noAccount):
+		return "create that service account, or name another one in the pod template"
 	case has(`cannot create resource "pods"`):
 		return "give the operator that right: with allowedNamespaces of the chart it works in these namespaces alone"
 	}

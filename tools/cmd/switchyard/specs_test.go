@@ -97,7 +97,10 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 
 	d.does(t, exit.OK, "sandbox specs-a is written, with the routing key specs-a", apply...)
 	d.does(t, exit.OK, "resource plugin db is stored (version 1.1.0)", "resourceplugin", "apply", "-f", plugin("1.1.0"))
-	d.does(t, exit.OK, "specs-a", apply...) // It keeps the version that it has.
+	d.does(t, exit.OK, "", apply...) // It keeps the version that it has.
+	if _, _, errs := ask(t, append(apply, d.args...)...); !strings.Contains(errs, `sandbox.yaml:7: spec.resources[0].plugin is "db" without a version, so the resource keeps version 1.0.0; the newest is 1.1.0: write db@1.1.0 to use it`) {
+		t.Errorf("a newer version is not noted:\n%s", errs)
+	}
 	d.does(t, exit.No, "resource plugin db@1.0.0 is not deleted: the resource plugin is in use by resource store of sandbox specs-a", "resourceplugin", "delete", "db@1.0.0")
 	d.does(t, exit.OK, "db    1.1.0", "resourceplugin", "list")
 	if out := d.does(t, exit.OK, "USED BY  DESCRIPTION", "resourceplugin", "list", "-A"); strings.Index(out, "1.1.0") > strings.Index(out, "1.0.0") {
@@ -124,8 +127,8 @@ func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
 	d.does(t, exit.OK, "", "sandbox", "delete", "-f", file, "--set", "name=specs-a")
 	bare := d.write("bare.yaml", strings.ReplaceAll(strings.ReplaceAll(databasePlugin, "@VERSION", ""), "VERSION", ""))
 	d.does(t, exit.No, "there is no resource plugin db", "resourceplugin", "delete", "-f", bare) // not the highest
-	d.does(t, exit.OK, "resource plugin db@1.1.0 is deleted", "resourceplugin", "delete", "db")
-	d.does(t, exit.OK, "resource plugin db@1.0.0 is deleted", "resourceplugin", "delete", "-f", plugin("1.0.0"))
+	d.does(t, exit.OK, "resource plugin db (version 1.1.0) is deleted\n", "resourceplugin", "delete", "db")
+	d.does(t, exit.OK, "resource plugin db (version 1.0.0) is deleted\n", "resourceplugin", "delete", "-f", plugin("1.0.0"))
 	d.does(t, exit.OK, "no resource plugins", "resourceplugin", "list")
 	d.does(t, exit.No, "there is no resource plugin db", "resourceplugin", "delete", "db")
 }

@@ -213,7 +213,7 @@ func TestStepsAreRetriedAndGivenUp(t *testing.T) {
 	plugin := d.write("mended.yaml", mendedPlugin)
 	d.does(t, exit.Usage, `mysql.yaml:2: name is "mysql", and resource db is of plugin postgres@1.0.0`, "resource", "retry", "ask-db", "--with", d.write("mysql.yaml", strings.Replace(mendedPlugin, "postgres@1.0.1", "mysql", 1)))
 	before := annotation(crdv1.AnnotationRetry)
-	d.does(t, exit.OK, "resource ask-db has the delete steps of postgres@1.0.1, which run now: drop", "resource", "retry", "db", "--sandbox", "ask", "--with", plugin)
+	d.does(t, exit.OK, "resource ask-db has the delete steps of postgres@1.0.1, of which those that have not succeeded run: drop", "resource", "retry", "db", "--sandbox", "ask", "--with", plugin)
 	if annotation(crdv1.AnnotationRetry) == before || len(r.Spec.OLM.PreStart) != 3 || len(r.Spec.OLM.PostStop) != 1 || r.Spec.OLM.PostStop[0].ExecUnitTemplate.Script != "#!/bin/sh\nmended\n" {
 		t.Errorf("%+v", r.Spec.OLM)
 	}
@@ -250,6 +250,14 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 			t.Errorf("%s: nothing is to be tried again or given up:\n%s", c.reason, out)
 		}
 	}
+	d.is(r, "Forbidden", "no", []crdv1.WorkUnitStatus{unit("make", "Starting", 1, func(u *crdv1.WorkUnitStatus) {
+		u.Reason, u.Message, u.Finished = "Forbidden", `The API server refuses the pod (error looking up service account ns/maker: serviceaccount "maker" not found).`, nil
+	})}, nil)
+	if out := d.does(t, exit.OK, "Create the service account that step make needs, or name another one in the plugin: kubectl create serviceaccount NAME -n ns", "resource", "get", "wait-db"); strings.Contains(out, "quota") {
+		t.Errorf("no quota is the cause:\n%s", out)
+	}
+	d.is(r, "OutputMissing", "no", []crdv1.WorkUnitStatus{unit("make", "Succeeded", 1, nil)}, nil)
+	d.does(t, exit.OK, "Delete the resource with its data; the sandbox creates it again: kubectl delete resource wait-db", "resource", "get", "wait-db")
 	d.deleted(r)
 	const letGo = "Or release the resource without its delete steps; objects that they delete may remain: kubectl switchyard resource give-up wait-db"
 	for _, c := range cases[:4] {
@@ -261,8 +269,9 @@ func TestStepsThatWaitHaveANextCommand(t *testing.T) {
 		}
 	}
 	d.is(r, "InputMissing", "no", made, []crdv1.WorkUnitStatus{unit("drop", "Failed", 1, func(u *crdv1.WorkUnitStatus) { u.ExecUnit = nil; u.Reason = "InputMissing" })})
-	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, because an earlier step has not produced its input") || strings.Contains(out, "resource retry") {
-		t.Errorf("another attempt has no input either:\n%s", out)
+	if out := d.does(t, exit.OK, letGo, "resource", "get", "wait-db"); !strings.Contains(out, "Step drop cannot run, because an earlier step has not produced its input") ||
+		!strings.Contains(out, "Or run delete steps without that input: kubectl switchyard resource retry wait-db --with plugin.yaml") || strings.Contains(out, "run it again") {
+		t.Errorf("another attempt has no input either, and other steps need none:\n%s", out)
 	}
 	d.release(r)
 }

@@ -123,7 +123,7 @@ func deletePlugin(s *command.Session) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s is deleted\n", gone)))
+			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s (version %s) is deleted\n", gone.Bare, gone.Version)))
 			return err
 		})
 	}

@@ -78,7 +78,7 @@ func replace(ctx context.Context, s *command.Session, cluster client.Client, o *
 	defer cancel()
 	err = steps.Replace(ctx, cluster, o, units, s.Now())
 	names := lists.Map(units, func(u crdv1.WorkUnit) string { return u.Name })
-	return printed(s, fmt.Sprintf("resource %s has the delete steps of %s, which run now: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
+	return printed(s, fmt.Sprintf("resource %s has the delete steps of %s, of which those that have not succeeded run: %s", r.Name, p.Name, strings.Join(names, ", ")), err)
 }
 
 func giveUp(s *command.Session) *cobra.Command {

@@ -12,6 +12,8 @@ import (
 	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/engine"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/steps"
 )
 
@@ -139,6 +141,9 @@ func unblock(s steps.Step) string {
 	case s.Reason == apply.ReasonNamespaceTerminating:
 		return fmt.Sprintf("Once namespace %s is deleted, create it again for step %s: kubectl create namespace %s", pod.Namespace, s.Name, pod.Namespace)
 	}
+	if execunit.LacksAccount(s.Message) {
+		return fmt.Sprintf("Create the service account that step %s needs, or name another one in the plugin: kubectl create serviceaccount NAME -n %s", s.Name, pod.Namespace)
+	}
 	return fmt.Sprintf("See what limits the pods of step %s: kubectl describe resourcequota,limitrange -n %s", s.Name, pod.Namespace)
 }
 
@@ -163,6 +168,12 @@ func toDo(r steps.Report, called string) []string {
 		case s.Phase == crdv1.UnitRunning && s.Pod != nil:
 			out = append(out, "Follow step "+s.Name+": "+logs(s)+" -f")
 		}
+	}
+	if r.Reason == iocontext.OutputMissing && !r.Deleting {
+		out = append(out, "Delete the resource with its data; the sandbox creates it again: kubectl delete resource "+r.Name)
+	}
+	if slices.ContainsFunc(r.Present(), func(s steps.Step) bool { return s.Reason == engine.ReasonInputMissing }) {
+		out = append(out, "Or run delete steps without that input: "+called+" resource retry "+r.Name+" --with plugin.yaml")
 	}
 	retries := slices.ContainsFunc(r.Present(), steps.Step.Retries)
 	if retries {
