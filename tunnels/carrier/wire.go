@@ -43,7 +43,7 @@ func (w *wire) queue(n int, done <-chan struct{}) {
 	w.wake()
 }
 
-// wake wakes one that waits, who wakes the next.
+// wake wakes one that waits, which wakes the next.
 func (w *wire) wake() {
 	select {
 	case w.passed <- struct{}{}:
