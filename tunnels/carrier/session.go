@@ -26,7 +26,7 @@ type Session struct {
 	control *Stream
 	proxy   bool // this end is the proxy
 
-	// config is read by Open, with opening, and by the multiplexer's reader, which alone writes it.
+	// config is read by openStream, with opening, and by the multiplexer's reader, which alone writes it.
 	config  *yamux.Config
 	opening sync.RWMutex
 
