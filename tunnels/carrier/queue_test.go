@@ -2,12 +2,15 @@ package carrier_test
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"switchyard.dev/tunnels/carrier"
 )
 
 // held is a connection that takes nothing while it is locked.
@@ -97,4 +100,47 @@ func TestFewStreamsHaveAWideWindow(t *testing.T) {
 		join(t, workstation, proxy, address("x"))
 	}
 	check(false)
+}
+
+// TestACutStreamDoesNotWaitForTheQueue cuts a stream that waits, while the connection of the session takes nothing. A
+// stream that waits as well writes once it does.
+func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
+	var line *held
+	timing := quick
+	timing.Dead = time.Minute
+	workstation, proxy := pair(t, timing, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
+	cut, _ := join(t, workstation, proxy, address("x"))
+	other, b := join(t, workstation, proxy, address("y"))
+	const all = 1 << 20 // less than the window, more than the system queues
+	write := func(c net.Conn) chan error {
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := c.Write(make([]byte, all))
+			wrote <- err
+		}()
+		return wrote
+	}
+	line.Lock()
+	ended, wrote := write(cut), write(other)
+	select {
+	case err := <-ended:
+		t.Errorf("the write has ended: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	go cut.(*carrier.Stream).Cut()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, carrier.ErrCut) {
+			t.Errorf("the stream that was cut writes with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the stream that was cut waits")
+	}
+	line.Unlock()
+	if _, err := io.ReadFull(b, make([]byte, all)); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Errorf("the other stream writes with %v", err)
+	}
 }
