@@ -1,6 +1,7 @@
 package carrier_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -10,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 )
 
@@ -142,5 +146,38 @@ func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
 	}
 	if err := <-wrote; err != nil {
 		t.Errorf("the other stream writes with %v", err)
+	}
+}
+
+// TestWindowsAreSmallWhileMuchIsUnread has a quarter of what may be unread in the process in one stream.
+func TestWindowsAreSmallWhileMuchIsUnread(t *testing.T) {
+	near, far := wires(t)
+	settings := carrier.Settings{Timing: quick, Limits: carrier.Limits{UnreadAll: 8 << 20}}
+	serving := make(chan *carrier.Session, 1)
+	go func() {
+		s, err := settings.Serve(t.Context(), far, &tunnelv1.Control{}, func(context.Context) (proto.Message, error) { return &tunnelv1.Control{}, nil })
+		if err != nil {
+			t.Error(err)
+		}
+		serving <- s
+	}()
+	workstation, err := settings.Connect(t.Context(), near, &tunnelv1.Control{}, &tunnelv1.Control{}, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workstation.Close(nil)
+	proxy := <-serving
+	defer proxy.Close(nil)
+	first, reader := join(t, workstation, proxy, address("x"))
+	if _, err := first.Write(make([]byte, 3<<20)); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := join(t, workstation, proxy, address("y"))
+	_ = second.SetWriteDeadline(time.Now().Add(time.Second))
+	if n, err := second.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n > 256<<10 {
+		t.Errorf("%d KiB are written, %v", n>>10, err)
+	}
+	if _, err := io.ReadFull(reader, make([]byte, 3<<20)); err != nil {
+		t.Error(err)
 	}
 }
