@@ -44,7 +44,7 @@ type Config struct {
 	// Replicas is the TLS of both ends of connections between replicas (trust.Folder.Mutual). Default:
 	// there is one replica.
 	Replicas *tls.Config
-	// Handshakes is how many TLS handshakes begin in a second: 200.
+	// Handshakes is how many TLS handshakes may begin in any second: 200.
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
 	Lease time.Duration
@@ -58,7 +58,7 @@ type Config struct {
 const (
 	// Waiting is how many connections may wait for a handshake; a Listener of MostConnections
 	// accepts as many silent ones, and closes others.
-	Waiting = 2000
+	Waiting = 1800
 	// MostConnections is the bound for callers.Listen.
 	MostConnections = 2 * Waiting
 	// within bounds the first message of TLS, the rest of the handshake, and Hello, each.
@@ -94,7 +94,8 @@ func New(cfg Config) (*Server, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes), 1), agents: map[registry.Cluster]*Agent{}}
+	perSecond := rate.Limit(cfg.Handshakes) * 9 / 10 // turns that were late begin together
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(perSecond, 1), agents: map[registry.Cluster]*Agent{}}
 	s.peering, s.part = context.WithCancel(context.Background())
 	return s, nil
 }
