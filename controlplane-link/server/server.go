@@ -72,7 +72,7 @@ type Server struct {
 	cfg      Config
 	turns    *rate.Limiter // of TLS handshakes
 	draining atomic.Bool
-	lingers  atomic.Int32 // sessions that superseded lets linger
+	lingers  atomic.Int32 // sessions that superseded has yet to end
 	sessions sync.WaitGroup
 
 	mu      sync.Mutex
@@ -244,14 +244,17 @@ func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission
 	}
 }
 
-// lingerCheck is how often superseded compares a session that it lets linger.
-const lingerCheck = 250 * time.Millisecond
+// lingerCheck is how often linger reads the connections of a session, and lingerReads every how many times the stores.
+const lingerCheck, lingerReads = 250 * time.Millisecond, 4
 
 // superseded ends a session because another agent, or another connection of this one, has that of the cluster.
 // Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
 // them. New ones are opened in the other session.
 func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 	a.taken.Do(func() {
+		s.lingers.Add(1)
+		defer s.changed.Send()
+		defer s.lingers.Add(-1)
 		s.remove(a)
 		if instance == a.Instance {
 			a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
@@ -268,14 +271,21 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 	})
 }
 
-// linger waits until the connections of a session have ended, its token is revoked, or its time is over.
+// linger waits until the connections of a session have ended, its token is revoked, its time is over, or no agent has
+// the session of the cluster: twice in a row, because one that changes its replica has none for a moment.
 func (s *Server) linger(ctx context.Context, a *Agent) {
-	s.lingers.Add(1)
-	defer s.lingers.Add(-1)
-	until := time.Now().Add(s.cfg.Linger)
-	for ; ctx.Err() == nil && a.session.Err() == nil && time.Now().Before(until); time.Sleep(lingerCheck) {
-		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	defer cancel()
+	for n, alone := 0, 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; n++ {
+		if time.Sleep(lingerCheck); n%lingerReads != 0 {
+			continue
+		}
+		if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 			return
+		}
+		alone++
+		if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err != nil || e.Live(time.Now()) || s.draining.Load() {
+			alone = 0
 		}
 	}
 }
@@ -302,7 +312,7 @@ func (s *Server) Drain(ctx context.Context) {
 		s.sessions.Go(func() { s.leave(a) })
 	}
 	s.mu.Unlock()
-	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 })
+	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 && s.lingers.Load() == 0 })
 }
 
 // leave asks an agent to connect to another replica.
