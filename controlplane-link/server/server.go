@@ -77,6 +77,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	agents  map[registry.Cluster]*Agent
+	epochs  map[registry.Cluster]uint64 // of the newest sessions, at any replica
 	changed wake.Signal
 
 	peers   sync.Map           // the *carrier.Session with other replicas, by address
@@ -94,8 +95,8 @@ func New(cfg Config) (*Server, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	perSecond := rate.Limit(cfg.Handshakes) * 9 / 10 // turns that were late begin together
-	s := &Server{cfg: cfg, turns: rate.NewLimiter(perSecond, 1), agents: map[registry.Cluster]*Agent{}}
+	// A tenth less, since turns that were late begin together.
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes)*9/10, 1), agents: map[registry.Cluster]*Agent{}, epochs: map[registry.Cluster]uint64{}}
 	s.peering, s.part = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -188,15 +189,14 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.mu.Lock()
 	former := s.agents[a.Cluster]
 	if former == nil || former.Epoch < a.Epoch {
-		s.agents[a.Cluster] = a
+		s.agents[a.Cluster], s.epochs[a.Cluster] = a, a.Epoch // lower than known where the registry has lost its entry
 	}
 	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
 		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
 	}
-	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
 	s.sessions.Go(func() {
 		for in := range a.session.Requests(ctx) { // the protocol has none
@@ -234,18 +234,19 @@ func (s *Server) recheck(ctx context.Context, a *Agent) {
 	}
 }
 
-// replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
+// replaced records the epoch of a cluster, and ends a session of a lower one. A session that lingers
 // after Drain continues.
 func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission.Entry) {
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
+	s.epochs[c] = max(s.epochs[c], now.Epoch)
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
 		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
 	}
 }
 
-// lingerCheck is how often linger reads the connections of a session, and lingerReads every how many times the stores.
-const lingerCheck, lingerReads = 250 * time.Millisecond, 4
+// lingerCheck is how often linger checks a session.
+const lingerCheck = time.Second
 
 // superseded ends a session because another agent, or another connection of this one, has that of the cluster.
 // Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
@@ -276,10 +277,7 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 func (s *Server) linger(ctx context.Context, a *Agent) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
 	defer cancel()
-	for n, alone := 0, 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; n++ {
-		if time.Sleep(lingerCheck); n%lingerReads != 0 {
-			continue
-		}
+	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(lingerCheck) {
 		if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 			return
 		}
@@ -328,9 +326,13 @@ func (s *Server) leave(a *Agent) {
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Lingering reports whether connections through a former agent have yet to end. Idle ones that clients keep should be
-// closed, so that they are not used when they are cut.
-func (s *Server) Lingering() bool { return s.lingers.Load() > 0 }
+// Epoch returns the epoch of the newest session of a cluster, at any replica, that is known here; 0: none is. Connections
+// that clients keep should be used during one epoch only: later they pass a former agent, and are cut.
+func (s *Server) Epoch(c registry.Cluster) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epochs[c]
+}
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {
