@@ -65,9 +65,9 @@ func (m *Main) Run(ctx context.Context) error {
 	defer stop()
 	all, serving := errgroup.WithContext(serving)
 	all.Go(func() error { return callers.ServeProbes(serving, listeners["health"], m.health()) })
-	all.Go(func() error {
-		return callers.ServeProbes(serving, listeners["metrics"], scrapes.Mux(m.registry, func() string { return "" }))
-	})
+	exposed := http.NewServeMux()
+	exposed.Handle("GET /metrics", scrapes.New(m.registry))
+	all.Go(func() error { return callers.ServeProbes(serving, listeners["metrics"], exposed) })
 	all.Go(func() error { return m.cluster.Run(serving) })
 	all.Go(func() error {
 		defer stop()

@@ -491,6 +491,15 @@ func TestUnknownObjectsAreReportedAndKept(t *testing.T) {
 		}
 		return err
 	})
+	for _, path := range []string{"/healthz", "/readyz"} { // they are at the address of health alone
+		answer, err := http.Get("http://" + metrics + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusNotFound {
+			t.Errorf("%s beside the metrics: %s", path, answer.Status)
+		}
+	}
 	if text := s.log.String(); !strings.Contains(text, "resource=signadotsandboxes count=1 names=[by-hand]") || strings.Contains(text, known.Name) {
 		t.Error("the log does not have the object, or it has another one")
 	}

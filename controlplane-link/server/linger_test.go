@@ -30,14 +30,14 @@ func (s *site) echoes(c net.Conn) {
 }
 
 // upgraded starts agent a, opens a connection through it, and then starts agent b.
-func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.Conn, stop func()) {
+func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.Conn, stop, stopNewer func()) {
 	s.Helper()
 	cfg := s.config(r.address, "a")
 	cfg.Linger = linger
 	a, stop = s.start(cfg)
 	s.up(a, 1)
 	c = s.eventually(r)
-	b, _ := s.start(s.config(r.address, "b"))
+	b, stopNewer := s.start(s.config(r.address, "b"))
 	s.up(b, 2)
 	wait.Eventually(s.TB, patience, "the session of b at the server", func() error {
 		if all := r.Agents(); len(all) != 1 || all[0].Instance != "b" {
@@ -45,7 +45,7 @@ func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.
 		}
 		return nil
 	})
-	return a, c, stop
+	return a, c, stop, stopNewer
 }
 
 // TestConnectionsOfAFormerAgentEndByThemselves has an agent that is asked to end, as in an upgrade, while a
@@ -53,7 +53,7 @@ func (s *site) upgraded(r *replica, linger time.Duration) (a *link.Agent, c net.
 func TestConnectionsOfAFormerAgentEndByThemselves(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	_, c, stop := s.upgraded(r, patience)
+	_, c, stop, _ := s.upgraded(r, patience)
 	s.echoes(c)
 	ended := make(chan struct{})
 	go func() {
@@ -77,7 +77,7 @@ func TestConnectionsOfAFormerAgentEndByThemselves(t *testing.T) {
 func TestConnectionsOfAFormerAgentAreCutInTheEnd(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Second })
-	a, c, _ := s.upgraded(r, patience)
+	a, c, _, _ := s.upgraded(r, patience)
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
 		t.Errorf("the connection reads %v", err)
 	}
@@ -110,13 +110,55 @@ func TestAnAgentThatEndsCutsConnectionsInTheEnd(t *testing.T) {
 func TestARevokedTokenEndsALingeringSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	_, c, _ := s.upgraded(r, patience)
+	_, c, _, _ := s.upgraded(r, patience)
 	s.echoes(c)
 	s.revoke("1")
 	_ = c.SetDeadline(time.Now().Add(patience / 2)) // less than it lingers
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
 		t.Errorf("the connection reads %v", err)
 	}
+}
+
+// TestALingeringSessionEndsWithoutANewerOne has the newer agent end while the former one has a connection.
+func TestALingeringSessionEndsWithoutANewerOne(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Hour })
+	_, c, _, stop := s.upgraded(r, patience)
+	s.echoes(c)
+	stop()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
+		t.Errorf("the connection reads %v", err)
+	}
+}
+
+// TestDrainWaitsForFormerAgents drains a replica while a former agent has a connection, and the newer one has ended.
+func TestDrainWaitsForFormerAgents(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Hour })
+	_, c, _, stop := s.upgraded(r, patience)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		r.Drain(t.Context())
+	}()
+	wait.Eventually(t, patience, "the beginning", func() error {
+		if !r.Draining() {
+			return errors.New("it has not begun")
+		}
+		return nil
+	})
+	stop()
+	select {
+	case <-drained:
+		t.Fatal("Drain does not wait for the former agent")
+	case <-time.After(3 * time.Second): // longer than a session lingers that has no successor
+	}
+	s.echoes(c)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	<-drained
 }
 
 // TestAFormerAgentDoesNotReturnAfterARestart replaces the server by one that has an empty registry, and has the

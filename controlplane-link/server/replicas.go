@@ -95,9 +95,9 @@ func (s *Server) open(ctx context.Context, c registry.Cluster, open *linkv1.Open
 // openHere opens a connection through a session of this replica.
 func (s *Server) openHere(ctx context.Context, c registry.Cluster, open *linkv1.Open) (net.Conn, error) {
 	s.mu.Lock()
-	a := s.agents[c]
+	a, newest := s.agents[c], s.epochs[c]
 	s.mu.Unlock()
-	if a == nil {
+	if a == nil || a.Epoch < newest && !s.draining.Load() { // its successor is about to have a session
 		return nil, ErrNoAgent
 	}
 	return a.session.Open(ctx, open)

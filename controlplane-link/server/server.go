@@ -44,7 +44,7 @@ type Config struct {
 	// Replicas is the TLS of both ends of connections between replicas (trust.Folder.Mutual). Default:
 	// there is one replica.
 	Replicas *tls.Config
-	// Handshakes is how many TLS handshakes begin in a second: 200.
+	// Handshakes is how many TLS handshakes may begin in any second: 200.
 	Handshakes int
 	// Lease is after how long the session of a replica that crashed is considered lost: 15 s.
 	Lease time.Duration
@@ -58,7 +58,7 @@ type Config struct {
 const (
 	// Waiting is how many connections may wait for a handshake; a Listener of MostConnections
 	// accepts as many silent ones, and closes others.
-	Waiting = 2000
+	Waiting = 1800
 	// MostConnections is the bound for callers.Listen.
 	MostConnections = 2 * Waiting
 	// within bounds the first message of TLS, the rest of the handshake, and Hello, each.
@@ -72,11 +72,12 @@ type Server struct {
 	cfg      Config
 	turns    *rate.Limiter // of TLS handshakes
 	draining atomic.Bool
-	lingers  atomic.Int32 // sessions that superseded lets linger
+	lingers  atomic.Int32 // sessions that superseded has yet to end
 	sessions sync.WaitGroup
 
 	mu      sync.Mutex
 	agents  map[registry.Cluster]*Agent
+	epochs  map[registry.Cluster]uint64 // of the newest sessions, at any replica
 	changed wake.Signal
 
 	peers   sync.Map           // the *carrier.Session with other replicas, by address
@@ -94,7 +95,8 @@ func New(cfg Config) (*Server, error) {
 	cfg.Lease = cmp.Or(cfg.Lease, 15*time.Second)
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes), 1), agents: map[registry.Cluster]*Agent{}}
+	// A tenth less, since turns that were late begin together.
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes)*9/10, 1), agents: map[registry.Cluster]*Agent{}, epochs: map[registry.Cluster]uint64{}}
 	s.peering, s.part = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -187,15 +189,14 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.mu.Lock()
 	former := s.agents[a.Cluster]
 	if former == nil || former.Epoch < a.Epoch {
-		s.agents[a.Cluster] = a
+		s.agents[a.Cluster], s.epochs[a.Cluster] = a, a.Epoch // lower than known where the registry has lost its entry
 	}
 	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
 		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
 	}
-	stop := context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { a.end(tunnelv1.Reason_REASON_DRAINING, "The control plane is ending.", true) })()
 	s.sessions.Go(func() { s.recheck(ctx, a) })
 	s.sessions.Go(func() {
 		for in := range a.session.Requests(ctx) { // the protocol has none
@@ -233,24 +234,28 @@ func (s *Server) recheck(ctx context.Context, a *Agent) {
 	}
 }
 
-// replaced ends the session of a cluster that has one with a higher epoch. A session that lingers
+// replaced records the epoch of a cluster, and ends a session of a lower one. A session that lingers
 // after Drain continues.
 func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission.Entry) {
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
+	s.epochs[c] = max(s.epochs[c], now.Epoch)
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
 		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
 	}
 }
 
-// lingerCheck is how often superseded compares a session that it lets linger.
-const lingerCheck = 250 * time.Millisecond
+// lingerCheck is how often linger checks a session.
+const lingerCheck = time.Second
 
 // superseded ends a session because another agent, or another connection of this one, has that of the cluster.
 // Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
 // them. New ones are opened in the other session.
 func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 	a.taken.Do(func() {
+		s.lingers.Add(1)
+		defer s.changed.Send()
+		defer s.lingers.Add(-1)
 		s.remove(a)
 		if instance == a.Instance {
 			a.end(tunnelv1.Reason_REASON_TAKEN, "A later connection of this agent has the session.", true)
@@ -267,14 +272,18 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 	})
 }
 
-// linger waits until the connections of a session have ended, its token is revoked, or its time is over.
+// linger waits until the connections of a session have ended, its token is revoked, its time is over, or no agent has
+// the session of the cluster: twice in a row, because one that changes its replica has none for a moment.
 func (s *Server) linger(ctx context.Context, a *Agent) {
-	s.lingers.Add(1)
-	defer s.lingers.Add(-1)
-	until := time.Now().Add(s.cfg.Linger)
-	for ; ctx.Err() == nil && a.session.Err() == nil && time.Now().Before(until); time.Sleep(lingerCheck) {
-		if still, err := s.cfg.Tokens.Valid(ctx, a.token); a.session.Connections() == 0 || err == nil && !still {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	defer cancel()
+	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(lingerCheck) {
+		if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 			return
+		}
+		alone++
+		if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err != nil || e.Live(time.Now()) || s.draining.Load() {
+			alone = 0
 		}
 	}
 }
@@ -301,7 +310,7 @@ func (s *Server) Drain(ctx context.Context) {
 		s.sessions.Go(func() { s.leave(a) })
 	}
 	s.mu.Unlock()
-	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 })
+	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 && s.lingers.Load() == 0 })
 }
 
 // leave asks an agent to connect to another replica.
@@ -317,9 +326,13 @@ func (s *Server) leave(a *Agent) {
 // Draining reports whether Drain was called.
 func (s *Server) Draining() bool { return s.draining.Load() }
 
-// Lingering reports whether connections through a former agent have yet to end. Idle ones that clients keep should be
-// closed, so that they are not used when they are cut.
-func (s *Server) Lingering() bool { return s.lingers.Load() > 0 }
+// Epoch returns the epoch of the newest session of a cluster, at any replica, that is known here; 0: none is. Connections
+// that clients keep should be used during one epoch only: later they pass a former agent, and are cut.
+func (s *Server) Epoch(c registry.Cluster) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.epochs[c]
+}
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {

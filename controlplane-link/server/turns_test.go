@@ -50,6 +50,28 @@ func TestTurnsAreSpaced(t *testing.T) {
 	})
 }
 
+// TestTurnsThatWereLateBeginTogether has a processor that is busy for 50 ms: the turns of that time begin after it, and
+// still no second has more than 200.
+func TestTurnsThatWereLateBeginTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		turns := turns(t)
+		began := time.Now()
+		var all []time.Time
+		for range 1000 {
+			at := time.Now().Add(turns.Reserve().Delay())
+			if late := 1050*time.Millisecond - at.Sub(began); 0 < late && late <= 50*time.Millisecond {
+				at = at.Add(late)
+			}
+			all = append(all, at)
+		}
+		for i := range all[:len(all)-200] {
+			if d := all[i+200].Sub(all[i]); d < time.Second-time.Millisecond {
+				t.Fatalf("200 turns after %d have taken %s", i, d)
+			}
+		}
+	})
+}
+
 // TestNoMoreWaitThanAreServedInTime lets more agents come than have their turn in time: the others are refused at
 // once.
 func TestNoMoreWaitThanAreServedInTime(t *testing.T) {

@@ -74,9 +74,10 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 		grants:   callers.NewPool("credentials", callers.Bounds{Each: each, Pods: callers.AnyNumber, Rate: 1, Burst: 20}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
-	h.services = &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 1 << 20}
+	// Idle connections end before a former agent, which lingers while there are some, cuts them.
+	h.services = &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20}
 	h.forward = &httputil.ReverseProxy{
-		Transport: h.services, Rewrite: rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Transport: h.services, Rewrite: h.rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.answer(w, r, because(r.Context(), err)) },
 	}
 	return h, metrics.Register(h.requests)
@@ -87,24 +88,10 @@ func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer,
 func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
 	requests, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	go h.release(requests)
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
 	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
 	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)
-}
-
-// releaseEvery is how often idle connections through a former agent are closed.
-const releaseEvery = 100 * time.Millisecond
-
-// release closes idle connections to Services while some pass a former agent, until ctx ends: the next requests use
-// the new one.
-func (h *Handler) release(ctx context.Context) {
-	for ; ctx.Err() == nil; time.Sleep(releaseEvery) {
-		if h.server.Lingering() {
-			h.services.CloseIdleConnections()
-		}
-	}
 }
 
 // targetKey is the key of the target in the context of a request.
@@ -178,11 +165,10 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request) {
 	}
 	first, _ := buffered.Peek(buffered.Reader.Buffered()) // there are as many
 	near := relay.After(first, conn)
-	stop := context.AfterFunc(r.Context(), func() {
+	defer context.AfterFunc(r.Context(), func() {
 		relay.Cut(near)
 		relay.Cut(far)
-	})
-	defer stop()
+	})()
 	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n") // a failure ends Pipe as well
 	relay.Pipe(near, relay.Of(far))
 }
@@ -191,11 +177,11 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request) {
 var errRevoked = errors.New("the API key was revoked")
 
 // rewrite keeps the request as it is, without X-Forwarded headers: Services may trust them. URL.Host only names its connections: those of other keys,
-// clusters and Services are not used for it.
-func rewrite(p *httputil.ProxyRequest) {
+// clusters and Services, and those through a former agent, are not used for it.
+func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
 	to := t.open.GetService()
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%s/%d", t.key.Sum[:8], t.cluster.Name, to.GetHost(), to.GetPort()))
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%d/%s/%d", t.key.Sum[:8], t.cluster.Name, h.server.Epoch(t.cluster), to.GetHost(), to.GetPort()))
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	maps.DeleteFunc(p.Out.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 }

@@ -26,7 +26,7 @@ func Accept(ctx context.Context, l net.Listener, logger *slog.Logger, running *s
 	defer stop()
 	for {
 		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		if err != nil && (ctx.Err() != nil || errors.Is(err, net.ErrClosed)) {
 			return
 		}
 		if err != nil {

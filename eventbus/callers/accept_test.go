@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/eventbus/callers"
 )
@@ -24,6 +25,32 @@ func (e *exhausted) Accept() (c net.Conn, err error) {
 		return nil, err
 	}
 	return e.Listener.Accept()
+}
+
+// failing is a listener that returns another error than that of a closed one, also once it is closed.
+type failing struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (failing) Accept() (net.Conn, error) { return nil, errors.New("it fails") }
+
+// TestAcceptEndsWithItsContext has a listener that does not return net.ErrClosed.
+func TestAcceptEndsWithItsContext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		callers.Accept(ctx, failing{l}, slog.New(slog.DiscardHandler), &sync.WaitGroup{}, func(net.Conn) {})
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("Accept continues")
+	}
 }
 
 // TestAcceptContinuesAfterAnError also ends it, which ends the listener.

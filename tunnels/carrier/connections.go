@@ -20,9 +20,7 @@ func (s *Session) Open(ctx context.Context, open proto.Message) (net.Conn, error
 	if err := s.fresh.wait(ctx, s); err != nil {
 		return nil, err
 	}
-	s.opening.RLock()
-	mux, err := s.mux.OpenStream(ctx)
-	s.opening.RUnlock()
+	mux, err := s.openStream(ctx)
 	if err != nil {
 		return nil, s.notOpened(ctx, err)
 	}
@@ -42,6 +40,13 @@ func (s *Session) Open(ctx context.Context, open proto.Message) (net.Conn, error
 		return nil, &RefusedError{opened.Refused}
 	}
 	return stream, nil
+}
+
+// openStream begins a stream; the multiplexer reads config for it.
+func (s *Session) openStream(ctx context.Context) (*yamux.Stream, error) {
+	s.opening.RLock()
+	defer s.opening.RUnlock()
+	return s.mux.OpenStream(ctx)
 }
 
 func (s *Session) notOpened(ctx context.Context, err error) error {

@@ -12,9 +12,10 @@
 //     Both ends send a message after Timing.Silence.
 //   - A stream ends with io.EOF only when the other side has called CloseWrite or Close and all
 //     that it sent was read. Anything else is ErrCut, of reads and writes, at both ends.
-//   - A stream may have 256 KiB of unread data in flight, 4 MiB if it is one of the first four that are
-//     open, and more as its reader proves quick: up to 16 MiB, with 12 MiB of growth for all streams of
-//     the session together. Where a session has more than 48 MiB of unread data, or the process 256 MiB,
+//   - A stream may have 256 KiB of unread data in flight, 4 MiB if fewer than four are open and the process has
+//     less than 64 MiB of unread data, and more as its reader proves quick: up to 16 MiB, with 12 MiB of growth for
+//     all streams of the session together. Those that begin between two reads of the session's connection, of at
+//     most 16 KiB, all have the first window of the one before. Where a session has more than 48 MiB of unread data, or the process 256 MiB,
 //     the stream that has the most is cut.
 //   - Of what streams send, 128 KiB and a frame of each wait for the session's connection. A stream that
 //     sends little waits for that at most, and for what the system has queued.

@@ -34,7 +34,7 @@ func (c Settings) Connect(ctx context.Context, conn net.Conn, hello, answer prot
 }
 
 func (s *Session) hello(ctx context.Context, hello, answer proto.Message) error {
-	mux, err := s.mux.OpenStream(ctx)
+	mux, err := s.openStream(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,20 @@
 package carrier_test
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tunnels/carrier"
 )
 
 // held is a connection that takes nothing while it is locked.
@@ -97,4 +104,80 @@ func TestFewStreamsHaveAWideWindow(t *testing.T) {
 		join(t, workstation, proxy, address("x"))
 	}
 	check(false)
+}
+
+// TestACutStreamDoesNotWaitForTheQueue cuts a stream that waits, while the connection of the session takes nothing. A
+// stream that waits as well writes once it does.
+func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
+	var line *held
+	timing := quick
+	timing.Dead = time.Minute
+	workstation, proxy := pair(t, timing, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
+	cut, _ := join(t, workstation, proxy, address("x"))
+	other, b := join(t, workstation, proxy, address("y"))
+	const all = 1 << 20 // less than the window, more than the system queues
+	write := func(c net.Conn) chan error {
+		wrote := make(chan error, 1)
+		go func() {
+			_, err := c.Write(make([]byte, all))
+			wrote <- err
+		}()
+		return wrote
+	}
+	line.Lock()
+	ended, wrote := write(cut), write(other)
+	select {
+	case err := <-ended:
+		t.Errorf("the write has ended: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	go cut.(*carrier.Stream).Cut()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, carrier.ErrCut) {
+			t.Errorf("the stream that was cut writes with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the stream that was cut waits")
+	}
+	line.Unlock()
+	if _, err := io.ReadFull(b, make([]byte, all)); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; err != nil {
+		t.Errorf("the other stream writes with %v", err)
+	}
+}
+
+// TestWindowsAreSmallWhileMuchIsUnread has a quarter of what may be unread in the process in one stream.
+func TestWindowsAreSmallWhileMuchIsUnread(t *testing.T) {
+	near, far := wires(t)
+	settings := carrier.Settings{Timing: quick, Limits: carrier.Limits{UnreadAll: 8 << 20}}
+	serving := make(chan *carrier.Session, 1)
+	go func() {
+		s, err := settings.Serve(t.Context(), far, &tunnelv1.Control{}, func(context.Context) (proto.Message, error) { return &tunnelv1.Control{}, nil })
+		if err != nil {
+			t.Error(err)
+		}
+		serving <- s
+	}()
+	workstation, err := settings.Connect(t.Context(), near, &tunnelv1.Control{}, &tunnelv1.Control{}, func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer workstation.Close(nil)
+	proxy := <-serving
+	defer proxy.Close(nil)
+	first, reader := join(t, workstation, proxy, address("x"))
+	if _, err := first.Write(make([]byte, 3<<20)); err != nil {
+		t.Fatal(err)
+	}
+	second, _ := join(t, workstation, proxy, address("y"))
+	_ = second.SetWriteDeadline(time.Now().Add(time.Second))
+	if n, err := second.Write(make([]byte, 1<<20)); !errors.Is(err, os.ErrDeadlineExceeded) || n > 256<<10 {
+		t.Errorf("%d KiB are written, %v", n>>10, err)
+	}
+	if _, err := io.ReadFull(reader, make([]byte, 3<<20)); err != nil {
+		t.Error(err)
+	}
 }

@@ -26,7 +26,7 @@ type Session struct {
 	control *Stream
 	proxy   bool // this end is the proxy
 
-	// config is read by Open, with opening, and by the multiplexer's reader, which alone writes it.
+	// config is read by openStream, with opening, and by the multiplexer's reader, which alone writes it.
 	config  *yamux.Config
 	opening sync.RWMutex
 
@@ -62,6 +62,8 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 		done:     make(chan struct{}),
 	}
 	s.config, s.wire.came = muxConfig(settings), s.size
+	s.opening.Lock() // the multiplexer's reader begins before mux is set
+	defer s.opening.Unlock()
 	var err error
 	if proxy {
 		s.mux, err = yamux.Server(s.wire, s.config, newGrowth().stream)
@@ -74,10 +76,10 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 	return s, nil
 }
 
-// size sets the first window of streams to come. Only the multiplexer's reader calls it.
+// size sets the first window of streams that begin before the next read. Only the multiplexer's reader calls it.
 func (s *Session) size() {
 	if s.opening.TryLock() {
-		if s.config.InitialStreamWindowSize = streamWindow; s.streams.Load() < fewStreams {
+		if s.config.InitialStreamWindowSize = streamWindow; s.mux.NumStreams() < fewStreams && allMeters.total.Load() < s.limits.UnreadAll/4 {
 			s.config.InitialStreamWindowSize = wideWindow
 		}
 		s.opening.Unlock()

@@ -27,6 +27,7 @@ type Stream struct {
 	ended  atomic.Bool // the end of the other side was read
 	closed atomic.Bool
 	once   sync.Once
+	left   chan struct{} // closed once it is removed from the counts
 
 	notifying sync.Mutex
 	notified  bool   // it was cut
@@ -35,7 +36,7 @@ type Stream struct {
 
 // newStream returns a stream of a session. gone is called once it is closed or cut.
 func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
-	s := &Stream{mux: mux, session: session, gone: gone}
+	s := &Stream{mux: mux, session: session, gone: gone, left: make(chan struct{})}
 	session.wire.meter.join(mux.StreamID(), s)
 	session.streams.Add(1)
 	return s
@@ -69,6 +70,7 @@ func (s *Stream) leave() {
 	s.once.Do(func() {
 		s.session.wire.meter.leave(s.mux.StreamID())
 		s.session.streams.Add(-1)
+		close(s.left)
 		s.gone()
 	})
 }
@@ -113,14 +115,14 @@ func (s *Stream) failed(err error) error {
 }
 
 // Write implements net.Conn. After the bytes are queued, it can wait for the session's connection to take
-// others: a deadline does not end that, but the end of the session does.
+// others: a deadline does not end that, but Close, Cut and the end of the session do.
 func (s *Stream) Write(b []byte) (n int, err error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	for {
 		wrote, err := s.mux.Write(b[n:min(len(b), n+relayBuffer)])
 		n += wrote
-		s.session.wire.queue(wrote, s.session.done)
+		s.session.wire.queue(wrote, s.left, s.session.done)
 		if err != nil {
 			return n, s.failed(err)
 		}

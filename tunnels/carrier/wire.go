@@ -31,19 +31,22 @@ type wire struct {
 // which a stream waits for that sends after others.
 const maxQueued = 128 << 10
 
-// queue counts bytes that a stream has queued, and waits while there are more than maxQueued.
-func (w *wire) queue(n int, done <-chan struct{}) {
+// queue counts bytes that a stream has queued, and waits while there are more than maxQueued, until the
+// stream has left or the session is done.
+func (w *wire) queue(n int, left, done <-chan struct{}) {
+	defer w.wake()
 	for w.queued.Add(int64(n)); w.queued.Load() > maxQueued; {
 		select {
 		case <-w.passed:
+		case <-left:
+			return
 		case <-done:
 			return
 		}
 	}
-	w.wake()
 }
 
-// wake wakes one that waits, who wakes the next.
+// wake wakes one that waits, which wakes the next.
 func (w *wire) wake() {
 	select {
 	case w.passed <- struct{}{}:

@@ -99,7 +99,7 @@ var (
 		}
 		sendAndDrain(c, all)
 	}}
-	// GRPC are on a server that uses plaintext, tlsGRPCAttacks on one that requires TLS.
+	// GRPC are on a server that uses plaintext, TLSGRPC on one that requires TLS.
 	GRPC    = []Attack{Silent, HalfTLS, Junk, Greetings, StreamsAlone}
 	TLSGRPC = []Attack{Silent, HalfTLS, Junk, Greetings, AfterTLS(Greetings, "h2"), AfterTLS(StreamsAlone, "h2")}
 )

@@ -84,7 +84,7 @@ func (f *Figures) Print(w io.Writer) {
 	}
 	if h := f.herd; h != nil {
 		figures.AtMost(w, fmt.Sprintf("herd-%d-agents-back-after", h.Agents), h.Back.Seconds(), "s", 15)
-		figures.Text(w, "herd-handshakes", fmt.Sprintf("%.4g", h.Rate), "a second", fmt.Sprintf("at most 200; %d in the busiest", h.Busiest), h.Rate <= 200)
+		figures.Text(w, "herd-handshakes", h.Busiest, "in the busiest second", fmt.Sprintf("at most 200; %.4g a second", h.Rate), h.Busiest <= 200)
 		if len(h.Revoked) > 0 {
 			figures.AtMost(w, "revoked-token-session-ended-within", slices.Max(h.Revoked).Seconds(), "s", 1)
 			figures.Print(w, "revoked-token-session-ended-within-p50", figures.Median(h.Revoked).Seconds(), "s")
