@@ -18,9 +18,6 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// MaxBody is the maximum size of a body. No object of the API server is larger.
-const MaxBody = 2 << 20
-
 // maxDepth is how many objects and lists can be inside of each other. No specification needs half of that.
 const maxDepth = 64
 
@@ -32,10 +29,6 @@ type Tree = map[string]any
 // JSON decodes a body. Numbers stay as they are written. The error is specfile.Problems.
 func JSON(text []byte) (any, error) {
 	var problems specfile.Problems
-	if len(text) > MaxBody {
-		problems.Add("", "the body has more than %d bytes", MaxBody)
-		return nil, problems
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var value any
