@@ -232,3 +232,10 @@ func (w *world) send(method, path, body string, headers ...string) answer {
 	w.must(err)
 	return answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
 }
+
+// by is an event of a principal.
+func (w *world) by(p model.Principal) model.Event {
+	ev := w.event()
+	ev.By = p
+	return ev
+}
