@@ -183,10 +183,10 @@ func TestTextsThatPostgreSQLRefuses(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		s, ctx := filled(t, c), t.Context()
 		for _, text := range []string{"a\x00b", "a\xffb"} {
-			if _, err := s.Sandbox(ctx, org, text); !errors.Is(err, store.ErrText) {
+			if _, err := s.Sandbox(ctx, org, text); !errors.Is(err, model.ErrText) {
 				t.Errorf("read of %q: %v", text, err)
 			}
-			if _, err := s.PutSandbox(ctx, sandbox(text), event("sandbox.apply")); !errors.Is(err, store.ErrText) {
+			if _, err := s.PutSandbox(ctx, sandbox(text), event("sandbox.apply")); !errors.Is(err, model.ErrText) {
 				t.Errorf("write of %q: %v", text, err)
 			}
 		}

@@ -35,9 +35,6 @@ type Store struct {
 	keys *seal.Keys
 }
 
-// ErrText is the error for a text that is no UTF-8, or has a NUL character.
-var ErrText = database.ErrText
-
 //go:embed migrations
 var migrations embed.FS
 

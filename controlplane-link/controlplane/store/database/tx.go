@@ -3,16 +3,12 @@ package database
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 )
-
-// ErrText is the error for a text that is no UTF-8, or has a NUL character.
-var ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
 
 // writeWithin bounds a write, which does not end with the request that it is for: a connection that
 // is interrupted is closed.
