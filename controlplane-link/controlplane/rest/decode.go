@@ -17,12 +17,12 @@ const (
 	maxBodies = 8 << 20
 )
 
-// specified are the operations whose bodies have specifications.
-var specified = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
+// withSpec are the operations whose bodies have specifications.
+var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
 
 // maxBody is the maximum size of the body of an operation.
 func (o *operation) maxBody() int {
-	if slices.Contains(specified, o.name) {
+	if slices.Contains(withSpec, o.name) {
 		return maxSpec
 	}
 	return maxBody

@@ -65,7 +65,7 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.Denied:
 		return nil, fail(http.StatusForbidden, "access denied")
 	}
-	// A client adds a second to its interval after slow_down, so one that is a little early is let be.
+	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
 	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
 	if err := h.Stores.Logins.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
 		return nil, err

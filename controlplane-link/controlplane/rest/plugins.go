@@ -120,7 +120,7 @@ func (h *Handler) applyResourcePlugin(r *request) (any, error) {
 		return nil, err
 	}
 	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", tree{"name": name.String(), "spec": p.Spec}))
+	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
 	return nil, as(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 

@@ -91,10 +91,10 @@ const (
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, 0, '')`
-	updateObject  = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
-	buryObject    = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
-	deleteObject  = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
-	observeObject = `UPDATE objects SET observed = $4, status = $5
+	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
+	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
+	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
+	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
 
 	selectPlugins = `SELECT organisation, name, version, spec, created, updated FROM plugins WHERE organisation = $1`

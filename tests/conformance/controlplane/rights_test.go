@@ -99,7 +99,7 @@ func TestWritesAreAudited(t *testing.T) {
 	w := newWorld(t)
 	w.send("PUT", orgPath+"/clusters/second/", "")
 	w.send("POST", orgPath+"/clusters/second/tokens", "{}")
-	w.send("PUT", orgPath+"/sandboxes/new-sb", `{"spec":`+virtual("")+`}`)
+	w.send("PUT", orgPath+"/sandboxes/new-sb", `{"spec":`+virtual(`,"description":"canary-of-a-value"`)+`}`)
 	w.send("PUT", orgPath+"/sandboxes/bad", `{"spec":{}}`)
 	w.send("DELETE", orgPath+"/sandboxes/new-sb", "")
 	w.send("POST", orgPath+"/secrets", `{"name":"s","value":"canary-of-a-secret"}`)
@@ -109,6 +109,10 @@ func TestWritesAreAudited(t *testing.T) {
 			Type      string
 			Principal struct{ Name string }
 			Auth      struct{ Method model.Method }
+			Data      struct {
+				Name, SHA256 string
+				Generation   int64
+			}
 		}
 	}
 	if err := json.Unmarshal(got.body, &list); err != nil {
@@ -120,13 +124,16 @@ func TestWritesAreAudited(t *testing.T) {
 		if e.Principal.Name != "user@example.org" || e.Auth.Method != model.MethodAPIKey {
 			t.Errorf("%+v", e)
 		}
+		if d := e.Data; e.Type == "sandbox.apply" && (d.Name != "new-sb" || len(d.SHA256) != 64 || d.Generation == 0) {
+			t.Errorf("the entry of a specification is %+v", d)
+		}
 	}
 	slices.Sort(types)
 	if text := strings.Join(types, " "); text != "cluster.add clusterToken.create sandbox.apply sandbox.delete secret.create" {
 		t.Errorf("the entries are %s", text)
 	}
 	if strings.Contains(string(got.body), "canary") {
-		t.Error("a secret is in the audit trail")
+		t.Error("a secret or the value of a specification is in the audit trail")
 	}
 	if got := w.send("GET", orgPath+"/secrets", ""); strings.Contains(string(got.body), "canary") {
 		t.Error("a secret is in a list")
