@@ -36,7 +36,7 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
 	if err := h.Stores.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
-		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "no user code is free; send the request again")
+		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
 	return v2.AuthdevicesCode{
 		DeviceCode: secret, UserCode: code, VerificationURI: h.LoginURL + "?" + url.Values{"user_code": {code}}.Encode(),
