@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -45,6 +46,8 @@ type Handler struct {
 	users, checks *callers.Pool
 	bodies        *semaphore.Weighted
 	used          recent
+	// surveys are the clusters of which all workloads are read now.
+	surveys sync.Map
 }
 
 // New returns a Handler.

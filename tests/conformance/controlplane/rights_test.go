@@ -235,7 +235,7 @@ func TestAllClientsAreLimited(t *testing.T) {
 	defer client.CloseIdleConnections()
 	defer under.Wait()
 	defer func() { _ = end.Close() }() // it never fails
-	for range 256 + 16 { // those of the poll below can take the place of some
+	for range 256 + 16 {               // those of the poll below can take the place of some
 		under.Go(func() {
 			req, err := http.NewRequestWithContext(w.ctx(), "POST", w.url+"/api/v2/auth/device/token/refresh", io.NopCloser(body))
 			if err != nil {

@@ -49,6 +49,8 @@ type world struct {
 	now   time.Time
 	// reader reads cluster demo; nil: its agent is not connected.
 	reader client.Reader
+	// connect is called before reads of a cluster; it can be nil.
+	connect func() error
 	// many: a cluster has all tokens that it may have.
 	many bool
 }
@@ -80,6 +82,9 @@ func newWorld(t *testing.T) *world {
 
 // read returns the reader of a cluster.
 func (w *world) read(_ context.Context, of, cluster string) (client.Reader, error) {
+	if w.connect != nil {
+		return nil, w.connect()
+	}
 	if w.reader == nil || of != org || cluster != "demo" {
 		return nil, model.ErrUnreachable
 	}
