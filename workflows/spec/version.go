@@ -23,16 +23,22 @@ type PluginName struct {
 // bare matches the name of a plugin.
 var bare = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
 
-// maxBare is the maximum length of the name of a plugin.
-const maxBare = 63
+// Maximum lengths of the name of a plugin, and of its version.
+const (
+	maxBare    = 63
+	maxVersion = 128
+)
 
 // ParsePluginName reads name or name@version. The text of the error is the end of a sentence.
 func ParsePluginName(text string) (PluginName, error) {
 	name, of, versioned := strings.Cut(text, "@")
 	if len(name) > maxBare || !bare.MatchString(name) {
-		return PluginName{}, fmt.Errorf("is %q; the name of a plugin has at most %d letters, digits, -, _ and ., and begins and ends with a letter or digit", text, maxBare)
+		return PluginName{}, fmt.Errorf("is %.200q; the name of a plugin has at most %d letters, digits, -, _ and ., and begins and ends with a letter or digit", text, maxBare)
 	}
 	if versioned {
+		if len(of) > maxVersion {
+			return PluginName{}, fmt.Errorf("has a version of %d characters; it can have %d", len(of), maxVersion)
+		}
 		v, err := version.ParseSemantic(of)
 		if err != nil {
 			return PluginName{}, fmt.Errorf("is %q; the part after @ must be a semantic version, such as 1.2.0", text)

@@ -15,13 +15,13 @@ func noAccount(err error) error {
 	return as(err, model.ErrNotFound, http.StatusNotFound, "service account not found")
 }
 
-// accountIn decodes a service account. Its role is member by default.
-func accountIn(r *request) (model.ServiceAccount, error) {
+// accountIn decodes a service account. A field that is not in the body is that of before.
+func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, error) {
 	in := struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description"`
 		Role        model.Role `json:"role"`
-	}{Role: model.RoleMember}
+	}{Description: before.Description, Role: before.Role}
 	_, err := r.decode(&in)
 	if err == nil && in.Role != model.RoleMember && in.Role != model.RoleAdmin {
 		err = specfile.Problems{{Path: "role", Text: "is not a role; use admin or member"}}
@@ -46,7 +46,7 @@ func (h *Handler) getServiceAccount(r *request) (any, error) {
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
-	a, err := accountIn(r)
+	a, err := accountIn(r, model.ServiceAccount{Role: model.RoleMember})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,11 @@ func (h *Handler) createServiceAccount(r *request) (any, error) {
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
-	a, err := accountIn(r)
+	before, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	if err != nil {
+		return nil, noAccount(err)
+	}
+	a, err := accountIn(r, before)
 	if err != nil {
 		return nil, err
 	}

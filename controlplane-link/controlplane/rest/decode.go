@@ -1,21 +1,50 @@
 package rest
 
 import (
+	"fmt"
 	"io"
+	"slices"
 
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/workflows/specfile"
 )
 
+// Maximum sizes of bodies, in bytes: of one, of one with a specification, and of all that are decoded at
+// the same time. A decoded body can take 50 times its size.
+const (
+	maxBody   = 64 << 10
+	maxSpec   = 1 << 20
+	maxBodies = 8 << 20
+)
+
+// withSpec are the operations whose bodies have specifications.
+var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
+
+// maxBody is the maximum size of the body of an operation.
+func (o *operation) maxBody() int {
+	if slices.Contains(withSpec, o.name) {
+		return maxSpec
+	}
+	return maxBody
+}
+
 // tree is a JSON object.
 type tree = decode.Tree
 
-// text returns the body.
+// text returns the body. It waits until it can be decoded beside those of other requests, until the end of
+// the request.
 func (r *request) text() ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(r.Body, decode.MaxBody+1))
+	text, err := io.ReadAll(io.LimitReader(r.Body, int64(r.op.maxBody())+1))
 	if err != nil {
 		return nil, specfile.Problems{{Text: "the body cannot be read"}}
 	}
+	if len(text) > r.op.maxBody() {
+		return nil, specfile.Problems{{Text: fmt.Sprintf("the body has more than %d bytes", r.op.maxBody())}}
+	}
+	if err := r.bodies.Acquire(r.Context(), int64(len(text))); err != nil {
+		return nil, err
+	}
+	r.decoding += int64(len(text))
 	return text, nil
 }
 

@@ -27,13 +27,19 @@ func (r *request) owner() string {
 	return ""
 }
 
+// ofAnother reports whether a devbox is of another user.
+func (r *request) ofAnother(d model.Devbox) bool {
+	self := r.caller.Principal
+	return d.UserID != "" && (self.Kind != model.KindUser || self.ID != d.UserID)
+}
+
 // devbox returns the devbox in the path, if the caller may use it.
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
 		return d, as(err, model.ErrNotFound, http.StatusNotFound, "devbox not found")
 	}
-	if d.UserID != "" && d.UserID != r.caller.Principal.ID && r.caller.Role != model.RoleAdmin {
+	if r.ofAnother(d) && r.caller.Role != model.RoleAdmin {
 		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")
 	}
 	return d, nil
@@ -57,7 +63,7 @@ func (h *Handler) listDevboxes(r *request) (any, error) {
 		return nil, err
 	}
 	if r.URL.Query().Get("all") != "true" {
-		kept = slices.DeleteFunc(kept, func(d model.Devbox) bool { return d.UserID != "" && d.UserID != r.caller.Principal.ID })
+		kept = slices.DeleteFunc(kept, r.ofAnother)
 	}
 	return encode.Each(kept, func(d model.Devbox) (v2.Devbox, error) { return h.devboxOf(r, d) })
 }
@@ -111,7 +117,8 @@ func (h *Handler) deleteDevbox(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, h.Stores.Devboxes.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
+	err = h.Stores.Devboxes.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
+	return nil, claimed(err)
 }
 
 func (h *Handler) claimDevbox(r *request) (any, error) {
@@ -142,7 +149,12 @@ func (h *Handler) releaseDevbox(r *request) (any, error) {
 // afterwards returns the devbox after a change of its session, or the failure of that.
 func (h *Handler) afterwards(r *request, err error) (any, error) {
 	if err != nil {
-		return nil, as(err, model.ErrHeld, http.StatusConflict, "devbox is claimed by another session")
+		return nil, claimed(err)
 	}
 	return h.getDevbox(r)
+}
+
+// claimed replaces the text of an error about a devbox that another session has.
+func claimed(err error) error {
+	return as(err, model.ErrHeld, http.StatusConflict, "devbox is claimed by another session")
 }

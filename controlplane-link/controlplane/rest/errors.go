@@ -43,6 +43,10 @@ func statusOf(err error) (int, string) {
 		return f.status, f.text
 	case errors.As(err, &problems):
 		return http.StatusBadRequest, problems.Error()
+	case errors.Is(err, model.ErrText):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, model.ErrKeyTaken):
+		return http.StatusServiceUnavailable, "no routing key is free; send the request again"
 	case errors.Is(err, model.ErrNotFound):
 		return http.StatusNotFound, err.Error()
 	case errors.Is(err, model.ErrExists), errors.Is(err, model.ErrInUse), errors.Is(err, model.ErrMoved), errors.Is(err, model.ErrDeleting), errors.Is(err, model.ErrHeld):

@@ -60,7 +60,7 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 		return nil, err
 	}
 	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	ev := r.event("routegroup.apply", tree{"name": name, "spec": g.Spec})
+	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key
 		return h.Stores.Groups.PutRouteGroup(r.Context(), g, ev)

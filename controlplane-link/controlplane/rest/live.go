@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,9 +18,13 @@ var meshStatuses = []string{string(v2.ClustersDevMeshWorkloadStatusOk), string(v
 // errNotLive is the failure of operations that read clusters, where none can be read.
 var errNotLive = fail(http.StatusNotImplemented, "this control plane does not read clusters")
 
-// unreadable is the failure of a read of a cluster.
-func unreadable(cluster string, err error) error {
-	return fail(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
+// unreadable is the failure of a read of a cluster. The text of an error of its connection is in the log only.
+func (h *Handler) unreadable(r *request, cluster string, err error) error {
+	if errors.Is(err, model.ErrUnreachable) {
+		return fail(http.StatusBadGateway, "cluster %q cannot be read: its agent %v", cluster, model.ErrUnreachable)
+	}
+	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.org(), "cluster", cluster, "error", err)
+	return fail(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
 }
 
 func (h *Handler) analyzeDevMesh(r *request) (any, error) {
@@ -41,9 +46,14 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	if len(namespaces) == 1 {
 		only = namespaces[0]
 	}
+	of := r.org() + "/" + name
+	if _, busy := h.surveys.LoadOrStore(of, true); busy {
+		return nil, fail(http.StatusTooManyRequests, "another request reads all workloads of cluster %q; send the request again", name)
+	}
+	defer h.surveys.Delete(of)
 	reports, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, only)
 	if err != nil {
-		return nil, unreadable(name, err)
+		return nil, h.unreadable(r, name, err)
 	}
 	reports = slices.DeleteFunc(reports, func(w coverage.Report) bool {
 		return len(namespaces) > 0 && !slices.Contains(namespaces, w.Workload.Namespace)
@@ -68,7 +78,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	}
 	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name)
 	if err != nil && !isMissing(err) {
-		return nil, unreadable(s.Cluster, err)
+		return nil, h.unreadable(r, s.Cluster, err)
 	}
 	if err != nil {
 		return encode.Explanation(s, nil)

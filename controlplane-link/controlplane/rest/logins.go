@@ -36,7 +36,7 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
 	if err := h.Stores.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
-		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "no user code is free; send the request again")
+		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
 	return v2.AuthdevicesCode{
 		DeviceCode: secret, UserCode: code, VerificationURI: h.LoginURL + "?" + url.Values{"user_code": {code}}.Encode(),
@@ -65,7 +65,7 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.Denied:
 		return nil, fail(http.StatusForbidden, "access denied")
 	}
-	// A client adds a second to its interval after slow_down, so one that is a little early is let be.
+	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
 	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
 	if err := h.Stores.Logins.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
 		return nil, err

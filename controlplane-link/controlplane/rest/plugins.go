@@ -2,6 +2,7 @@ package rest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,10 +14,10 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// latest is the value of version that means the highest one, all the one that means each.
+// Values of version: the highest one, and each.
 const (
-	latest = "latest"
-	all    = "all"
+	latest      = "latest"
+	allVersions = "all"
 )
 
 // sortedPlugins returns the versions of plugins by name, the highest version first. bare selects one
@@ -44,14 +45,14 @@ func (h *Handler) sortedPlugins(r *request, bare string) ([]model.Plugin, error)
 
 func (h *Handler) listResourcePlugins(r *request) (any, error) {
 	version := r.URL.Query().Get("version")
-	if version != "" && version != latest && version != all {
-		return nil, fail(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, all)
+	if version != "" && version != latest && version != allVersions {
+		return nil, fail(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, allVersions)
 	}
 	kept, err := h.sortedPlugins(r, "")
 	if err != nil {
 		return nil, err
 	}
-	if version != all {
+	if version != allVersions {
 		kept = slices.CompactFunc(kept, func(a, b model.Plugin) bool { return a.Name.Bare == b.Name.Bare })
 	}
 	return encode.Each(kept, encode.Plugin)
@@ -119,7 +120,7 @@ func (h *Handler) applyResourcePlugin(r *request) (any, error) {
 		return nil, err
 	}
 	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", tree{"name": name.String(), "spec": p.Spec}))
+	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
 	return nil, as(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 
@@ -130,6 +131,8 @@ func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
 		return nil, err
 	}
 	err = h.Stores.Plugins.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
-	err = as(err, model.ErrInUse, http.StatusBadRequest, "resource plugin is currently in use")
+	if errors.Is(err, model.ErrInUse) { // it names the sandboxes
+		return nil, fail(http.StatusBadRequest, "%v; delete them first", err)
+	}
 	return nil, as(err, model.ErrNotFound, http.StatusNotFound, missing)
 }

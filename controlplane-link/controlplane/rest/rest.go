@@ -3,20 +3,28 @@ package rest
 import (
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/eventbus/callers"
 )
 
-// Limits of one user: requests at once, requests a second, and requests in a row.
+// Limits of one user: requests at once, requests a second, and requests in a row; and of all users:
+// requests at once, and credentials that are checked at once.
 const (
 	atOnce    = 64
 	perSecond = 50
 	inARow    = 200
+	allAtOnce = 256
+	maxChecks = 32
 )
 
 // Config configures a Handler.
@@ -25,20 +33,31 @@ type Config struct {
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.
-	Now    func() time.Time
-	Logger *slog.Logger
+	Now func() time.Time
+	// Forwards reports the addresses of proxies, whose clients have no share of their own in the limits;
+	// it can be nil.
+	Forwards callers.Forwards
+	Logger   *slog.Logger
 }
 
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users *callers.Pool
-	used  recent
+	users, checks *callers.Pool
+	bodies        *semaphore.Weighted
+	used          recent
+	// surveys are the clusters of which all workloads are read now.
+	surveys sync.Map
 }
 
 // New returns a Handler.
 func New(c Config) *Handler {
-	return &Handler{Config: c, users: callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: callers.AnyNumber, Pods: callers.AnyNumber, Rate: perSecond, Burst: inARow})}
+	return &Handler{
+		Config: c,
+		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		checks: callers.NewPool("checks of credentials", callers.Bounds{Strangers: maxChecks}),
+		bodies: semaphore.NewWeighted(maxBodies),
+	}
 }
 
 // request is a request of a caller to an operation.
@@ -46,6 +65,10 @@ type request struct {
 	*http.Request
 	id  string
 	now time.Time
+	op  *operation
+	// bodies bounds the bodies that are decoded; decoding is the share of this one.
+	bodies   *semaphore.Weighted
+	decoding int64
 	// vars are the variables of the path.
 	vars   map[string]string
 	caller model.Caller
@@ -59,14 +82,14 @@ type created struct{ body any }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r := &request{Request: req, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
+	r := &request{Request: req, bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
 	status, body := http.StatusOK, any(nil)
 	defer func() {
 		if p := recover(); p != nil {
-			h.Logger.ErrorContext(req.Context(), "A request has failed in an unexpected way.", "request", r.id, "method", req.Method, "panic", p)
+			h.Logger.ErrorContext(req.Context(), "A request has failed in an unexpected way.", "request", r.id, "method", req.Method, "panic", p, "stack", string(debug.Stack()))
 			status, body = http.StatusInternalServerError, errorBody(r, http.StatusInternalServerError, "internal error")
 		}
-		write(w, status, body)
+		h.write(w, r, status, body)
 	}()
 	body, err := h.answer(w, r)
 	switch c, ok := body.(created); {
@@ -83,48 +106,61 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // answer finds the operation, authenticates and authorises the caller, and calls the operation.
 func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
-	op, err := route(w, r)
-	if err != nil {
+	var err error
+	if r.op, err = route(w, r); err != nil {
 		return nil, err
 	}
-	if op.access != open {
-		if r.caller, err = h.authenticate(r); err != nil {
+	if r.op.access != open {
+		if r.caller, err = h.checked(r); err != nil {
 			return nil, err
 		}
 	}
-	leave, err := h.users.Enter(h.pooled(r, op))
+	leave, err := h.users.Enter(h.pooled(r))
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
-	if err := op.access.allows(r); err != nil {
+	if err := r.op.access.allows(r); err != nil {
 		return nil, err
 	}
-	if op.serve == nil {
-		return nil, fail(http.StatusNotImplemented, "%s is not served by this control plane", op.name)
+	if r.op.serve == nil {
+		return nil, fail(http.StatusNotImplemented, "%s is not served by this control plane", r.op.name)
 	}
 	if err := decode.Query(r.URL.Query()); err != nil {
 		return nil, err
 	}
-	return op.serve(h, r)
+	defer func() { r.bodies.Release(r.decoding) }()
+	return r.op.serve(h, r)
+}
+
+// checked is authenticate, for a bounded number of requests at once.
+func (h *Handler) checked(r *request) (model.Caller, error) {
+	leave, err := h.checks.Enter(callers.Caller{})
+	if err != nil {
+		return model.Caller{}, fail(http.StatusTooManyRequests, "%v", err)
+	}
+	defer leave()
+	return h.authenticate(r)
 }
 
 // pooled returns the caller as the limits know it: an address for a request without a credential.
-func (h *Handler) pooled(r *request, op *operation) callers.Caller {
-	if op.access == open {
-		return callers.Caller{Kind: callers.Stranger, Name: addressOf(r.Request)}
+func (h *Handler) pooled(r *request) callers.Caller {
+	if r.op.access == open {
+		return callers.Behind(r.RemoteAddr, h.Forwards)
 	}
 	return callers.Caller{Kind: callers.Pod, Name: r.caller.Org + "/" + string(r.caller.Principal.Kind) + "/" + r.caller.Principal.ID}
 }
 
 // write writes an answer; nil is an empty object.
-func write(w http.ResponseWriter, status int, body any) {
+func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any) {
 	if body == nil {
 		body = struct{}{}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
-		status, text = http.StatusInternalServerError, []byte(`{"code":500,"error":"internal error","requestId":""}`)
+		h.Logger.ErrorContext(r.Context(), "An answer cannot be encoded.", "request", r.id, "method", r.Method, "error", err)
+		status = http.StatusInternalServerError
+		text, _ = json.Marshal(errorBody(r, status, "internal error")) // it has texts and a number
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -137,7 +173,7 @@ func write(w http.ResponseWriter, status int, body any) {
 func (r *request) event(what string, data map[string]any) model.Event {
 	text, err := json.Marshal(data)
 	if err != nil {
-		text = nil
+		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
 	}
 	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
 }

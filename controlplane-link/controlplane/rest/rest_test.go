@@ -94,6 +94,8 @@ func TestPathsMatchExactly(t *testing.T) {
 		"/api/v2/orgs/":                                            "getOrgs",
 		"/api/v2/orgs":                                             "404",
 		"/orgs/":                                                   "404",
+		"/api/v2orgs/":                                             "404",
+		"/api/v2":                                                  "404",
 		"/api/v2/orgs/acme/clusters/":                              "listClusters orgName=acme",
 		"/api/v2/orgs/acme/clusters":                               "404",
 		"/api/v2/orgs/acme/clusters/a%20b%2Fc/":                    "getCluster clusterName=a b/c orgName=acme",
@@ -129,6 +131,14 @@ func TestPathsMatchExactly(t *testing.T) {
 			}
 		}
 		if got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestOperationsHaveTheirPrefix(t *testing.T) {
+	for path, want := range map[string]string{"/api/v2/orgs/": "getOrgs", "/api/v2orgs/": "", "/orgs/": ""} {
+		if got, known := Operation("GET", path); got != want || known != (want != "") {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}

@@ -38,10 +38,16 @@ type operation struct {
 // unserved are published operations that are not served, by their segment after the organisation.
 var unserved = []string{"artifacts", "jobs", "plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans", "runnergroups", "tests"}
 
+// below returns a path without the prefix, beginning with a slash; false if it has another one.
+func below(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, prefix)
+	return rest, ok && strings.HasPrefix(rest, "/")
+}
+
 // route returns the operation of a request, and sets the variables of its path. The error is a
 // failure: 404, 405, or 501 for published operations that are not served.
 func route(w http.ResponseWriter, r *request) (*operation, error) {
-	path, ok := strings.CutPrefix(r.URL.EscapedPath(), prefix)
+	path, ok := below(r.URL.EscapedPath())
 	if !ok {
 		return nil, fail(http.StatusNotFound, "no such path; the API is below %s", prefix)
 	}
@@ -73,10 +79,10 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 // Operation returns the operationId of a request, by its method and its escaped path; false if there is
 // no such operation.
 func Operation(method, path string) (string, bool) {
-	rest, _ := strings.CutPrefix(path, prefix)
+	rest, is := below(path)
 	parts, err := decode.Segments(rest)
 	for _, op := range operations {
-		if _, ok := decode.Match(op.path, parts); ok && err == nil && op.method == method {
+		if _, ok := decode.Match(op.path, parts); ok && is && err == nil && op.method == method {
 			return op.name, true
 		}
 	}

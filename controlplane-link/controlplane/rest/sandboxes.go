@@ -2,6 +2,8 @@ package rest
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,7 +62,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 		return nil, err
 	}
 	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now}
-	ev := r.event("sandbox.apply", tree{"name": s.Name, "spec": s.Spec})
+	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
 		return h.Stores.Sandboxes.PutSandbox(r.Context(), s, ev)
@@ -133,6 +135,13 @@ func written(body tree, from string) (json.RawMessage, error) {
 		ttl["offsetFrom"] = from
 	}
 	return json.Marshal(of)
+}
+
+// specified is the entry of a specification in the audit trail, to which a store adds the generation. It has
+// a digest only, because a specification can have secrets, such as values of variables.
+func specified(name string, text json.RawMessage) tree {
+	sum := sha256.Sum256(text)
+	return tree{"name": name, "sha256": hex.EncodeToString(sum[:])}
 }
 
 // keyAttempts is how many routing keys are proposed for a new object.

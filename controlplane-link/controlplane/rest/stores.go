@@ -138,6 +138,7 @@ type Devboxes interface {
 	Devbox(ctx context.Context, org, id string) (model.Devbox, error)
 	// RegisterDevbox adds a devbox, or replaces the metadata of the one with its ID.
 	RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Event) (isNew bool, err error)
+	// DeleteDevbox wraps ErrHeld while another principal has a session.
 	DeleteDevbox(ctx context.Context, org, id string, ev model.Event) error
 	// ClaimDevbox begins a session. It wraps ErrHeld while another principal has one.
 	ClaimDevbox(ctx context.Context, org, id string, s model.DevboxSession, ev model.Event) error

@@ -34,7 +34,11 @@ func scanEvent(r database.Row) (e model.Event, err error) {
 	return e, r.Scan(&e.ID, &e.Org, &e.At, &e.Type, &e.By.Kind, &e.By.ID, &e.By.Name, &e.Method, &e.Masked, &e.Data)
 }
 
-// Events returns entries of the audit trail of an organisation, the newest first.
+// maxPage is how much data the entries of one answer have, in bytes.
+const maxPage = 4 << 20
+
+// Events returns entries of the audit trail of an organisation, the newest first. It returns fewer than the
+// limit if their data has more than 4 MiB, and at least one.
 func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error) {
 	query, args := strings.Builder{}, []any{org}
 	query.WriteString(selectEvents)
@@ -66,5 +70,14 @@ func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]m
 		fmt.Fprintf(&query, eventsTypes, strings.Join(among, ", "))
 	}
 	where(eventsNewest, max(q.Limit, 1))
-	return database.List(ctx, s.db.Reads(), scanEvent, query.String(), args...)
+	size := 0
+	scan := func(r database.Row) (e model.Event, err error) {
+		e, err = scanEvent(r)
+		if size > 0 && size+len(e.Data) > maxPage {
+			return e, database.ErrEnough
+		}
+		size += len(e.Data)
+		return e, err
+	}
+	return database.List(ctx, s.db.Reads(), scan, query.String(), args...)
 }

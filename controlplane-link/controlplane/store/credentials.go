@@ -106,13 +106,16 @@ func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
 	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied)
 }
 
-// CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one. It
-// deletes those that expired before it was created.
+// maxDeviceLogins is how many logins of devices can be pending.
+const maxDeviceLogins = 1000
+
+// CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one, or there
+// are too many. It deletes those that expired before it was created.
 func (s *Store) CreateDeviceLogin(ctx context.Context, l model.DeviceLogin) error {
 	if _, err := s.db.Observe(ctx, deleteDeviceLogins, l.CreatedAt); err != nil {
 		return err
 	}
-	n, err := s.db.Observe(ctx, insertDeviceLogin, l.Device, l.UserCode, l.CreatedAt, l.ExpiresAt)
+	n, err := s.db.Observe(ctx, insertDeviceLogin, l.Device, l.UserCode, l.CreatedAt, l.ExpiresAt, maxDeviceLogins)
 	if err == nil && n == 0 {
 		return model.ErrExists
 	}
@@ -153,7 +156,11 @@ func (s *Store) FinishDeviceLogin(ctx context.Context, device model.Digest, l mo
 	})
 }
 
+// insertSessionOf adds a session, and deletes those that cannot be refreshed any more.
 func insertSessionOf(ctx context.Context, t *tx, l model.Session) error {
+	if _, err := database.Exec(ctx, t, deleteLoginsBefore, l.CreatedAt); err != nil {
+		return err
+	}
 	return database.Must(ctx, t, model.ErrExists, insertLogin, l.Access, l.Refresh, l.Org, l.UserID, l.CreatedAt, l.ExpiresAt, l.RefreshBy)
 }
 
@@ -161,14 +168,9 @@ func scanLogin(r database.Row) (l model.Session, err error) {
 	return l, r.Scan(&l.Access, &l.Refresh, &l.Org, &l.UserID, &l.CreatedAt, &l.ExpiresAt, &l.RefreshBy)
 }
 
-// CreateSession adds the session of a login, and deletes those that cannot be refreshed any more.
+// CreateSession adds the session of a login.
 func (s *Store) CreateSession(ctx context.Context, l model.Session, ev model.Event) error {
-	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
-		if _, err := database.Exec(ctx, t, deleteLoginsBefore, l.CreatedAt); err != nil {
-			return err
-		}
-		return insertSessionOf(ctx, t, l)
-	})
+	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error { return insertSessionOf(ctx, t, l) })
 }
 
 // Session returns the session of a bearer token. It may have expired.

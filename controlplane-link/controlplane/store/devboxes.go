@@ -24,8 +24,17 @@ func scanDevbox(r database.Row) (d held, err error) {
 	return d, err
 }
 
-// live reports whether there is a session that has not ended.
-func (d held) live(now time.Time) bool { return d.Session != nil && now.Before(d.Session.ValidUntil) }
+// holder is a principal as the table names it.
+func holder(p model.Principal) string { return string(p.Kind) + "/" + p.ID }
+
+// free returns model.ErrHeld if another principal has a session of a devbox that has not ended at a time.
+func free(ctx context.Context, t *tx, org, id string, self model.Principal, at time.Time) error {
+	d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
+	if err == nil && d.Session != nil && at.Before(d.Session.ValidUntil) && d.by != holder(self) {
+		err = model.ErrHeld
+	}
+	return err
+}
 
 // RegisterDevbox adds a devbox, or replaces the metadata of one that is known. It reports whether the
 // devbox is new.
@@ -61,13 +70,9 @@ func (s *Store) Devboxes(ctx context.Context, org string) ([]model.Devbox, error
 // another principal has one.
 func (s *Store) ClaimDevbox(ctx context.Context, org, id string, session model.DevboxSession, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
-		by := string(ev.By.Kind) + "/" + ev.By.ID
-		if err == nil && d.live(session.CreatedAt) && d.by != by {
-			err = model.ErrHeld
-		}
+		err := free(ctx, t, org, id, ev.By, session.CreatedAt)
 		if err == nil {
-			err = database.Must(ctx, t, model.ErrNotFound, claimDevbox, org, id, session.ID, by, session.CreatedAt, session.RenewedAt, session.ValidUntil)
+			err = database.Must(ctx, t, model.ErrNotFound, claimDevbox, org, id, session.ID, holder(ev.By), session.CreatedAt, session.RenewedAt, session.ValidUntil)
 		}
 		return of("devbox", id, err)
 	})
@@ -90,10 +95,7 @@ func (s *Store) RenewDevbox(ctx context.Context, org, id, session string, at, un
 // model.ErrHeld while another principal has one, at the time of the event.
 func (s *Store) ReleaseDevbox(ctx context.Context, org, id string, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
-		if err == nil && d.live(ev.At) && d.by != string(ev.By.Kind)+"/"+ev.By.ID {
-			err = model.ErrHeld
-		}
+		err := free(ctx, t, org, id, ev.By, ev.At)
 		if err == nil {
 			err = database.Must(ctx, t, model.ErrNotFound, claimDevbox, org, id, "", "", time.Time{}, time.Time{}, time.Time{})
 		}
@@ -101,9 +103,16 @@ func (s *Store) ReleaseDevbox(ctx context.Context, org, id string, ev model.Even
 	})
 }
 
-// DeleteDevbox deletes a devbox.
+// DeleteDevbox deletes a devbox. The error wraps model.ErrHeld while another principal has a session, at
+// the time of the event.
 func (s *Store) DeleteDevbox(ctx context.Context, org, id string, ev model.Event) error {
-	return s.set(ctx, org, ev, object{"devbox", id}, model.ErrNotFound, deleteDevbox, org, id)
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		err := free(ctx, t, org, id, ev.By, ev.At)
+		if err == nil {
+			err = database.Must(ctx, t, model.ErrNotFound, deleteDevbox, org, id)
+		}
+		return of("devbox", id, err)
+	})
 }
 
 // DeleteIdleDevboxes deletes the devboxes that were neither registered nor renewed since a time.

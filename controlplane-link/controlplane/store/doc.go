@@ -10,7 +10,7 @@
 //     has returned survives the process, the database server, and a power cut.
 //   - Secrets are encrypted with a key from a file, other credentials are digests.
 //   - Changes notify watchers at all replicas, which then read (Watch).
-//   - Texts that are no UTF-8 or have a NUL character are refused (ErrText): PostgreSQL has no such
+//   - Texts that are no UTF-8 or have a NUL character are refused (model.ErrText): PostgreSQL has no such
 //     text.
 //
 // All SQL is in sql.go and in the folder migrations; package database has none but that of the databases.

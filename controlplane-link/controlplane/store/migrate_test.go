@@ -4,12 +4,16 @@ import (
 	"context"
 	"database/sql"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pressly/goose/v3"
@@ -17,6 +21,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -166,6 +171,100 @@ func TestMigrationsOnlyGoForward(t *testing.T) {
 		if text, err := os.ReadFile(name); err != nil || strings.Contains(strings.ToLower(string(text)), "+goose down") {
 			t.Errorf("%s has a way back, %v", name, err)
 		}
+	}
+}
+
+// TestCommandsDoNotMigrate: a command refuses tables that the server has not migrated.
+func TestCommandsDoNotMigrate(t *testing.T) {
+	for name, c := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			c.Command = true
+			const want = "start the server of this release first"
+			if s, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v %v, want %s", s, err, want)
+			}
+			c.Command = false
+			server, err := Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			c.Command = true
+			command, err := Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := command.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWritesOfACommandNotifyTheServer on PostgreSQL.
+func TestWritesOfACommandNotifyTheServer(t *testing.T) {
+	c := places(t)["postgres"]
+	server, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	c.Command = true
+	command, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer command.Close()
+	var changed atomic.Bool
+	server.Watch(t.Context(), func(c Change) {
+		if c.Kind == Cluster && c.Name == "demo" {
+			changed.Store(true)
+		}
+	})
+	wait.Eventually(t, 5*time.Minute, "a notification", func() error { // the server may not listen yet
+		err := command.db.Write(t.Context(), func(_ context.Context, raw *database.Tx) error {
+			(&tx{Tx: raw}).changed(Change{Kind: Cluster, Org: "acme", Name: "demo"})
+			return nil
+		})
+		if err == nil && !changed.Load() {
+			err = errors.New("no change of cluster demo")
+		}
+		return err
+	})
+}
+
+// TestReadsDoNotWaitForWrites: reads have connections of their own.
+func TestReadsDoNotWaitForWrites(t *testing.T) {
+	for name, c := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			const writers = 64 // more than there are connections
+			var under sync.WaitGroup
+			begun, end := make(chan struct{}, writers), make(chan struct{})
+			defer under.Wait()
+			defer close(end)
+			for range writers {
+				under.Go(func() {
+					_ = s.db.Write(t.Context(), func(context.Context, *database.Tx) error { // it is interrupted
+						begun <- struct{}{}
+						<-end
+						return nil
+					})
+				})
+			}
+			<-begun
+			bounded, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			for range 200 { // while the others begin
+				if _, err := s.Organisations(bounded); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -74,6 +74,7 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		if o, err = putRow(ctx, t, what, o, len(old) == 0); err != nil {
 			return of(what.noun(), o.Name, err)
 		}
+		t.recorded = true
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
 		return nil
 	})
@@ -158,25 +159,25 @@ func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.bury(ctx, Sandbox, org, name, force, at, ev)
+	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
 // DeleteRouteGroup makes a route group a tombstone with a generation of its own.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.bury(ctx, RouteGroup, org, name, false, at, ev)
+	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
 }
 
-func (s *Store) bury(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
-		if err != nil || !o.DeletedAt.IsZero() && o.Force == (o.Force || force) {
+		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
 		}
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		return database.Must(ctx, t, model.ErrNotFound, buryObject, org, name, t.generation, at, o.Force || force)
+		return database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force)
 	})
 }
 

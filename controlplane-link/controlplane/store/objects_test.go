@@ -60,21 +60,21 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		s, ctx := filled(t, c), t.Context()
 		first := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(30), event("sandbox.delete")))
-		grave := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
-		if grave.Generation <= first.Generation || !grave.DeletedAt.Equal(at(30)) {
-			t.Errorf("tombstone %+v", grave)
+		tombstone := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
+		if tombstone.Generation <= first.Generation || !tombstone.DeletedAt.Equal(at(30)) {
+			t.Errorf("tombstone %+v", tombstone)
 		}
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(31), event("sandbox.delete")))
-		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")), grave)
+		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")), tombstone)
 		must(t, s.DeleteSandbox(ctx, org, "a", true, at(32), event("sandbox.delete")))
 		forced := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
-		if forced.Generation <= grave.Generation || !forced.Force || !forced.DeletedAt.Equal(at(30)) {
+		if forced.Generation <= tombstone.Generation || !forced.Force || !forced.DeletedAt.Equal(at(30)) {
 			t.Errorf("tombstone %+v", forced)
 		}
 		_, err := s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply"))
 		refused(t, err, model.ErrDeleting, `"a"`)
 		refused(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")), model.ErrInUse, "demo")
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", grave.Generation, event("sandbox.deleted"))), false)
+		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), false)
 		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), true)
 		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), false)
 		_, err = s.Sandbox(ctx, org, "a")
@@ -91,8 +91,8 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		}
 		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", again.Generation, event("sandbox.deleted"))), false) // it is no tombstone
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(40), event("sandbox.delete")))
-		grave = value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", grave.Generation, event("sandbox.deleted"))), true)
+		tombstone = value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
+		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), true)
 		must(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")))
 	})
 }
@@ -136,8 +136,8 @@ func TestRouteGroups(t *testing.T) {
 		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "g", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
-		grave := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
-		same(t, value[bool](t)(s.FinishRouteGroup(ctx, org, "g", grave.Generation, event("routegroup.deleted"))), true)
+		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
+		same(t, value[bool](t)(s.FinishRouteGroup(ctx, org, "g", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 	})
 }

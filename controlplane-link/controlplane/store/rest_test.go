@@ -2,8 +2,10 @@ package store_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
 )
 
 func TestClusters(t *testing.T) {
@@ -64,6 +67,12 @@ func TestSecretsAreEncrypted(t *testing.T) {
 		c.Keys = keys("second")
 		if _, err := store.Open(ctx, c); err == nil || !strings.Contains(err.Error(), "add the lines of first again") {
 			t.Errorf("opened without the key of a secret: %v", err)
+		}
+		another, err := seal.Parse("second " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\nfirst " + base64.StdEncoding.EncodeToString(make([]byte, 32)))
+		must(t, err)
+		c.Keys = another
+		if _, err := store.Open(ctx, c); err == nil || !strings.Contains(err.Error(), `another key "first"`) {
+			t.Errorf("opened with another key of the same identifier: %v", err)
 		}
 		c.Keys = keys("second", "first")
 		s = open(t, c)
@@ -178,15 +187,66 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestPagesOfEventsEnd: a page has at most 4 MiB of data, and at least one entry.
+func TestPagesOfEventsEnd(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		for i := range 6 {
+			ev := event("big")
+			ev.At, ev.Data = at(100+i), json.RawMessage(`{"x":"`+strings.Repeat("x", 1<<20-100)+`"}`)
+			must(t, s.Record(ctx, ev))
+		}
+		page := value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"big"}, Limit: 9}))
+		if len(page) != 4 || !page[0].At.Equal(at(105)) {
+			t.Errorf("the page has %d entries", len(page))
+		}
+	})
+}
+
+// TestPendingLoginsHaveABound.
+func TestPendingLoginsHaveABound(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		login := func(i, created int) error {
+			code := fmt.Sprintf("code-%d", i)
+			return s.CreateDeviceLogin(ctx, model.DeviceLogin{Device: model.DigestOf(code), UserCode: code, CreatedAt: at(created), ExpiresAt: at(created + 60)})
+		}
+		for i := range 1000 {
+			must(t, login(i, 0))
+		}
+		if err := login(1000, 1); !errors.Is(err, model.ErrExists) {
+			t.Errorf("one more than the bound: %v", err)
+		}
+		must(t, login(1000, 61)) // the others have expired
+	})
+}
+
+// TestEndedSessionsAreDeleted by the next session, however that begins.
+func TestEndedSessionsAreDeleted(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		session := func(name string, created int) model.Session {
+			return model.Session{Org: org, UserID: "u1", Access: model.DigestOf(name), Refresh: model.DigestOf("r" + name), CreatedAt: at(created), ExpiresAt: at(created + 10), RefreshBy: at(created + 20)}
+		}
+		must(t, s.CreateSession(ctx, session("old", 0), event("login")))
+		must(t, s.CreateSession(ctx, session("used", 19), event("login")))
+		must(t, s.ReplaceSession(ctx, model.DigestOf("rused"), session("new", 21), event("login")))
+		if _, err := s.Session(ctx, model.DigestOf("old")); !errors.Is(err, model.ErrNotFound) {
+			t.Errorf("a session that has ended: %v", err)
+		}
+		value[model.Session](t)(s.Session(ctx, model.DigestOf("new")))
+	})
+}
+
 // TestTextsThatPostgreSQLRefuses: the same error from both databases, for reads and writes.
 func TestTextsThatPostgreSQLRefuses(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		s, ctx := filled(t, c), t.Context()
 		for _, text := range []string{"a\x00b", "a\xffb"} {
-			if _, err := s.Sandbox(ctx, org, text); !errors.Is(err, store.ErrText) {
+			if _, err := s.Sandbox(ctx, org, text); !errors.Is(err, model.ErrText) {
 				t.Errorf("read of %q: %v", text, err)
 			}
-			if _, err := s.PutSandbox(ctx, sandbox(text), event("sandbox.apply")); !errors.Is(err, store.ErrText) {
+			if _, err := s.PutSandbox(ctx, sandbox(text), event("sandbox.apply")); !errors.Is(err, model.ErrText) {
 				t.Errorf("write of %q: %v", text, err)
 			}
 		}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -86,16 +87,26 @@ func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, 
 	return n, err
 }
 
-// checkKeys returns an error if a secret is encrypted with a key that is not in the file.
+// checkKeys returns an error if a secret is encrypted with a key that is not in the file, or the file has
+// another key of that identifier: it decrypts one secret of each key.
 func (s *Store) checkKeys(ctx context.Context) error {
 	used, err := database.List(ctx, s.db.Reads(), database.Column[string], selectSecretKeys)
 	if err != nil {
 		return fmt.Errorf("read the keys of secrets: %w", err)
 	}
-	missing := slices.DeleteFunc(used, s.keys.Has)
+	missing := slices.DeleteFunc(slices.Clone(used), s.keys.Has)
 	slices.Sort(missing)
 	if len(missing) > 0 {
 		return fmt.Errorf("secrets are encrypted with keys that are not in the file of keys: add the lines of %s again, after the first one", strings.Join(missing, ", "))
+	}
+	for _, key := range used {
+		v, err := database.One(ctx, s.db.Reads(), scanSealed, selectSealedWith, key)
+		if err == nil {
+			_, err = s.keys.Open(v.key, place(v.org, v.name), v.text)
+		}
+		if err != nil && !errors.Is(err, model.ErrNotFound) { // deleted since
+			return fmt.Errorf("check the keys of secrets: %w", err)
+		}
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ const (
 	selectDeviceLogin       = deviceLoginColumns + ` WHERE device = $1`
 	selectDeviceLoginByCode = deviceLoginColumns + ` WHERE user_code = $1`
 	insertDeviceLogin       = `INSERT INTO device_logins (device, user_code, created, expires, polled, organisation, user_id, denied)
-		VALUES ($1, $2, $3, $4, 0, '', '', 0) ON CONFLICT DO NOTHING`
+		SELECT $1, $2, $3, $4, 0, '', '', 0 WHERE (SELECT COUNT(*) FROM device_logins) < $5 ON CONFLICT DO NOTHING`
 	pollDeviceLogin    = `UPDATE device_logins SET polled = $2 WHERE device = $1`
 	decideDeviceLogin  = `UPDATE device_logins SET organisation = $2, user_id = $3, denied = $4 WHERE device = $1 AND user_id = '' AND denied = 0`
 	deleteDeviceLogin  = `DELETE FROM device_logins WHERE device = $1 AND organisation = $2 AND user_id = $3 AND user_id <> '' AND denied = 0`
@@ -91,10 +91,10 @@ const (
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, 0, '')`
-	updateObject  = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
-	buryObject    = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
-	deleteObject  = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
-	observeObject = `UPDATE objects SET observed = $4, status = $5
+	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
+	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
+	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
+	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
 
 	selectPlugins = `SELECT organisation, name, version, spec, created, updated FROM plugins WHERE organisation = $1`
@@ -113,6 +113,7 @@ const (
 	selectSealed        = sealedColumns + ` AND name = $2`
 	selectSealedWithout = sealedColumns + ` AND key_id <> $2`
 	selectSecretKeys    = `SELECT DISTINCT key_id FROM secrets`
+	selectSealedWith    = `SELECT organisation, name, key_id, sealed FROM secrets WHERE key_id = $1 LIMIT 1`
 
 	selectDevboxes = `SELECT organisation, id, user_id, metadata, created, updated, session, session_by, session_created, session_renewed, session_until
 		FROM devboxes WHERE organisation = $1`

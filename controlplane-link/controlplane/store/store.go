@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strconv"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -22,8 +23,8 @@ type Config struct {
 	PostgreSQL string
 	// Keys encrypt secrets.
 	Keys *seal.Keys
-	// Command: the process ends after a few writes. It can open a file of SQLite beside the server;
-	// the server's watchers are not notified of these writes.
+	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
+	// SQLite beside the server, whose watchers are not notified of these writes.
 	Command bool
 	// Logger logs lost connections to PostgreSQL. It can be nil.
 	Logger *slog.Logger
@@ -34,9 +35,6 @@ type Store struct {
 	db   *database.DB
 	keys *seal.Keys
 }
-
-// ErrText is the error for a text that is no UTF-8, or has a NUL character.
-var ErrText = database.ErrText
 
 //go:embed migrations
 var migrations embed.FS
@@ -78,8 +76,9 @@ func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Bac
 // tx is the transaction of a write.
 type tx struct {
 	*database.Tx
-	// generation is that of the write.
+	// generation is that of the write; recorded: it is also in the event.
 	generation int64
+	recorded   bool
 }
 
 // changed notifies watchers once the transaction is committed.
@@ -97,20 +96,35 @@ func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(c
 		if err != nil {
 			return of("organisation", org, err)
 		}
-		if err := do(ctx, &tx{Tx: raw, generation: generation}); err != nil {
+		t := &tx{Tx: raw, generation: generation}
+		if err := do(ctx, t); err != nil {
 			return err
+		}
+		if t.recorded {
+			ev.Data = withGeneration(ev.Data, generation)
 		}
 		return record(ctx, raw, ev)
 	})
 }
 
+// withGeneration adds a generation to an object in JSON. Other values stay.
+func withGeneration(object json.RawMessage, generation int64) json.RawMessage {
+	var of map[string]json.RawMessage
+	if json.Unmarshal(object, &of) != nil || of == nil {
+		return object
+	}
+	of["generation"] = json.RawMessage(strconv.FormatInt(generation, 10))
+	text, _ := json.Marshal(of) // its values are JSON
+	return text
+}
+
 // object names an object in errors.
 type object struct{ what, name string }
 
-// set is a write of one statement, which changes the row of an object; the error wraps no if there is none.
-func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, no error, query string, args ...any) error {
+// set is a write of one statement, which changes the row of an object; the error wraps missing if there is none.
+func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, missing error, query string, args ...any) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, database.Must(ctx, t, no, query, args...))
+		return of(o.what, o.name, database.Must(ctx, t, missing, query, args...))
 	})
 }
 

@@ -39,8 +39,9 @@ func TestBadInput(t *testing.T) {
 		{sandbox, `{"spec":` + virtual(`,"endpoints":[{"name":"a","host":"b","port":"80","protocol":"http"}]`) + `}`, 400, "spec.endpoints[0].port must be a number"},
 		{sandbox, `{"spec":` + virtual(`,"endpoints":[{"name":"a","host":"b","port":80.5,"protocol":"http"}]`) + `}`, 400, "spec.endpoints[0].port must be a number"},
 		{sandbox, `{"spec":` + virtual(`,"labels":{"a":"\u0000"}`) + `}`, 400, "spec.labels.a has a NUL character"},
-		{sandbox, `{"spec":` + virtual(`,"description":"`+strings.Repeat("x", 2<<20)+`"`) + `}`, 400, "the body has more than 2097152 bytes"},
-		{sandbox, `{"spec":` + virtual(`,"description":"`+strings.Repeat("x", 1<<20)+`"`) + `}`, 400, "spec has"},
+		{sandbox, `{"spec":` + virtual(`,"description":"`+strings.Repeat("x", 1<<20)+`"`) + `}`, 400, "the body has more than 1048576 bytes"},
+		{"POST /secrets", `{"name":"x","value":"` + strings.Repeat("x", 64<<10) + `"}`, 400, "the body has more than 65536 bytes"},
+		{sandbox, `{"spec":` + virtual(`,"description":"`+strings.Repeat("x", 1<<19)+`"`) + `}`, 400, "spec has"},
 		{sandbox, `{"spec":` + virtual(`,"resources":[{"name":"db","plugin":"no-such","params":{"dbname":"x"}}]`) + `}`, 400, "spec.resources[0].plugin"},
 		{sandbox, `{"spec":` + virtual(``) + `} {}`, 400, "more than one JSON value"},
 		{"PUT /sandboxes/New_SB", `{"spec":` + virtual(``) + `}`, 400, `name is "New_SB"`},
@@ -134,12 +135,28 @@ func TestAResourceKeepsTheVersionOfItsPlugin(t *testing.T) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		got := w.send("DELETE", orgPath+"/resource-plugins/demo-rp?version=1.1.0", "")
-		if text := got.errorText(t); got.status != http.StatusBadRequest || !strings.Contains(text, "in use") {
+		if text := got.errorText(t); got.status != http.StatusBadRequest || !strings.Contains(text, "in use") || !strings.Contains(text, "new-sb") || !strings.Contains(text, "demo-rp@1.1.0") {
 			t.Errorf("%d %s", got.status, text)
 		}
 	}
 	if got := w.send("DELETE", orgPath+"/resource-plugins/demo-rp", ""); got.status != http.StatusOK {
 		t.Errorf("the version that no sandbox uses: %d %s", got.status, got.body)
+	}
+}
+
+// An update of a service account changes the fields in its body only.
+func TestAnUpdateKeepsOtherFields(t *testing.T) {
+	w := newWorld(t)
+	w.send("POST", orgPath+"/service-accounts", `{"name":"bot","role":"admin","description":"builds"}`)
+	for _, tt := range [][3]string{{`{}`, "admin", "builds"}, {`{"description":"tests","role":null}`, "admin", "tests"}, {`{"role":"member"}`, "member", "tests"}} {
+		got := w.send("PUT", orgPath+"/service-accounts/bot", tt[0])
+		var a struct{ Role, Description string }
+		if err := json.Unmarshal(got.body, &a); err != nil || got.status != http.StatusOK || a.Role != tt[1] || a.Description != tt[2] {
+			t.Errorf("%s: %d %s", tt[0], got.status, got.body)
+		}
+	}
+	if got := w.send("PUT", orgPath+"/service-accounts/no-such", `{}`); got.status != http.StatusNotFound {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 

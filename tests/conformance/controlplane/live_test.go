@@ -2,16 +2,19 @@ package controlplane
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
@@ -89,6 +92,42 @@ spec: {selector: {app: `+name+`}, ports: [{port: 80}]}`)
 	}
 	if got := w.send("GET", orgPath+"/clusters/no-such/devmesh/analyze", ""); got.status != http.StatusNotFound {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// TestReadsOfAClusterThatFail: the text of an error of the connection is not in the answer, and one request at
+// once reads all workloads of a cluster.
+func TestReadsOfAClusterThatFail(t *testing.T) {
+	w := newWorld(t)
+	w.connect = func() error { return errors.New("dial tcp 192.0.2.7:6443: canary") }
+	for _, path := range []string{"/clusters/demo/devmesh/analyze", "/sandboxes/demo-sb/status/explain"} {
+		got := w.send("GET", orgPath+path, "")
+		if text := got.errorText(t); got.status != http.StatusBadGateway || strings.Contains(text, "canary") || !strings.Contains(text, `cluster "demo" cannot be read`) {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	begun, end := make(chan struct{}, 2), make(chan struct{})
+	w.connect = func() error {
+		begun <- struct{}{}
+		<-end
+		return model.ErrUnreachable
+	}
+	var under sync.WaitGroup
+	defer under.Wait()
+	under.Go(func() { w.send("GET", orgPath+"/clusters/demo/devmesh/analyze", "") })
+	<-begun
+	second := make(chan answer)
+	under.Go(func() { second <- w.send("GET", orgPath+"/clusters/demo/devmesh/analyze", "") })
+	select {
+	case got := <-second:
+		if got.status != http.StatusTooManyRequests || got.errorText(t) == "" {
+			t.Errorf("%d %s", got.status, got.body)
+		}
+		close(end)
+	case <-begun:
+		t.Error("two requests read all workloads of a cluster")
+		close(end)
+		<-second
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/protos"
 	"switchyard.dev/tests/golden"
@@ -97,7 +99,7 @@ func TestWritesAreAudited(t *testing.T) {
 	w := newWorld(t)
 	w.send("PUT", orgPath+"/clusters/second/", "")
 	w.send("POST", orgPath+"/clusters/second/tokens", "{}")
-	w.send("PUT", orgPath+"/sandboxes/new-sb", `{"spec":`+virtual("")+`}`)
+	w.send("PUT", orgPath+"/sandboxes/new-sb", `{"spec":`+virtual(`,"description":"canary-of-a-value"`)+`}`)
 	w.send("PUT", orgPath+"/sandboxes/bad", `{"spec":{}}`)
 	w.send("DELETE", orgPath+"/sandboxes/new-sb", "")
 	w.send("POST", orgPath+"/secrets", `{"name":"s","value":"canary-of-a-secret"}`)
@@ -107,6 +109,10 @@ func TestWritesAreAudited(t *testing.T) {
 			Type      string
 			Principal struct{ Name string }
 			Auth      struct{ Method model.Method }
+			Data      struct {
+				Name, SHA256 string
+				Generation   int64
+			}
 		}
 	}
 	if err := json.Unmarshal(got.body, &list); err != nil {
@@ -118,16 +124,138 @@ func TestWritesAreAudited(t *testing.T) {
 		if e.Principal.Name != "user@example.org" || e.Auth.Method != model.MethodAPIKey {
 			t.Errorf("%+v", e)
 		}
+		if d := e.Data; e.Type == "sandbox.apply" && (d.Name != "new-sb" || len(d.SHA256) != 64 || d.Generation == 0) {
+			t.Errorf("the entry of a specification is %+v", d)
+		}
 	}
 	slices.Sort(types)
 	if text := strings.Join(types, " "); text != "cluster.add clusterToken.create sandbox.apply sandbox.delete secret.create" {
 		t.Errorf("the entries are %s", text)
 	}
 	if strings.Contains(string(got.body), "canary") {
-		t.Error("a secret is in the audit trail")
+		t.Error("a secret or the value of a specification is in the audit trail")
 	}
 	if got := w.send("GET", orgPath+"/secrets", ""); strings.Contains(string(got.body), "canary") {
 		t.Error("a secret is in a list")
+	}
+}
+
+// TestAnotherOrganisation calls every operation for another organisation, with the names of objects of the
+// first one: it reads none of them, and changes none.
+func TestAnotherOrganisation(t *testing.T) {
+	w := newWorld(t)
+	lists := []string{"clusters/", "clusters/demo/tokens/", "sandboxes", "routegroups", "resource-plugins?version=all", "devboxes/?all=true", "secrets", "service-accounts", "users/u-1/api-keys", "service-accounts/ci/api-keys"}
+	state := func() (all string) {
+		for _, list := range lists {
+			got := w.send("GET", orgPath+"/"+list, "")
+			if got.status != http.StatusOK || len(got.body) < len(`{"apiKeys":[]}`) {
+				t.Errorf("%s: %d %s", list, got.status, got.body)
+			}
+			all += list + " " + string(got.body) + "\n"
+		}
+		value, err := w.store.SecretValue(w.ctx(), org, "demo-secret")
+		w.must(err)
+		return all + value
+	}
+	before := state()
+	names := strings.NewReplacer("{orgName}", "other-org", "{userId}", "u-1", "{serviceAccountName}", "ci", "{clusterName}", "demo", "{tokenId}", "tok-1", "{apiKeyId}", "of-u-1",
+		"{sandboxName}", "demo-sb", "{routegroupName}", "demo-rg", "{pluginName}", "demo-rp", "{devboxId}", "dbx-1", "{devboxSessionId}", "ses-1", "{secretName}", "demo-secret")
+	bodies := map[string]string{
+		"applySandbox": `{"spec":` + virtual("") + `}`, "applyRouteGroup": `{"spec":{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}}}}`,
+		"updateSecret": `{"value":"taken"}`, "updateServiceAccount": `{"role":"admin"}`, "createUserKey": `{}`, "createServiceAccountKey": `{}`, "createClusterToken": `{}`,
+	}
+	// creates are the operations that create an object, which they may in their own organisation.
+	creates := []string{"createServiceAccount", "createSecret", "addCluster", "registerDevbox", "applyResourcePlugin"}
+	w.claim("u-2", "ses-1")
+	w.key = otherKey
+	operations, read := defined(t), 0
+	for _, request := range slices.Sorted(maps.Keys(operations)) {
+		name := operations[request]
+		method, path, _ := strings.Cut(request, " ")
+		if !strings.Contains(path, "{orgName}") || slices.Contains(creates, name) {
+			continue
+		}
+		read++
+		got := w.send(method, "/api/v2"+names.Replace(path), bodies[name])
+		empty := method == "GET" && got.status == http.StatusOK && slices.Contains([]string{"[]", `{"apiKeys":[]}`}, string(got.body))
+		if name == "listEvents" {
+			empty = got.status == http.StatusOK && !strings.Contains(string(got.body), "demo")
+		}
+		if got.status != http.StatusNotFound && !empty {
+			t.Errorf("%s: %d %s", request, got.status, got.body)
+		}
+	}
+	if read < 40 {
+		t.Errorf("%d operations were called", read)
+	}
+	w.key = adminKey
+	w.must(w.store.ReleaseDevbox(w.ctx(), org, "dbx-1", w.by(model.Principal{Kind: model.KindUser, ID: "u-2"})))
+	if diff := cmp.Diff(before, state()); diff != "" {
+		t.Errorf("the first organisation has changed (-before +after):\n%s", diff)
+	}
+}
+
+// A service account has no access to the devboxes of a user of its name, and nobody deletes a devbox that
+// another principal has claimed.
+func TestDevboxesOfOthers(t *testing.T) {
+	w := newWorld(t)
+	w.must(w.store.CreateServiceAccount(w.ctx(), model.ServiceAccount{Org: org, Name: "u-2", Role: model.RoleMember, CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
+	w.must(w.store.CreateAPIKey(w.ctx(), model.APIKey{Org: org, ID: "of-bot", Owner: model.Principal{Kind: model.KindServiceAccount, ID: "u-2"}, Digest: model.DigestOf("bot-key"), CreatedAt: w.now}, w.event()))
+	w.key = ""
+	var d struct{ ID string }
+	registered := w.send("POST", orgPath+"/devboxes/", `{"metadata":{"name":"laptop","machine-id":"m"},"claim":true}`, "Authorization", "Bearer "+bearer)
+	if err := json.Unmarshal(registered.body, &d); err != nil || d.ID == "" {
+		t.Fatalf("%d %s", registered.status, registered.body)
+	}
+	for _, path := range []string{"/devboxes/" + d.ID, "/devboxes/" + d.ID + "/claim"} {
+		if got := w.send("GET", orgPath+path, "", "Signadot-Api-Key", "bot-key"); got.status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
+	}
+	if got := w.send("GET", orgPath+"/devboxes/", "", "Signadot-Api-Key", "bot-key"); strings.Contains(string(got.body), d.ID) {
+		t.Errorf("the list of another principal: %s", got.body)
+	}
+	w.claim("another-user", "ses-1")
+	w.key = memberKey
+	if got := w.send("DELETE", orgPath+"/devboxes/dbx-1", ""); got.status != http.StatusConflict || !strings.Contains(got.errorText(t), "claimed by another session") {
+		t.Errorf("a claimed devbox: %d %s", got.status, got.body)
+	}
+	w.now = w.now.Add(sessionFor)
+	if got := w.send("DELETE", orgPath+"/devboxes/dbx-1", ""); got.status != http.StatusOK {
+		t.Errorf("after its session: %d %s", got.status, got.body)
+	}
+}
+
+// All clients without a credential together have a limit, and keep no user from its requests.
+func TestAllClientsAreLimited(t *testing.T) {
+	w := newWorld(t)
+	body, end := io.Pipe()
+	var under sync.WaitGroup
+	client := http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	defer under.Wait()
+	defer func() { _ = end.Close() }() // it never fails
+	for range 256 + 16 {               // those of the poll below can take the place of some
+		under.Go(func() {
+			req, err := http.NewRequestWithContext(w.ctx(), "POST", w.url+"/api/v2/auth/device/token/refresh", io.NopCloser(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if res, err := client.Do(req); err == nil {
+				res.Body.Close()
+			}
+		})
+	}
+	wait.Eventually(t, 5*time.Minute, "a refusal", func() error {
+		got := w.send("POST", "/api/v2/auth/device/token/refresh", `"no-such"`)
+		if got.status == http.StatusTooManyRequests && got.errorText(t) != "" {
+			return nil
+		}
+		return fmt.Errorf("%d %s", got.status, got.body)
+	})
+	if got := w.send("GET", "/api/v2/orgs/", ""); got.status != http.StatusOK {
+		t.Errorf("a user: %d %s", got.status, got.body)
 	}
 }
 
@@ -136,7 +264,9 @@ func TestCallersAreLimited(t *testing.T) {
 	w := newWorld(t)
 	body, end := io.Pipe()
 	var under sync.WaitGroup
-	for range 64 {
+	defer under.Wait()
+	defer func() { _ = end.Close() }() // it never fails
+	for range 64 + 16 {
 		under.Go(func() {
 			req, err := http.NewRequestWithContext(w.ctx(), "PUT", w.url+orgPath+"/sandboxes/new-sb", io.NopCloser(body))
 			if err != nil {
@@ -161,8 +291,4 @@ func TestCallersAreLimited(t *testing.T) {
 	if got := w.send("GET", "/api/v2/orgs/", ""); got.status != http.StatusOK {
 		t.Errorf("another caller: %d %s", got.status, got.body)
 	}
-	if err := end.Close(); err != nil {
-		t.Error(err)
-	}
-	under.Wait()
 }

@@ -183,8 +183,7 @@ func (w *world) secret(name string) {
 // claim begins a session of devbox dbx-1 for a user.
 func (w *world) claim(user, session string) {
 	w.Helper()
-	ev := w.event()
-	ev.By = model.Principal{Kind: model.KindUser, ID: user}
+	ev := w.by(model.Principal{Kind: model.KindUser, ID: user})
 	w.must(w.store.ClaimDevbox(w.ctx(), org, "dbx-1", model.DevboxSession{ID: session, CreatedAt: w.now, RenewedAt: w.now, ValidUntil: w.now.Add(sessionFor)}, ev))
 }
 

@@ -49,6 +49,8 @@ type world struct {
 	now   time.Time
 	// reader reads cluster demo; nil: its agent is not connected.
 	reader client.Reader
+	// connect is called before reads of a cluster; it can be nil.
+	connect func() error
 	// many: a cluster has all tokens that it may have.
 	many bool
 }
@@ -80,6 +82,9 @@ func newWorld(t *testing.T) *world {
 
 // read returns the reader of a cluster.
 func (w *world) read(_ context.Context, of, cluster string) (client.Reader, error) {
+	if w.connect != nil {
+		return nil, w.connect()
+	}
 	if w.reader == nil || of != org || cluster != "demo" {
 		return nil, model.ErrUnreachable
 	}
@@ -231,4 +236,11 @@ func (w *world) send(method, path, body string, headers ...string) answer {
 	text, err := io.ReadAll(res.Body)
 	w.must(err)
 	return answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
+}
+
+// by is an event of a principal.
+func (w *world) by(p model.Principal) model.Event {
+	ev := w.event()
+	ev.By = p
+	return ev
 }

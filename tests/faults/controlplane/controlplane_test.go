@@ -46,6 +46,9 @@ func TestEveryAcknowledgedWriteIsThere(t *testing.T) {
 func TestWithoutSyncedWritesTheSameCutsLoseWrites(t *testing.T) {
 	f, err := Run{Database: "postgres", Cut: true, Settings: []string{"fsync=off"}, Writes: 150, Seed: seed, Scratch: scratch, Log: os.Stderr}.Do(t.Context())
 	t.Logf("seed %d: %d processes, %d writes of %d lost: %v", seed, f.Lives, len(f.Lost), f.Acked, err)
+	if f.Lives == 0 || err != nil && !errors.Is(err, ErrDamaged) {
+		t.Fatalf("the run has failed in %d processes: %v", f.Lives, err)
+	}
 	if err == nil && len(f.Lost) == 0 {
 		t.Error("no acknowledged write was lost: the cuts cut nothing")
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/tests/faults"
@@ -37,6 +38,18 @@ type Run struct {
 	// Scratch is a directory to work in; Log takes what the processes log.
 	Scratch string
 	Log     io.Writer
+}
+
+// ErrDamaged is wrapped by the error of a run whose database, after a cut, does not start, or refuses reads or
+// writes.
+var ErrDamaged = errors.New("the database is damaged")
+
+// damaged wraps ErrDamaged around an error of PostgreSQL itself, unless the run was ended.
+func damaged(ctx context.Context, err error, itself bool) error {
+	if err == nil || ctx.Err() != nil || !itself {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
 // Figures are the results.
@@ -94,6 +107,8 @@ func (r Run) Do(ctx context.Context) (f Figures, err error) {
 		err := r.life(bounded, s, random, acked, disk, server)
 		if err == nil {
 			f.Lost, f.Half, err = checked(bounded, s, acked)
+			var refused *pgconn.PgError
+			err = damaged(bounded, err, r.Cut && errors.As(err, &refused))
 		}
 		cancel()
 		if err != nil {
@@ -126,7 +141,8 @@ func (r Run) life(ctx context.Context, s site, random *rand.Rand, acked map[stri
 	lines := bufio.NewScanner(acks)
 	for range random.IntN(most) {
 		if !lines.Scan() {
-			return fmt.Errorf("the process that writes has ended by itself: %w", writer.Running())
+			err := fmt.Errorf("the process that writes has ended by itself: %w", writer.Running())
+			return damaged(ctx, err, r.Cut && s.Life > 1)
 		}
 		acked[lines.Text()] = true
 	}
@@ -150,7 +166,7 @@ func (r Run) life(ctx context.Context, s site, random *rand.Rand, acked map[stri
 	if err := errors.Join(disk.Unmount(), disk.Mount()); err != nil || server == nil {
 		return err
 	}
-	return server.Start(ctx)
+	return damaged(ctx, server.Start(ctx), true)
 }
 
 // start starts the process that writes; acks are its acknowledged writes.

@@ -5,6 +5,7 @@ package decode
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,10 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// MaxBody is the maximum size of a body. No object of the API server is larger.
-const MaxBody = 2 << 20
+// maxDepth is how many objects and lists can be inside of each other. No specification needs half of that.
+const maxDepth = 64
+
+var tooDeep = fmt.Sprintf("the body is nested deeper than %d levels", maxDepth)
 
 // Tree is a JSON object.
 type Tree = map[string]any
@@ -26,10 +29,6 @@ type Tree = map[string]any
 // JSON decodes a body. Numbers stay as they are written. The error is specfile.Problems.
 func JSON(text []byte) (any, error) {
 	var problems specfile.Problems
-	if len(text) > MaxBody {
-		problems.Add("", "the body has more than %d bytes", MaxBody)
-		return nil, problems
-	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var value any
@@ -54,8 +53,9 @@ func Object(text []byte, into any) (Tree, error) {
 	}
 	known := names(reflect.TypeOf(into).Elem())
 	maps.DeleteFunc(body, func(name string, _ any) bool { return !slices.Contains(known, name) })
-	if err := clean("", body); err != nil {
-		return nil, err
+	if p := clean(0, body); p != nil {
+		p.Path = strings.TrimPrefix(p.Path, ".")
+		return nil, specfile.Problems{*p}
 	}
 	again, err := json.Marshal(body)
 	if err != nil {
@@ -73,33 +73,48 @@ func names(t reflect.Type) (out []string) {
 	return out
 }
 
-// clean removes null from objects, and refuses null in lists, and texts with a NUL character, which
-// no store can keep.
-func clean(path string, value any) error {
+// clean removes null from objects. It returns a problem, with the path from the value, of null in a list, of
+// a text with a NUL character, which no store can keep, and of a value that is nested too deep.
+func clean(depth int, value any) *specfile.Problem {
 	switch v := value.(type) {
 	case string:
 		if strings.ContainsRune(v, 0) {
-			return specfile.Problems{{Path: path, Text: "has a NUL character"}}
+			return &specfile.Problem{Text: "has a NUL character"}
 		}
 	case []any:
+		if depth >= maxDepth {
+			return &specfile.Problem{Text: tooDeep}
+		}
 		for i, item := range v {
-			at := fmt.Sprintf("%s[%d]", path, i)
 			if item == nil {
-				return specfile.Problems{{Path: at, Text: "is null; remove it from the list"}}
+				return &specfile.Problem{Path: fmt.Sprintf("[%d]", i), Text: "is null; remove it from the list"}
 			}
-			if err := clean(at, item); err != nil {
-				return err
+			if p := clean(depth+1, item); p != nil {
+				return within(fmt.Sprintf("[%d]", i), p)
 			}
 		}
 	case Tree:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			at := strings.TrimPrefix(path+"."+name, ".")
-			if v[name] == nil {
+		if depth >= maxDepth {
+			return &specfile.Problem{Text: tooDeep}
+		}
+		for name, of := range v {
+			if of == nil {
 				delete(v, name)
-			} else if err := errors.Join(clean(at, name), clean(at, v[name])); err != nil {
-				return err
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if p := cmp.Or(clean(depth+1, name), clean(depth+1, v[name])); p != nil {
+				return within("."+name, p)
 			}
 		}
 	}
 	return nil
+}
+
+// within returns the problem of a part as one of the whole. That of its depth is one of the body.
+func within(part string, p *specfile.Problem) *specfile.Problem {
+	if p.Text != tooDeep {
+		p.Path = part + p.Path
+	}
+	return p
 }

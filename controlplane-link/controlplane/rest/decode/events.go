@@ -15,12 +15,22 @@ import (
 const (
 	defaultEvents = 100
 	maxEvents     = 1000
+	maxTypes      = 50
+)
+
+// Years of times that a store can keep, as nanoseconds since 1970.
+const (
+	firstYear = 1970
+	lastYear  = 2261
 )
 
 // Events returns the selection of entries of the audit trail. The error is specfile.Problems.
 func Events(given url.Values) (q model.EventQuery, err error) {
 	q = model.EventQuery{Kind: model.Kind(given.Get("principalKind")), PrincipalID: given.Get("principalId"), Method: model.Method(given.Get("authMethod")), Limit: defaultEvents}
 	if text := given.Get("type"); text != "" {
+		if n := strings.Count(text, ",") + 1; n > maxTypes {
+			return q, specfile.Problems{{Path: "type", Text: fmt.Sprintf("has %d types; it can have %d", n, maxTypes)}}
+		}
 		q.Types = strings.Split(text, ",")
 	}
 	if given.Get("filters") != "" {
@@ -44,7 +54,10 @@ func timeIn(query url.Values, name string) (time.Time, error) {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
+	switch {
+	case err == nil && (t.UTC().Year() < firstYear || t.UTC().Year() > lastYear):
+		return t, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; write a time between the years %d and %d", text, firstYear, lastYear)}}
+	case err != nil:
 		return t, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; write a time as RFC 3339 has it", text)}}
 	}
 	return t, nil

@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"switchyard.dev/workflows/specfile"
 )
+
+// maxSegment is the maximum length of a segment, in bytes. No name is longer.
+const maxSegment = 256
 
 // Segments returns the unescaped segments of an escaped path. The last one is empty if the path ends
 // with a slash.
@@ -17,6 +21,9 @@ func Segments(path string) ([]string, error) {
 		text, err := url.PathUnescape(part)
 		if err != nil || !storable(text) {
 			return nil, specfile.Problems{{Text: "the path has a segment that is not UTF-8 text"}}
+		}
+		if len(text) > maxSegment {
+			return nil, specfile.Problems{{Text: fmt.Sprintf("the path has a segment of %d bytes; it can have %d", len(text), maxSegment)}}
 		}
 		parts[i] = text
 	}

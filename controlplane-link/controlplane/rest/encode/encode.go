@@ -116,9 +116,7 @@ func Event(e model.Event) (v2.Event, error) {
 		Auth: v2.EventAuthContext{Method: string(e.Method), APIKeyMasked: text(e.Masked)},
 	}
 	if e.Data != nil {
-		if err := json.Unmarshal(e.Data, &out.Data); err != nil {
-			return out, fmt.Errorf("read event %s: %w", e.ID, err)
-		}
+		out.Data = e.Data
 	}
 	return out, nil
 }

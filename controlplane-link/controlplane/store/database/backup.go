@@ -11,7 +11,7 @@ import (
 // Backup writes a consistent copy of SQLite to a new file, while it is in use. To restore
 // it, stop the control plane, replace the file and delete those with its name and -wal or -shm.
 func (d *DB) Backup(ctx context.Context, path string) error {
-	if d.writes == d.reads {
+	if d.changes.remote {
 		return errors.New("the store is in PostgreSQL: create a backup with pg_dump")
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)

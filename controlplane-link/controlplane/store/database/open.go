@@ -33,8 +33,8 @@ type Config struct {
 	PostgreSQL string
 	// Migrations has the files of goose.
 	Migrations fs.FS
-	// Command: the process ends after a few writes. It can open a file of SQLite beside the server;
-	// the server's watchers are not notified of these writes.
+	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
+	// SQLite beside the server, whose watchers are not notified of these writes.
 	Command bool
 	// Logger logs lost connections to PostgreSQL.
 	Logger *slog.Logger
@@ -50,10 +50,11 @@ type DB struct {
 	stopped       chan struct{}
 }
 
-// Connections of a process. SQLite has one writer.
+// Connections of a process for reads and writes. SQLite has one writer.
 const (
-	maxReaders     = 4
-	maxConnections = 16
+	maxFileReaders = 4
+	maxReaders     = 8
+	maxWriters     = 12
 	busyFor        = 10 * time.Second
 )
 
@@ -88,7 +89,7 @@ func (d *DB) Close() error {
 	if d.reads != nil {
 		all = append(all, d.reads.Close())
 	}
-	if d.writes != nil && d.writes != d.reads {
+	if d.writes != nil {
 		all = append(all, d.writes.Close())
 	}
 	if d.locked != nil {
@@ -117,13 +118,13 @@ func (d *DB) openSQLite(ctx context.Context, c Config) error {
 	if err := d.damaged(ctx, c.Path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c.Migrations); err != nil {
+	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c); err != nil {
 		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	if d.reads, err = openFile(c.Path, "_pragma=query_only(1)"); err != nil {
 		return err
 	}
-	d.reads.SetMaxOpenConns(maxReaders)
+	d.reads.SetMaxOpenConns(maxFileReaders)
 	return nil
 }
 
@@ -180,10 +181,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	} {
 		config.RuntimeParams[name] = value
 	}
-	d.writes = stdlib.OpenDB(*config)
-	d.writes.SetMaxOpenConns(maxConnections)
-	d.writes.SetMaxIdleConns(maxConnections)
-	d.reads = d.writes
+	d.reads, d.writes = pool(config, maxReaders), pool(config, maxWriters)
 	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
 	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
 	if err != nil {
@@ -192,7 +190,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("%s has encoding %s: create it with encoding UTF8", at, encoding)
 	}
-	if err := migrate(ctx, goose.DialectPostgres, d.writes, c.Migrations); err != nil {
+	if err := migrate(ctx, goose.DialectPostgres, d.writes, c); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	if !c.Command {
@@ -204,8 +202,16 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 			d.changes.listen(listening, config, c.Logger)
 		}()
 	}
-	d.changes.remote = !c.Command
+	d.changes.remote = true
 	return nil
+}
+
+// pool returns connections to PostgreSQL.
+func pool(config *pgx.ConnConfig, n int) *sql.DB {
+	db := stdlib.OpenDB(*config)
+	db.SetMaxOpenConns(n)
+	db.SetMaxIdleConns(n)
+	return db
 }
 
 // migrator returns what migrates a database. Replicas that start at the same time wait for each other.
@@ -221,13 +227,21 @@ func migrator(dialect goose.Dialect, db *sql.DB, files fs.FS) (*goose.Provider, 
 	return goose.NewProvider(dialect, db, files, options...)
 }
 
-// migrate creates the tables, or migrates those of an earlier release. There is no way back.
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS) error {
-	m, err := migrator(dialect, db, files)
+// migrate creates the tables, or migrates those of an earlier release; of a command it refuses them. There
+// is no way back.
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config) error {
+	m, err := migrator(dialect, db, c.Migrations)
 	if err != nil {
 		return err
 	}
-	if _, err := m.Up(ctx); err != nil {
+	if c.Command {
+		switch pending, err := m.HasPending(ctx); {
+		case err != nil:
+			return fmt.Errorf("read the version of the tables: %w", err)
+		case pending:
+			return errors.New("the tables are missing or of an earlier release: start the server of this release first")
+		}
+	} else if _, err := m.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the tables: %w", err)
 	}
 	now, newest, err := m.GetVersions(ctx)

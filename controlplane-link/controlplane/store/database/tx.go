@@ -11,9 +11,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 )
 
-// ErrText is the error for a text that is no UTF-8, or has a NUL character.
-var ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
-
 // writeWithin bounds a write, which does not end with the request that it is for: a connection that
 // is interrupted is closed.
 const writeWithin = 30 * time.Second
@@ -26,6 +23,9 @@ type counters struct{ writes, observations atomic.Uint64 }
 func (d *DB) Transactions() (writes, observations uint64) {
 	return d.transactions.writes.Load(), d.transactions.observations.Load()
 }
+
+// ErrEnough is the error of a scan that ends a list before its row.
+var ErrEnough = errors.New("enough rows")
 
 // Querier is a database or a transaction.
 type Querier interface {
@@ -50,6 +50,9 @@ func List[T any](ctx context.Context, q Querier, scan func(Row) (T, error), quer
 	var all []T
 	for rows.Next() {
 		v, err := scan(results{rows})
+		if errors.Is(err, ErrEnough) {
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -83,11 +86,11 @@ func Exec(ctx context.Context, q Querier, query string, args ...any) (int64, err
 	return r.RowsAffected()
 }
 
-// Must runs a statement that changes a row. It returns no if there was none.
-func Must(ctx context.Context, q Querier, no error, query string, args ...any) error {
+// Must runs a statement that changes a row. It returns missing if there was none.
+func Must(ctx context.Context, q Querier, missing error, query string, args ...any) error {
 	n, err := Exec(ctx, q, query, args...)
 	if err == nil && n == 0 {
-		return no
+		return missing
 	}
 	return err
 }

@@ -46,7 +46,7 @@ func arguments(args []any) ([]any, error) {
 			out[i] = a
 		}
 		if text, is := out[i].(string); is && (strings.ContainsRune(text, 0) || !utf8.ValidString(text)) {
-			return nil, ErrText
+			return nil, model.ErrText
 		}
 	}
 	return out, nil
