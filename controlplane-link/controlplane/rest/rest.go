@@ -166,6 +166,9 @@ func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
