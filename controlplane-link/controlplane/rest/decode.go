@@ -17,7 +17,7 @@ const (
 	maxBodies = 8 << 20
 )
 
-// withSpec are the operations whose bodies have specifications.
+// withSpec are the operations with a specification in their body.
 var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
 
 // maxBody is the maximum size of the body of an operation.

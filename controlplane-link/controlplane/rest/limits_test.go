@@ -62,8 +62,10 @@ func TestChecksOfCredentialsHaveABound(t *testing.T) {
 	}
 	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil)
 	req.Header.Set(headerAPIKey, "key")
-	if status, text := answered(h, req); status != http.StatusTooManyRequests || !strings.Contains(text, "checks of credentials") {
-		t.Errorf("%d %s", status, text)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, req)
+	if text := w.Body.String(); w.Code != http.StatusTooManyRequests || !strings.Contains(text, "checks of credentials") || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %s %v", w.Code, text, w.Header())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/eventbus/callers"
 )
 
@@ -29,12 +30,12 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	Stores Stores
+	Stores stores.All
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.
 	Now func() time.Time
-	// Forwards reports the addresses of proxies, whose clients have no share of their own in the limits;
+	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
 	Logger   *slog.Logger
@@ -165,6 +166,9 @@ func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }

@@ -24,7 +24,7 @@ type Config struct {
 	// Keys encrypt secrets.
 	Keys *seal.Keys
 	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
-	// SQLite beside the server, whose watchers are not notified of these writes.
+	// SQLite beside the server; the watchers of that are not notified of these writes.
 	Command bool
 	// Logger logs lost connections to PostgreSQL. It can be nil.
 	Logger *slog.Logger

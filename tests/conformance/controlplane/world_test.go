@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
+	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/workflows/spec"
@@ -65,7 +66,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	s := w.store
 	server := httptest.NewServer(rest.New(rest.Config{
-		Stores:   rest.Stores{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
+		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
 		LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler),
 	}))
 	t.Cleanup(func() {

@@ -1,4 +1,5 @@
-package rest
+// Package stores has the interfaces of what the operations of the API need from a store.
+package stores
 
 import (
 	"context"
@@ -10,9 +11,9 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
-// Stores are what the operations need. Their contract is that of package model. All are required but
+// All is what the operations need. Their contract is that of package model. All are required but
 // Live: without it analyzeDevMesh and explainSandboxStatus answer 501.
-type Stores struct {
+type All struct {
 	Identities Identities
 	Logins     Logins
 	Keys       Keys
