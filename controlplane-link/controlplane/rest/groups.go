@@ -16,11 +16,20 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	candidates, err := h.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates) })
+}
+
+// candidates returns the sandboxes that a route group can match.
+func (h *Handler) candidates(r *request) ([]encode.Candidate, error) {
 	sandboxes, err := h.Stores.Groups.Sandboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, sandboxes) })
+	return encode.Candidates(sandboxes)
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
@@ -33,11 +42,11 @@ func (h *Handler) getRouteGroup(r *request) (any, error) {
 
 // group returns a route group as the API has it, with the sandboxes that match.
 func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
-	sandboxes, err := h.Stores.Groups.Sandboxes(r.Context(), r.org())
+	candidates, err := h.candidates(r)
 	if err != nil {
 		return nil, err
 	}
-	return encode.RouteGroup(g, sandboxes)
+	return encode.RouteGroup(g, candidates)
 }
 
 func (h *Handler) applyRouteGroup(r *request) (any, error) {

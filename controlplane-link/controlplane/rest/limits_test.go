@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/eventbus/callers"
 )
 
 // without is a Handler without stores, and its log.
@@ -55,16 +54,16 @@ func TestBodiesOfAllRequestsHaveABound(t *testing.T) {
 // A bounded number of credentials is checked at once.
 func TestChecksOfCredentialsHaveABound(t *testing.T) {
 	h, _ := without()
-	for range maxChecks {
-		if _, err := h.checks.Enter(callers.Caller{}); err != nil {
-			t.Fatal(err)
-		}
+	if !h.checks.TryAcquire(maxChecks) {
+		t.Fatal("a new handler checks credentials")
 	}
-	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	req := httptest.NewRequestWithContext(ended, "GET", "/api/v2/orgs/", nil)
 	req.Header.Set(headerAPIKey, "key")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, req)
-	if text := w.Body.String(); w.Code != http.StatusTooManyRequests || !strings.Contains(text, "checks of credentials") || w.Header().Get("Retry-After") != "1" {
+	if text := w.Body.String(); w.Code != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") || w.Header().Get("Retry-After") != "1" {
 		t.Errorf("%d %s %v", w.Code, text, w.Header())
 	}
 }

@@ -44,9 +44,9 @@ type Config struct {
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users, checks *callers.Pool
-	bodies        *semaphore.Weighted
-	used          recent
+	users          *callers.Pool
+	checks, bodies *semaphore.Weighted
+	used           recent
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -56,7 +56,7 @@ func New(c Config) *Handler {
 	return &Handler{
 		Config: c,
 		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
-		checks: callers.NewPool("checks of credentials", callers.Bounds{Strangers: maxChecks}),
+		checks: semaphore.NewWeighted(maxChecks),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
 }
@@ -134,13 +134,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 	return r.op.serve(h, r)
 }
 
-// checked is authenticate, for a bounded number of requests at once.
+// checked is authenticate, for a bounded number of requests at once. The others wait: a check takes
+// milliseconds.
 func (h *Handler) checked(r *request) (model.Caller, error) {
-	leave, err := h.checks.Enter(callers.Caller{})
-	if err != nil {
-		return model.Caller{}, fail(http.StatusTooManyRequests, "%v", err)
+	if err := h.checks.Acquire(r.Context(), 1); err != nil {
+		return model.Caller{}, err
 	}
-	defer leave()
+	defer h.checks.Release(1)
 	return h.authenticate(r)
 }
 

@@ -97,8 +97,8 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// RouteGroup returns a route group as the API has it. The sandboxes are all of the organisation.
-func RouteGroup(g model.RouteGroup, sandboxes []model.Sandbox) (v2.RouteGroup, error) {
+// RouteGroup returns a route group as the API has it. The candidates are those of the organisation.
+func RouteGroup(g model.RouteGroup, candidates []Candidate) (v2.RouteGroup, error) {
 	out := v2.RouteGroup{Name: g.Name, RoutingKey: g.RoutingKey, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt)}
 	var s spec.GroupSpec
 	for _, into := range []any{&out.Spec, &s} {
@@ -118,13 +118,18 @@ func RouteGroup(g model.RouteGroup, sandboxes []model.Sandbox) (v2.RouteGroup, e
 	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
 		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
 	}
-	var err error
-	out.Status.MatchedSandboxes, err = matched(g, s.Match, sandboxes)
-	return out, err
+	out.Status.MatchedSandboxes = matched(g, s.Match, candidates)
+	return out, nil
 }
 
-// matched returns the sandboxes that a route group matches, without those that are being deleted.
-func matched(g model.RouteGroup, m *spec.Match, sandboxes []model.Sandbox) (out []string, err error) {
+// Candidate is a sandbox that a route group can match.
+type Candidate struct {
+	name, cluster string
+	labels        map[string]string
+}
+
+// Candidates returns the sandboxes that are not being deleted, with their labels.
+func Candidates(sandboxes []model.Sandbox) (out []Candidate, err error) {
 	for _, s := range sandboxes {
 		var labelled struct {
 			Labels map[string]string `json:"labels"`
@@ -132,10 +137,20 @@ func matched(g model.RouteGroup, m *spec.Match, sandboxes []model.Sandbox) (out 
 		if err := json.Unmarshal(s.Spec, &labelled); err != nil {
 			return nil, fmt.Errorf("read sandbox %s: %w", s.Name, err)
 		}
-		if m != nil && s.DeletedAt.IsZero() && (g.Cluster == "" || g.Cluster == s.Cluster) && m.Matches(labelled.Labels) {
-			out = append(out, s.Name)
+		if s.DeletedAt.IsZero() {
+			out = append(out, Candidate{s.Name, s.Cluster, labelled.Labels})
+		}
+	}
+	return out, nil
+}
+
+// matched returns the names of the candidates that a route group matches.
+func matched(g model.RouteGroup, m *spec.Match, candidates []Candidate) (out []string) {
+	for _, c := range candidates {
+		if m != nil && (g.Cluster == "" || g.Cluster == c.cluster) && m.Matches(c.labels) {
+			out = append(out, c.name)
 		}
 	}
 	slices.Sort(out)
-	return out, nil
+	return out
 }
