@@ -168,6 +168,8 @@ func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
+		// Else net/http reads the body before it sends the answer, and a slow client waits for its refusal.
+		w.Header().Set("Connection", "close")
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
