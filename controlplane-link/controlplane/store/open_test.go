@@ -32,7 +32,7 @@ func TestConfigurationsThatDoNotOpen(t *testing.T) {
 	wrong(t, store.Config{Path: filepath.Join(file, "none", "store.db"), Keys: keys("k")}, "none")
 	wrong(t, store.Config{PostgreSQL: "postgres://%", Keys: keys("k")}, "the URL of the PostgreSQL database is not valid")
 	wrong(t, store.Config{PostgreSQL: server.URL("none"), Keys: keys("k")}, "PostgreSQL database none at 127.0.0.1:")
-	latin, err := server.Create(t.Context(), "latin", "ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
+	latin, err := server.Create(t.Context(), newName(), "ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0")
 	must(t, err)
 	wrong(t, store.Config{PostgreSQL: latin, Keys: keys("k")}, "has encoding LATIN1: create it with encoding UTF8")
 }
@@ -106,7 +106,7 @@ func TestBackup(t *testing.T) {
 	if again.Generation <= later.Generation+7 {
 		t.Errorf("generation %d after that of a newer store, %d", again.Generation, later.Generation+7)
 	}
-	url, err := server.Create(ctx, "backup", "")
+	url, err := newDatabase(ctx)
 	must(t, err)
 	if err := open(t, store.Config{PostgreSQL: url, Keys: keys("k")}).Backup(ctx, backup); err == nil || !strings.Contains(err.Error(), "pg_dump") {
 		t.Error(err)

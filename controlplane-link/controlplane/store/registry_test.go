@@ -202,7 +202,8 @@ func TestATokenIsBoundOnce(t *testing.T) {
 
 // TestWatchAfterALostConnection: tokens that were revoked without a notification are reported.
 func TestWatchAfterALostConnection(t *testing.T) {
-	url := value[string](t)(server.Create(t.Context(), "lost", ""))
+	name := newName()
+	url := value[string](t)(server.Create(t.Context(), name, ""))
 	both, ctx := replicas(t, store.Config{PostgreSQL: url, Keys: keys("first")}), t.Context()
 	must(t, both[0].CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: "t1", Digest: model.DigestOf("value")}, event("token.create")))
 	revoked := make(chan string, 9)
@@ -222,7 +223,7 @@ func TestWatchAfterALostConnection(t *testing.T) {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	must(t, server.Execute(ctx, "lost", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'lost' AND query LIKE 'LISTEN%'"))
+	must(t, server.Execute(ctx, name, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"))
 	must(t, both[0].DeleteClusterToken(ctx, org, "demo", "t1", event("token.delete")))
 	same(t, next(t, revoked), "t1")
 }

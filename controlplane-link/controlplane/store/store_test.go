@@ -58,10 +58,11 @@ func keys(ids ...string) *seal.Keys {
 
 var databases atomic.Int64
 
+// newName returns a name for a PostgreSQL database.
+func newName() string { return fmt.Sprintf("test%d", databases.Add(1)) }
+
 // newDatabase returns the URL of a new PostgreSQL database.
-func newDatabase(ctx context.Context) (string, error) {
-	return server.Create(ctx, fmt.Sprintf("test%d", databases.Add(1)), "")
-}
+func newDatabase(ctx context.Context) (string, error) { return server.Create(ctx, newName(), "") }
 
 // each runs a test on both databases, each empty.
 func each(t *testing.T, test func(*testing.T, store.Config)) {
