@@ -68,7 +68,7 @@ func Kinds() []Kind {
 	}
 }
 
-// kind returns a Kind: lacks describes what is not done, advice is a sentence with the remedy for the
+// kind returns a Kind: lacks names the missing function, advice is a sentence with the remedy for the
 // author of an object, and observed returns a pointer to its status.observedGeneration.
 func kind[T any, P interface {
 	*T

@@ -35,7 +35,7 @@ func Decide(in Input) Decision {
 	case in.Known():
 		d.Seen = in.Seen.Status(nil)
 		d.Services = services(in.Forms(), in.Services)
-	case accepted.IsTrue() && in.told():
+	case accepted.IsTrue() && in.isCurrent():
 		d.Seen = in.Seen.Status(s.Baseline.DeepCopy())
 		d.Services = lastSeen(s.RoutingConfig)
 	}

@@ -79,9 +79,9 @@ type Input struct {
 	Services []corev1.Service
 }
 
-// told reports whether the status is about the baseline in the spec. There are no created objects that
+// isCurrent reports whether the status is about the baseline in the spec. There are no created objects that
 // could show it after the spec has changed.
-func (in Input) told() bool {
+func (in Input) isCurrent() bool {
 	s := in.Workload.Status
 	return s.RoutingConfig != nil && member.StatusIsCurrent[metav1.Object](in.Workload, s.ObservedGeneration, nil)
 }

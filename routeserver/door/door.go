@@ -181,8 +181,8 @@ func refused(format string, args ...any) error {
 }
 
 // anonymous admits an anonymous caller and returns the context of the call, or the reason for the
-// rejection. narrowed is set for calls whose responses are restricted by Narrow. why is the
-// authentication error of a token that was presented.
+// rejection. narrowed is set for calls with responses that Narrow restricts. why is the authentication
+// error of a token that was presented.
 func (d *Door) anonymous(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
 	// A client that presents a token for this audience expects unrestricted responses. After the
 	// token's expiry, a restricted response would look as if all other data had been deleted.

@@ -54,7 +54,7 @@ func ended(code string, e iocontext.Ending) string {
 	return "terminated: {exitCode: " + code + ", finishedAt: '2026-01-01T00:10:00Z', message: " + said(e) + "}"
 }
 
-// unlocated is a container whose pod ended, and of which its node knows no end.
+// unlocated is a container of a pod that ended, with no record of its own end on the node.
 const unlocated = "terminated: {exitCode: 137, reason: ContainerStatusUnknown}"
 
 // located adds a field to the status of the main container.

@@ -195,8 +195,8 @@ func TestAnotherOrganisation(t *testing.T) {
 	}
 }
 
-// A service account has no access to the devboxes of a user of its name, and nobody deletes a devbox that
-// another principal has claimed.
+// A service account has no access to the devboxes of a user of its name, and no principal deletes a devbox that
+// another one has claimed.
 func TestDevboxesOfOthers(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.store.CreateServiceAccount(w.ctx(), model.ServiceAccount{Org: org, Name: "u-2", Role: model.RoleMember, CreatedAt: w.now, UpdatedAt: w.now}, w.event()))

@@ -40,8 +40,8 @@ type Run struct {
 	Log     io.Writer
 }
 
-// ErrDamaged is wrapped by the error of a run whose database, after a cut, does not start, or refuses reads or
-// writes.
+// ErrDamaged is wrapped by the error of a run in which the database does not start after a cut, or refuses reads
+// or writes.
 var ErrDamaged = errors.New("the database is damaged")
 
 // damaged wraps ErrDamaged around an error of PostgreSQL itself, unless the run was ended.
