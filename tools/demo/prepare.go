@@ -216,10 +216,12 @@ func apply(ctx context.Context, cluster Cluster, name string, replace ...string)
 	return run(cmd)
 }
 
-// Steps prints steps with the time since the beginning, to standard output.
+// began is the start of the demo. Its story is another process and has the same start.
+var began = time.Now()
+
+// Steps prints steps with the time since the start of the demo, to standard output.
 func Steps() func(format string, args ...any) {
-	begin := time.Now()
 	return func(format string, args ...any) {
-		fmt.Fprintf(os.Stdout, "\n== [%4.0f s] %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+		fmt.Fprintf(os.Stdout, "\n== [%4.0f s] %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}
 }

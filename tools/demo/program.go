@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // Demo is a scenario that runs in a separate cluster.
@@ -26,6 +27,7 @@ type Demo struct {
 func (d Demo) Main() {
 	kind := flag.String("cluster", "node", "where to install: node (a one-node Kubernetes, no Docker) or kind")
 	root := flag.String("root", ".", "the repository's root")
+	flag.TextVar(&began, "began", began, "start of the clock of the steps; the demo passes it to its own story")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -50,7 +52,7 @@ func (d Demo) run(ctx context.Context, kind, root, part string) error {
 	if err != nil {
 		return err
 	}
-	inside, err := cluster.Inside(ctx, self, "story")
+	inside, err := cluster.Inside(ctx, self, "-began", began.Format(time.RFC3339Nano), "story")
 	if err != nil {
 		return err
 	}
