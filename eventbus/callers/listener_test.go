@@ -82,7 +82,7 @@ func open(conns []net.Conn) (n int) {
 	return n
 }
 
-func TestWhoHasMostMakesRoom(t *testing.T) {
+func TestPeerWithMostConnectionsLosesOne(t *testing.T) {
 	s := serve(t, 8, 0)
 	var many []net.Conn
 	honest := s.from(3)
@@ -290,7 +290,7 @@ func TestOneUserLeavesKnownConnectionsToOthers(t *testing.T) {
 	}
 }
 
-func TestWhoTakesNothingIsCutOff(t *testing.T) {
+func TestPeerThatReadsNothingIsClosed(t *testing.T) {
 	l, err := callers.Listen("127.0.0.1:0", "routes", 4, 100*time.Millisecond, nil)
 	if err != nil {
 		t.Fatal(err)

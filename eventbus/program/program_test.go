@@ -54,7 +54,7 @@ func start(t *testing.T, how string) (p *exec.Cmd, out io.Reader, log *bytes.Buf
 	return p, out, log
 }
 
-func TestHowAProgramEnds(t *testing.T) {
+func TestEndsOfAProgram(t *testing.T) {
 	for how, want := range map[string]struct {
 		code int
 		said string

@@ -135,7 +135,7 @@ func TestOnePortTakesTLSAndPlain(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotTrustedIsNotSpokenTo(t *testing.T) {
+func TestUntrustedPeerIsRefused(t *testing.T) {
 	ours, theirs := trusttest.New(t, "ours"), trusttest.New(t, "theirs")
 	trusting := func(a *trusttest.Authority) *trust.Roots {
 		r := trust.NewRoots("the mounted bundle")

@@ -97,7 +97,7 @@ func raw(t testing.TB, o runtime.Object) runtime.RawExtension {
 	return runtime.RawExtension{Raw: text}
 }
 
-func TestWhoMayChangeWhat(t *testing.T) {
+func TestRightsForChanges(t *testing.T) {
 	for i, c := range changes() {
 		t.Run(c.says, func(t *testing.T) {
 			if c.denied {

@@ -83,7 +83,7 @@ func (u user) lacks(d admission.Decision) []admission.Want {
 	return out
 }
 
-func TestWhoMayWriteWhat(t *testing.T) {
+func TestRightsForWrites(t *testing.T) {
 	for i, r := range rows() {
 		t.Run(r.says, func(t *testing.T) {
 			in := inputOf(t, r.object(t, fmt.Sprintf("row-%d", i)))

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/reconcilers/atrest"
 )
 
-func TestWhoIsAtRestLooksAsIfItWereBeingDeleted(t *testing.T) {
+func TestObjectAtRestIsTreatedAsDeleting(t *testing.T) {
 	at := time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)
 	earlier := metav1.NewTime(at.Add(-time.Hour))
 	for _, tt := range []struct {

@@ -201,7 +201,7 @@ func TestPredictionsOfASandboxComeTrue(t *testing.T) {
 	}
 }
 
-func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {
+func TestDryRunNamesTheNextHolderOfTheKey(t *testing.T) {
 	c := start(t, "dry-key")
 	c.baseline("a")
 	c.baseline("b")
@@ -587,7 +587,7 @@ func TestObjectsOfOneFileAreSeenTogether(t *testing.T) {
 	}
 }
 
-func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
+func TestDryRunWithoutWriteRightsNamesSkippedChecks(t *testing.T) {
 	c := start(t, "dry-asker")
 	c.baseline("a")
 	c.grant("dry-asker", "signadot.com", false, "*")

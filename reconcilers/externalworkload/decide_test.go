@@ -366,7 +366,7 @@ func TestALostTunnelIsRemovedFromTheStatus(t *testing.T) {
 	}
 }
 
-func TestWhenToLookAgain(t *testing.T) {
+func TestTimeOfTheNextReconcile(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(w *world)

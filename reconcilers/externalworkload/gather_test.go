@@ -46,7 +46,7 @@ func tunnelAt(address string, leading ...string) Input {
 	}}}
 }
 
-func TestWhereAPIServersAreIsAskedOnlyWhereItCounts(t *testing.T) {
+func TestAPIServerAddressesAreReadOnlyWhenNeeded(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		in    Input

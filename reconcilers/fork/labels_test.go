@@ -18,7 +18,7 @@ func budget(t testing.TB, text string) policyv1.PodDisruptionBudget {
 	return b
 }
 
-func TestWhoMayTakeTheForkForItsBaseline(t *testing.T) {
+func TestSelectorsThatMatchTheFork(t *testing.T) {
 	const versioned = `[version]` // The label that the fork keeps; the baseline has app and version.
 	tests := []struct {
 		name      string

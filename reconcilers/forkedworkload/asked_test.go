@@ -14,7 +14,7 @@ import (
 
 // Where nobody asks authors, reading what the baseline does not is a power; a fork that
 // runs, such as one from before an upgrade, goes on with it.
-func TestWhoReadsWhatTheBaselineDoesNot(t *testing.T) {
+func TestForkReadsConfigThatTheBaselineDoesNot(t *testing.T) {
 	theirs := func(w *world) {
 		w.deployment().Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{
 			Name: "main", EnvFrom: []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "other"}}}},

@@ -35,7 +35,7 @@ func formOf(form string, after int, statuses ...corev1.ContainerStatus) corev1.P
 	return p
 }
 
-func TestWhyAForkDoesNotStart(t *testing.T) {
+func TestCausesOfAForkThatDoesNotStart(t *testing.T) {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	backOff := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 5m0s restarting"}}
 	lost := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{

@@ -181,7 +181,7 @@ func TestWithoutPodsThereIsNobodyToWaitFor(t *testing.T) {
 	c.Condition(empty, crdv1.ConditionRoutingReady, "True", "RoutingReady")
 }
 
-func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
+func TestConditionReportsThatProxiesAreNotAwaited(t *testing.T) {
 	const ns = "waived"
 	c := shared(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)

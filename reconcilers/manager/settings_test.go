@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestWhomToAskWhatProxiesKnow(t *testing.T) {
+func TestRouteServerForReceipts(t *testing.T) {
 	elsewhere := func(key string) string {
 		if key == "ROUTESERVER_ADDRESS" {
 			return "routes.example:1"

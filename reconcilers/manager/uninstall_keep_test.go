@@ -168,7 +168,7 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 	c.comesBack(ns, objects)
 }
 
-func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
+func TestFailedDrainDoesNotStopTheOperator(t *testing.T) {
 	t.Parallel()
 	const ns = "roused"
 	c := ownCluster(t, ns)

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/routing/routingtest"
 )
 
-func TestWhoKnowsTheKey(t *testing.T) {
+func TestProxiesThatHaveTheKey(t *testing.T) {
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
 	proxies := func(n int) (out []receipt.Proxy) {
 		for i := range n {
@@ -82,7 +82,7 @@ func TestWhoKnowsTheKey(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
+func TestReceiptsAreRequestedOnlyAfterTheLogHasTheMembers(t *testing.T) {
 	c, w := routingtest.Keyed()
 	in := Input{Routing: routing.Of(c, []crdv1.Member{w}, nil)}
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}

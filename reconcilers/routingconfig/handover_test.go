@@ -220,7 +220,7 @@ func TestAKeyThatSomebodyWaitsForIsHandedOver(t *testing.T) {
 }
 
 // The successor is a holder like any other: it keeps the key, and withdraws it when it is deleted.
-func TestWhoWasHandedAKeyIsItsHolder(t *testing.T) {
+func TestHandoverMakesTheNewHolder(t *testing.T) {
 	api, log := holds(t, going(declares(config("a", "k", 0), "k")), config("b", "k", 2), config("older", "k", 1)), &facts{}
 	var older crdv1.RoutingConfig
 	if err := api.Get(t.Context(), client.ObjectKey{Name: "older"}, &older); err != nil {
@@ -271,7 +271,7 @@ func TestAnOldCacheGivesNobodyAKeyThatIsHeld(t *testing.T) {
 }
 
 // Who gives a key up and comes back to it has no right to it from before.
-func TestWhoGivesAKeyUpHasItNoMore(t *testing.T) {
+func TestReleasedKeyHasNoHolder(t *testing.T) {
 	api, log := holds(t, declares(config("a", "l", 0), "k"), declares(config("l", "l", 0), "l"), config("b", "k", 1)), &facts{}
 	reconciled(t, api, api, log, "a", "b")
 	var a crdv1.RoutingConfig

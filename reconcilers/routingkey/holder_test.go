@@ -65,7 +65,7 @@ func (n none) Get(context.Context, client.ObjectKey, client.Object, ...client.Ge
 	return nil
 }
 
-func TestWhoHasTheKey(t *testing.T) {
+func TestHolderOfAKey(t *testing.T) {
 	own, older, younger := group("own", "own", "k", 5), group("older", "older", "k", 1), group("younger", "younger", "k", 9)
 	before := group("older", "former", "k", 0) // A former life of the older one.
 	moved := older.DeepCopy()

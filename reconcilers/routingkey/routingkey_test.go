@@ -60,7 +60,7 @@ func TestTheOldestHasAKeyThatNobodyDeclaresWhoeverAsks(t *testing.T) {
 	})
 }
 
-func TestWhoIsAloneHasTheKey(t *testing.T) {
+func TestOnlyClaimHasTheKey(t *testing.T) {
 	own := routingkey.Claim{Kind: "SignadotRouteGroup", Name: "g", UID: "u"}
 	if got := routingkey.Holder(own, nil, nil); got != own {
 		t.Error(got)

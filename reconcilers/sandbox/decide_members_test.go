@@ -87,7 +87,7 @@ func TestProblemsOfASpecNameTheFieldAndTheRemedy(t *testing.T) {
 	}
 }
 
-func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
+func TestConditionsNameTheOtherUsersOfAKey(t *testing.T) {
 	var claims []routingkey.Claim
 	for i, name := range []string{"a", "b", "c", "d"} {
 		claims = append(claims, routingkey.Claim{Kind: crdv1.KindRouteGroup, Name: name, UID: types.UID(name), Created: metav1.NewTime(then.Add(time.Duration(i - 2)))})

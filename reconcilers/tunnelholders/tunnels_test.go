@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
-func TestWhoHoldsATunnelIsKnownAtOnceAndAsLongAsItIsTold(t *testing.T) {
+func TestTunnelHolderIsKnownWhileItReports(t *testing.T) {
 	t.Parallel()
 	w, begun := newWorld(t), time.Now()
 	p := w.proxy("tunnel-proxy-1", "10.0.0.1", nil)
@@ -135,7 +135,7 @@ func TestAStreamThatBreaksAndComesAgainIsNoLoss(t *testing.T) {
 	}
 }
 
-func TestWhoIsNotVouchedForHoldsNothing(t *testing.T) {
+func TestUnverifiedProxyHoldsNoTunnel(t *testing.T) {
 	t.Parallel()
 	w, theirs := newWorld(t), trusttest.New(t, "theirs")
 	leaf := theirs.Leaf(t, host)

@@ -223,7 +223,7 @@ func TestVerdicts(t *testing.T) {
 // sentenceEnd is where a sentence ends.
 var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 
-func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
+func TestHintNamesCausesOfAMissingSidecar(t *testing.T) {
 	there := fact(observed("a", "cart"))
 	bare := without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.DevMeshPresent = false })
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-func TestWhenASandboxEnds(t *testing.T) {
+func TestEndOfASandbox(t *testing.T) {
 	created := time.Date(2026, 11, 24, 1, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		noted map[string]string

@@ -57,7 +57,7 @@ func TestAFormCarriesAKeyExactlyWhenItIsReadBack(t *testing.T) {
 	})
 }
 
-func TestWhyAFormCannotCarryAKey(t *testing.T) {
+func TestFormsThatCannotCarryAKey(t *testing.T) {
 	all := []routingkey.Form{routingkey.FormBaggage, routingkey.FormTracestate, routingkey.FormCustom}
 	for key, want := range map[string]struct {
 		forms []routingkey.Form

@@ -7,7 +7,7 @@ import (
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
 
-func TestWhatCanBeReached(t *testing.T) {
+func TestReachableDestinations(t *testing.T) {
 	open := allow.Config{Namespace: "signadot", Domain: "cluster.local"}
 	narrow := open
 	narrow.Namespaces, narrow.Ports = []string{"shop"}, []uint32{80}

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
-func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {
+func TestMeshThatMatchesKeysDifferently(t *testing.T) {
 	custom := []string{"x-team", "x-other"}
 	for name, tt := range map[string]struct {
 		headers [][2]string

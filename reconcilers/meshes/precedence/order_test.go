@@ -42,7 +42,7 @@ func read(t testing.TB, text string, into any) {
 	}
 }
 
-func TestWhoAnswersARequest(t *testing.T) {
+func TestDestinationOfARequest(t *testing.T) {
 	get := func(host, path string, headers map[string]string) precedence.Request {
 		return precedence.Request{Host: host, Path: path, Method: "GET", Headers: headers}
 	}

@@ -61,7 +61,7 @@ func TestATunnelStaysWithItsHolder(t *testing.T) {
 	}
 }
 
-func TestWhoHoldsATunnel(t *testing.T) {
+func TestTunnelHolder(t *testing.T) {
 	other := tunnel("x", 1, 1)
 	other.Uid = "former"
 	down := tunnel("x", 1, 5)
@@ -133,7 +133,7 @@ func TestASessionIsOneOfAUser(t *testing.T) {
 	}
 }
 
-func TestWhenAProxyIsDeleted(t *testing.T) {
+func TestDeletedProxyHoldsNoTunnel(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {
 		life holders.Life

@@ -51,7 +51,7 @@ func (s *routes) offerForged(f *forged, part string) {
 
 // A server that answers to the route server's name can send any routes; it receives no request
 // without a key by that, and none with one is misrouted.
-func TestNobodyTakesRequestsByServingOtherRoutes(t *testing.T) {
+func TestForgedRoutesTakeNoRequests(t *testing.T) {
 	const to = "10.96.6.1:80"
 	for name, c := range map[string]struct {
 		forge func(r *rig, f *forged, way *matcherv3.Matcher_OnMatch)

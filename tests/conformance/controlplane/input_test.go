@@ -85,7 +85,7 @@ func TestBadInput(t *testing.T) {
 }
 
 // A client can send back an answer: fields beside the specification are ignored, and null is unset.
-func TestWhatWasReadCanBeWritten(t *testing.T) {
+func TestAnswersAreValidRequests(t *testing.T) {
 	w := newWorld(t)
 	const path = orgPath + "/sandboxes/new-sb"
 	body := `{"name":"another","status":null,"x":{"y":1},"endpoints":null,"spec":` +

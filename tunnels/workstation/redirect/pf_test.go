@@ -62,7 +62,7 @@ type natlook struct {
 	AF, Proto, ProtoVariant, Direction uint8
 }
 
-func TestWhereAConnectionWasToGo(t *testing.T) {
+func TestOriginalDestination(t *testing.T) {
 	from, here := netip.MustParseAddrPort("192.168.1.2:50001"), netip.MustParseAddrPort("[::ffff:127.0.0.1]:15100")
 	asked, err := redirect.Asked(from, here)
 	if err != nil {

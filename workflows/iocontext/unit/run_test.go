@@ -122,7 +122,7 @@ func TestScriptsOfBashAndPythonRun(t *testing.T) {
 	}
 }
 
-func TestHowScriptsEnd(t *testing.T) {
+func TestEndsOfScripts(t *testing.T) {
 	big := strings.Repeat("x", iocontext.MaxVariable)
 	for what, tt := range map[string]struct {
 		script  string

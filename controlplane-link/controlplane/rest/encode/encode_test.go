@@ -46,7 +46,7 @@ func TestTheEndOfALifetime(t *testing.T) {
 }
 
 // Clients crash without these objects, and print nothing useful without these texts.
-func TestWhatClientsNeedIsThereInTheSmallestAnswers(t *testing.T) {
+func TestSmallestAnswersHaveTheRequiredFields(t *testing.T) {
 	spec := json.RawMessage(`{"cluster":"demo"}`)
 	for _, tt := range []struct {
 		value any

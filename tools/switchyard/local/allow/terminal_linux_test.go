@@ -161,7 +161,7 @@ func TestOnlyInputAfterAQuestionAnswersIt(t *testing.T) {
 	s.shows("decided again 0 you refused")
 }
 
-func TestWhereInputEndsTheCommandIsShown(t *testing.T) {
+func TestEndOfInputPrintsTheCommand(t *testing.T) {
 	s := begin(t, `"$ASK"`)
 	s.shows("begun")
 	s.lets("begin")
