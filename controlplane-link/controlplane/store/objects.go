@@ -25,29 +25,15 @@ func (k Kind) noun() string {
 	return string(k)
 }
 
-func groupOf(o model.Sandbox) model.RouteGroup {
-	return model.RouteGroup{
-		Org: o.Org, Name: o.Name, Cluster: o.Cluster, RoutingKey: o.RoutingKey, Spec: o.Spec, Generation: o.Generation,
-		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, DeletedAt: o.DeletedAt, Status: o.Status,
-	}
-}
-
-func groupsOf(all []model.Sandbox) []model.RouteGroup {
-	var groups []model.RouteGroup
-	for _, o := range all {
-		groups = append(groups, groupOf(o))
-	}
-	return groups
-}
-
 // PutSandbox creates a sandbox, or replaces its Spec and Plugins, and returns it with its generation. Of
-// one that exists the key, the time of creation and the status stay. Errors wrap model.ErrNotFound
-// (the cluster or a plugin), ErrExists (a route group), ErrKeyTaken, ErrMoved or ErrDeleting.
+// one that exists the key, the time of creation and the status stay. Route groups that begin or cease to match
+// it get its generation. Errors wrap model.ErrNotFound (the cluster or a plugin), ErrExists (a route group),
+// ErrKeyTaken, ErrMoved or ErrDeleting.
 func (s *Store) PutSandbox(ctx context.Context, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
 	return s.put(ctx, Sandbox, o, ev)
 }
 
-// PutRouteGroup is PutSandbox for a route group.
+// PutRouteGroup is PutSandbox for a route group. The clusters of its endpoints must exist, too.
 func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
 	o, err := s.put(ctx, RouteGroup, model.Sandbox{
 		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
@@ -58,7 +44,7 @@ func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.
 func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
 	err := s.write(ctx, o.Org, ev, func(ctx context.Context, t *tx) error {
 		old, err := database.List(ctx, t, func(r database.Row) (was objectRow, err error) {
-			return was, r.Scan(&was.kind, &was.cluster, &was.deleted)
+			return was, r.Scan(&was.kind, &was.Name, &was.Cluster, &was.Spec, &was.DeletedAt)
 		}, selectObjectRow, o.Org, o.Name)
 		if err != nil {
 			return err
@@ -76,15 +62,19 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		}
 		t.recorded = true
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
-		return nil
+		var was []model.Sandbox
+		if len(old) > 0 {
+			was = append(was, old[0].Sandbox)
+		}
+		return regroup(ctx, t, what, was, o)
 	})
 	return o, err
 }
 
-// objectRow is what decides whether an object can be written.
+// objectRow is what decides whether an object can be written, and which route groups it is in.
 type objectRow struct {
-	kind, cluster string
-	deleted       time.Time
+	kind string
+	model.Sandbox
 }
 
 // putAllowed returns why an object cannot replace the row of its name; nil: it can, or there is none.
@@ -94,9 +84,9 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 		return nil
 	case old[0].kind != string(what):
 		return model.ErrExists
-	case !old[0].deleted.IsZero():
+	case !old[0].DeletedAt.IsZero():
 		return model.ErrDeleting
-	case old[0].cluster != o.Cluster:
+	case old[0].Cluster != o.Cluster:
 		return model.ErrMoved
 	}
 	return nil
@@ -105,12 +95,10 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 // putRow writes a row, and returns it.
 func putRow(ctx context.Context, t *tx, what Kind, o model.Sandbox, isNew bool) (model.Sandbox, error) {
 	plugins := database.JSON{Of: o.Plugins}
+	if err := clustersExist(ctx, t, what, o); err != nil {
+		return o, err
+	}
 	if isNew {
-		if o.Cluster != "" || what == Sandbox {
-			if err := database.Exists(ctx, t, selectCluster, o.Org, o.Cluster); err != nil {
-				return o, of("cluster", o.Cluster, err)
-			}
-		}
 		if err := database.Must(ctx, t, model.ErrKeyTaken, insertRoutingKey, o.RoutingKey, o.Org, o.Name); err != nil {
 			return o, err
 		}
@@ -177,7 +165,12 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		return database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force)
+		if err := database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force); err != nil {
+			return err
+		}
+		was := []model.Sandbox{o}
+		o.DeletedAt = at
+		return regroup(ctx, t, what, was, o)
 	})
 }
 

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -119,6 +121,91 @@ func TestStatusOfOlderGenerationsIsIgnored(t *testing.T) {
 		third := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
 		same(t, third.Status, status)
 		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "a", status)), false)
+	})
+}
+
+// group is a route group of a cluster, or of all, that matches a label.
+func group(name, cluster string, endpoints ...string) model.RouteGroup {
+	text := `{"match":{"label":{"key":"feature","value":"check*"}},"endpoints":[`
+	for i, cluster := range endpoints {
+		text += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"name":"e%d","target":"http://web:80","cluster":%q}`, i, cluster)
+	}
+	return model.RouteGroup{Org: org, Name: name, Cluster: cluster, RoutingKey: "key-of-" + name, Spec: json.RawMessage(text + "]}"), CreatedAt: at(1), UpdatedAt: at(1)}
+}
+
+func TestAGroupHasANewGenerationWhenItsSandboxesChange(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		for _, g := range []model.RouteGroup{group("all", ""), group("in-demo", "demo"), group("in-other", "other"), group("left", "demo")} {
+			value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
+		}
+		must(t, s.DeleteRouteGroup(ctx, org, "left", at(2), event("routegroup.delete")))
+		changes := make(chan store.Change, 100)
+		s.Watch(ctx, func(c store.Change) { changes <- c })
+		numbers := func() map[string]int64 {
+			out := map[string]int64{}
+			for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
+				out[g.Name] = g.Generation
+			}
+			return out
+		}
+		// write makes a write, after which these groups have its generation and others their former one.
+		write := func(what string, write func() error, changed ...string) {
+			t.Helper()
+			before := numbers()
+			must(t, write())
+			newest := value[int64](t)(s.Generation(ctx, org))
+			for name, now := range numbers() {
+				want := before[name]
+				if slices.Contains(changed, name) {
+					want = newest
+				}
+				if now != want {
+					t.Errorf("%s: group %s has generation %d, want %d", what, name, now, want)
+				}
+			}
+			for _, name := range changed {
+				for reported := false; !reported; {
+					select {
+					case c := <-changes:
+						reported = c.Kind == store.RouteGroup && c.Name == name
+					case <-time.After(time.Minute):
+						t.Fatalf("%s: no watcher is notified of group %s", what, name)
+					}
+				}
+			}
+		}
+		put := func(name, spec string) func() error {
+			o := sandbox(name)
+			o.Spec = json.RawMessage(spec)
+			return func() error { _, err := s.PutSandbox(ctx, o, event("sandbox.apply")); return err }
+		}
+		write("no label", put("a", `{}`))
+		write("another label", put("a", `{"labels":{"team":"checkout"}}`))
+		write("the label", put("a", `{"labels":{"feature":"checkout"}}`), "all", "in-demo")
+		write("the same labels", put("a", `{"labels":{"feature":"checkout"},"description":"new"}`))
+		write("another value that matches", put("a", `{"labels":{"feature":"checkin"}}`))
+		write("a value that does not", put("a", `{"labels":{"feature":"search"}}`), "all", "in-demo")
+		write("a new one with it", put("b", `{"labels":{"feature":"checkout"}}`), "all", "in-demo")
+		remove := func() error { return s.DeleteSandbox(ctx, org, "b", false, at(3), event("sandbox.delete")) }
+		write("deleted", remove, "all", "in-demo")
+		write("deleted again", remove)
+	})
+}
+
+func TestClustersOfRouteGroupsExist(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		_, err := s.PutRouteGroup(ctx, group("g", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.cluster: cluster "none"`)
+		_, err = s.PutRouteGroup(ctx, group("g", "", "demo", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.endpoints[1].cluster: cluster "none"`)
+		value[model.RouteGroup](t)(s.PutRouteGroup(ctx, group("g", "", "demo", "other"), event("routegroup.apply")))
+		_, err = s.PutRouteGroup(ctx, group("g", "", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.endpoints[0].cluster: cluster "none"`)
+		refused(t, s.DeleteCluster(ctx, org, "other", event("cluster.delete")), model.ErrInUse, "other")
+		value[model.RouteGroup](t)(s.PutRouteGroup(ctx, group("g", "", "demo"), event("routegroup.apply")))
+		must(t, s.DeleteCluster(ctx, org, "other", event("cluster.delete")))
 	})
 }
 

@@ -87,11 +87,12 @@ const (
 	selectObjectsOf          = selectObjects + ` AND cluster = $3`
 	selectObjectsWithPlugins = objectColumns + ` AND plugins <> ''`
 	selectObjectNamesOf      = `SELECT name FROM objects WHERE organisation = $1 AND cluster = $2`
-	selectObjectRow          = `SELECT kind, cluster, deleted FROM objects WHERE organisation = $1 AND name = $2`
+	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, 0, '')`
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
+	numberObject      = `UPDATE objects SET generation = $3 WHERE organisation = $1 AND name = $2`
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	observeObject     = `UPDATE objects SET observed = $4, status = $5

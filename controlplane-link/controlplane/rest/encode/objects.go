@@ -117,9 +117,8 @@ func RouteGroup(g model.RouteGroup, candidates []model.Candidate) (v2.RouteGroup
 	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
 		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
 	}
-	members, err := g.Members(candidates)
-	for _, m := range members {
+	for _, m := range g.Members(candidates) {
 		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)
 	}
-	return out, err
+	return out, nil
 }
