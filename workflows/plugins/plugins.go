@@ -141,6 +141,15 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 	return lists.Map(names, func(name spec.PluginName) Kept { return kept[name] }), nil
 }
 
+// Plugins returns all plugins as the compiler takes them; none without a Client.
+func (s Store) Plugins(ctx context.Context) ([]spec.Plugin, error) {
+	if s.Client == nil {
+		return nil, nil
+	}
+	kept, err := s.List(ctx)
+	return lists.Map(kept, func(k Kept) spec.Plugin { return k.Plugin }), err
+}
+
 // read returns the plugin of a ConfigMap. It must have the name that Put gives it and be
 // immutable: users who can create ConfigMaps could replace a version otherwise.
 func read(o *corev1.ConfigMap) (Kept, error) {

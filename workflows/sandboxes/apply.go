@@ -14,7 +14,6 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/compile"
-	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -34,10 +33,10 @@ type Applied struct {
 // ApplySandbox compiles a sandbox and creates its object, or replaces the specification of the one that
 // exists; text is the specification, to be stored with it. Faults of the specification are
 // specfile.Problems. A conflict with another writer is an error of the API server: try again.
-func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
+func ApplySandbox(ctx context.Context, c client.Client, from Plugins, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
 	there := &crdv1.SignadotSandbox{}
 	unread := c.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	kept, err := PluginsFor(ctx, store, asked, nil)
+	kept, err := PluginsFor(ctx, from, asked, nil)
 	if err != nil {
 		return out, err
 	}
@@ -54,18 +53,21 @@ func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, ask
 	return out, err
 }
 
-// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the cluster.
-// Without resources it needs none of the cluster, nor with a store without a client.
-func PluginsFor(ctx context.Context, store plugins.Store, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
-	if len(asked.Spec.Resources) == 0 || store.Client == nil {
+// Plugins has the resource plugins that sandboxes can name: those of a cluster are a plugins.Store, and a
+// control plane has its own.
+type Plugins interface {
+	// Plugins returns all versions, each with its version in its name.
+	Plugins(ctx context.Context) ([]spec.Plugin, error)
+}
+
+// PluginsFor returns the plugins that a sandbox may name: the given ones before the others. Without resources
+// it needs none of the others.
+func PluginsFor(ctx context.Context, from Plugins, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
+	if len(asked.Spec.Resources) == 0 {
 		return given, nil
 	}
-	kept, err := store.List(ctx)
-	out := given
-	for _, k := range kept {
-		out = append([]spec.Plugin{k.Plugin}, out...) // The given ones count.
-	}
-	return out, err
+	kept, err := from.Plugins(ctx)
+	return append(kept, given...), err // The last one of a name counts.
 }
 
 // pinned returns the versions of plugins that a sandbox has.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,7 +15,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -84,14 +87,9 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
-	if len(asked.Spec.Resources) > 0 {
-		kept, err := h.Stores.Sandboxes.Plugins(r.Context(), r.org())
-		if err != nil {
-			return nil, err
-		}
-		if in.Plugins, err = desired.Plugins(kept); err != nil {
-			return nil, err
-		}
+	var err error
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{h.Stores.Sandboxes, r.org()}, asked, nil); err != nil {
+		return nil, err
 	}
 	out, err := compile.Sandbox(in)
 	if err != nil {
@@ -106,6 +104,21 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 		plugins[resource.Name] = name.Defaulted()
 	}
 	return plugins, nil
+}
+
+// pluginsOf are the resource plugins of an organisation.
+type pluginsOf struct {
+	from stores.Sandboxes
+	org  string
+}
+
+// Plugins implements sandboxes.Plugins.
+func (p pluginsOf) Plugins(ctx context.Context) ([]spec.Plugin, error) {
+	kept, err := p.from.Plugins(ctx, p.org)
+	if err != nil {
+		return nil, err
+	}
+	return desired.Plugins(kept)
 }
 
 func (h *Handler) deleteSandbox(r *request) (any, error) {
