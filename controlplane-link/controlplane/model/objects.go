@@ -38,6 +38,15 @@ type Sandbox struct {
 	Status Status
 }
 
+// Devbox returns the workstation that the specification binds the sandbox to; empty: none.
+func (s Sandbox) Devbox() string {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.Connection == nil || of.Connection.DevboxID == "" {
+		return of.LocalMachineID
+	}
+	return of.Connection.DevboxID
+}
+
 // Status is the observed state of a sandbox or a route group.
 type Status struct {
 	// Generation is that of the observed object.
@@ -111,8 +120,16 @@ type Devbox struct {
 	// UserID is the owner; empty for a devbox of the organisation.
 	UserID               string
 	CreatedAt, UpdatedAt time.Time
-	// Session is the connection of the devbox; nil while it has none.
+	// Session is the last connection of the devbox, which may have ended; nil: it has none.
 	Session *DevboxSession
+}
+
+// Connected returns the session of the devbox; nil if it has none at a time.
+func (d Devbox) Connected(at time.Time) *DevboxSession {
+	if d.Session == nil || !at.Before(d.Session.ValidUntil) {
+		return nil
+	}
+	return d.Session
 }
 
 // DevboxSession is a connection of a devbox, until ValidUntil.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
@@ -33,7 +35,35 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, encode.Sandbox)
+	devboxes, err := h.devboxesOf(r, all...)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, r.now) })
+}
+
+// sandbox returns a sandbox as the API has it.
+func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
+	devboxes, err := h.devboxesOf(r, s)
+	if err != nil {
+		return v2.Sandbox{}, err
+	}
+	return encode.Sandbox(s, devboxes, r.now)
+}
+
+// devboxesOf returns the devboxes that the caller may use, by their ID; none if no sandbox is bound to one.
+func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model.Devbox, error) {
+	if !slices.ContainsFunc(all, func(s model.Sandbox) bool { return s.Devbox() != "" }) {
+		return nil, nil
+	}
+	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	out := map[string]model.Devbox{}
+	for _, d := range kept {
+		if r.mayUse(d) {
+			out[d.ID] = d
+		}
+	}
+	return out, err
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
@@ -41,7 +71,7 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
-	return encode.Sandbox(s)
+	return h.sandbox(r, s)
 }
 
 func (h *Handler) applySandbox(r *request) (any, error) {
@@ -74,7 +104,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return encode.Sandbox(s)
+	return h.sandbox(r, s)
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version

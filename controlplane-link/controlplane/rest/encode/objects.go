@@ -18,8 +18,8 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// Sandbox returns a sandbox as the API has it.
-func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
+// Sandbox returns a sandbox as the API has it. devboxes has the one that it is bound to, by its ID.
+func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (v2.Sandbox, error) {
 	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
 	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
 		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
@@ -36,6 +36,9 @@ func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
 	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
 	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
 		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
+	}
+	if id := s.Devbox(); id != "" {
+		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
 	}
 	for _, t := range st.Local {
 		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
