@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"switchyard.dev/workflows/spec"
 )
@@ -60,6 +61,14 @@ func (g RouteGroup) Clusters() map[string]string {
 		}
 	}
 	return out
+}
+
+// Ends returns the end of the lifetime of a route group; zero: it has none, or it has not begun.
+func (g RouteGroup) Ends() time.Time {
+	if ttl := g.spec().TTL; ttl != nil {
+		return ends(*ttl, g.CreatedAt, g.UpdatedAt, g.UnmatchedAt)
+	}
+	return time.Time{}
 }
 
 // spec returns the specification; an empty one if it cannot be read.

@@ -38,6 +38,25 @@ type Sandbox struct {
 	Status Status
 }
 
+// Ends returns the end of the lifetime of a sandbox; zero: it has none.
+func (s Sandbox) Ends() time.Time {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+		return time.Time{}
+	}
+	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
+}
+
+// ends returns the end of a lifetime; zero: it has none, or it has not begun.
+func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
+	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
+	life, err := spec.Lifetime(ttl.Duration)
+	if err != nil || from.IsZero() {
+		return time.Time{}
+	}
+	return from.Add(life)
+}
+
 // Devbox returns the workstation that the specification binds the sandbox to; empty: none.
 func (s Sandbox) Devbox() string {
 	var of spec.SandboxSpec
@@ -82,7 +101,9 @@ type RouteGroup struct {
 	Generation           int64
 	CreatedAt, UpdatedAt time.Time
 	DeletedAt            time.Time
-	Status               Status
+	// UnmatchedAt is since when the group has had no sandbox; zero: it has some. The store sets it.
+	UnmatchedAt time.Time
+	Status      Status
 }
 
 // Plugin is one version of a resource plugin.

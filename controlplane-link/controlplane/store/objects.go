@@ -30,18 +30,13 @@ func (k Kind) noun() string {
 // it get its generation. Errors wrap model.ErrNotFound (the cluster or a plugin), ErrExists (a route group),
 // ErrKeyTaken, ErrMoved or ErrDeleting.
 func (s *Store) PutSandbox(ctx context.Context, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
-	return s.put(ctx, Sandbox, o, ev)
+	return s.put(ctx, Sandbox, o, ev, func(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox) error {
+		return regroup(ctx, t, was, is, is.UpdatedAt)
+	})
 }
 
-// PutRouteGroup is PutSandbox for a route group. The clusters of its endpoints must exist, too.
-func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
-	o, err := s.put(ctx, RouteGroup, model.Sandbox{
-		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
-	}, ev)
-	return groupOf(o), err
-}
-
-func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
+// put writes an object, and calls then in the transaction, with its former row if it had one.
+func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event, then func(context.Context, *tx, []model.Sandbox, model.Sandbox) error) (model.Sandbox, error) {
 	err := s.write(ctx, o.Org, ev, func(ctx context.Context, t *tx) error {
 		old, err := database.List(ctx, t, func(r database.Row) (was objectRow, err error) {
 			return was, r.Scan(&was.kind, &was.Name, &was.Cluster, &was.Spec, &was.DeletedAt)
@@ -66,7 +61,7 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		if len(old) > 0 {
 			was = append(was, old[0].Sandbox)
 		}
-		return regroup(ctx, t, what, was, o)
+		return then(ctx, t, was, o)
 	})
 	return o, err
 }
@@ -117,12 +112,6 @@ func (s *Store) Sandbox(ctx context.Context, org, name string) (model.Sandbox, e
 	return o, of(Sandbox.noun(), name, err)
 }
 
-// RouteGroup returns a route group, also one that is being deleted.
-func (s *Store) RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error) {
-	o, err := database.One(ctx, s.db.Reads(), scanObject, selectObject, org, name, string(RouteGroup))
-	return groupOf(o), of(RouteGroup.noun(), name, err)
-}
-
 // Sandboxes returns the sandboxes of an organisation, also those that are being deleted.
 func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error) {
 	return s.objects(ctx, selectObjects, org, string(Sandbox))
@@ -133,12 +122,6 @@ func (s *Store) SandboxesOf(ctx context.Context, org, cluster string) ([]model.S
 	return s.objects(ctx, selectObjectsOf, org, string(Sandbox), cluster)
 }
 
-// RouteGroups returns the route groups of an organisation, also those that are being deleted.
-func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error) {
-	all, err := s.objects(ctx, selectObjects, org, string(RouteGroup))
-	return groupsOf(all), err
-}
-
 func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model.Sandbox, error) {
 	all, err := database.List(ctx, s.db.Reads(), scanObject, query, args...)
 	return byName(all, func(o model.Sandbox) string { return o.Name }), err
@@ -147,20 +130,22 @@ func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
+	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev, nil)
 }
 
-// DeleteRouteGroup makes a route group a tombstone with a generation of its own.
-func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
-}
-
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
+// markDeleted makes an object a tombstone, unless it is one or check, which can be nil, returns an error.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, check func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
 		}
+		if check != nil {
+			if err := check(ctx, t); err != nil {
+				return err
+			}
+		}
+		now := at
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
 		}
@@ -168,9 +153,12 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 		if err := database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force); err != nil {
 			return err
 		}
+		if what == RouteGroup {
+			return nil
+		}
 		was := []model.Sandbox{o}
 		o.DeletedAt = at
-		return regroup(ctx, t, what, was, o)
+		return regroup(ctx, t, was, o, now)
 	})
 }
 

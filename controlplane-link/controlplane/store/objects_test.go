@@ -193,6 +193,66 @@ func TestAGroupHasANewGenerationWhenItsSandboxesChange(t *testing.T) {
 	})
 }
 
+// TestAGroupEndsAfterItsLastSandbox: its lifetime begins when it has no sandbox, and begins again after it had one.
+func TestAGroupEndsAfterItsLastSandbox(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		put := func(name string, created, updated int, ttl string) {
+			t.Helper()
+			g := group(name, "")
+			g.CreatedAt, g.UpdatedAt = at(created), at(updated)
+			g.Spec = json.RawMessage(strings.Replace(string(g.Spec), "{", fmt.Sprintf(`{"ttl":{"duration":"1m","offsetFrom":%q},`, ttl), 1))
+			value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
+		}
+		one := func(name string, when int, spec string) {
+			t.Helper()
+			o := sandbox(name)
+			o.UpdatedAt, o.Spec = at(when), json.RawMessage(spec)
+			value[model.Sandbox](t)(s.PutSandbox(ctx, o, event("sandbox.apply")))
+		}
+		// left are the groups that have not ended at a time.
+		left := func(when int, want ...string) {
+			t.Helper()
+			must(t, s.EndRouteGroups(ctx, org, at(when), func(name string) model.Event { return event("routegroup.expire") }))
+			var got []string
+			for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
+				if g.DeletedAt.IsZero() {
+					got = append(got, g.Name)
+				} else if !g.DeletedAt.Equal(at(when)) && slices.Contains(want, g.Name) {
+					t.Errorf("%s was deleted at %s", g.Name, g.DeletedAt)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("at %d: %q, want %q", when, got, want)
+			}
+		}
+		put("created", 0, 0, "createdAt")
+		put("unmatched", 0, 0, "noMatchedSandboxes")
+		put("updated", 0, 0, "updatedAt")
+		left(59, "created", "unmatched", "updated")
+		one("a", 30, `{"labels":{"feature":"checkout"}}`)
+		put("updated", 0, 40, "updatedAt")
+		left(60, "unmatched", "updated")
+		one("b", 70, `{"labels":{"feature":"checkout"}}`)
+		must(t, s.DeleteSandbox(ctx, org, "a", false, at(80), event("sandbox.delete")))
+		one("b", 90, `{"labels":{"feature":"checkout"}}`)
+		left(1000, "unmatched")
+		one("b", 1000, `{}`)
+		one("b", 1010, `{"labels":{"feature":"checkout"}}`)
+		one("b", 1020, `{}`)
+		put("unmatched", 0, 1050, "noMatchedSandboxes")
+		if g := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "unmatched")); !g.UnmatchedAt.Equal(at(1020)) {
+			t.Errorf("without a sandbox since %s", g.UnmatchedAt)
+		}
+		left(1079, "unmatched")
+		left(1080)
+		left(1081)
+		if all := value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"routegroup.expire"}, Limit: 10})); len(all) != 3 {
+			t.Errorf("%d entries in the audit trail", len(all))
+		}
+	})
+}
+
 func TestClustersOfRouteGroupsExist(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		s, ctx := filled(t, c), t.Context()
@@ -214,7 +274,7 @@ func TestRouteGroups(t *testing.T) {
 		s, ctx := filled(t, c), t.Context()
 		g := model.RouteGroup{Org: org, Name: "g", RoutingKey: "group", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
 		put := value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
-		g.Generation = put.Generation
+		g.Generation, g.UnmatchedAt = put.Generation, at(1)
 		same(t, put, g)
 		_, err := s.PutSandbox(ctx, sandbox("g"), event("sandbox.apply"))
 		refused(t, err, model.ErrExists, `"g"`)

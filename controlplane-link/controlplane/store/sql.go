@@ -82,6 +82,11 @@ const (
 
 	objectColumns = `SELECT organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, status
 		FROM objects WHERE organisation = $1`
+	groupColumns = `SELECT organisation, name, cluster, routing_key, spec, generation, created, updated, deleted, unmatched, status
+		FROM objects WHERE organisation = $1 AND kind = 'routegroup'`
+	selectGroups             = groupColumns
+	selectGroup              = groupColumns + ` AND name = $2`
+	numberGroup              = `UPDATE objects SET generation = $3, unmatched = $4 WHERE organisation = $1 AND name = $2`
 	selectObject             = objectColumns + ` AND name = $2 AND kind = $3`
 	selectObjects            = objectColumns + ` AND kind = $2`
 	selectObjectsOf          = selectObjects + ` AND cluster = $3`
@@ -92,7 +97,6 @@ const (
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, 0, '')`
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6 WHERE organisation = $1 AND name = $2`
-	numberObject      = `UPDATE objects SET generation = $3 WHERE organisation = $1 AND name = $2`
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	observeObject     = `UPDATE objects SET observed = $4, status = $5
