@@ -61,7 +61,7 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key

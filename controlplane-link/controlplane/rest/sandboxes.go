@@ -95,7 +95,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key

@@ -13,13 +13,13 @@ import (
 )
 
 func scanGroup(r database.Row) (g model.RouteGroup, err error) {
-	return g, r.Scan(&g.Org, &g.Name, &g.Cluster, &g.RoutingKey, &g.Spec, &g.Generation, &g.CreatedAt, &g.UpdatedAt, &g.DeletedAt, &g.UnmatchedAt, database.JSON{Of: &g.Status})
+	return g, r.Scan(&g.Org, &g.Name, &g.Cluster, &g.RoutingKey, &g.Spec, &g.Generation, &g.CreatedAt, &g.UpdatedAt, &g.DeletedAt, &g.UnmatchedAt, database.JSON{Of: &g.Author}, database.JSON{Of: &g.Status})
 }
 
 // PutRouteGroup is PutSandbox for a route group. The clusters of its endpoints must exist, too.
 func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
 	row := model.Sandbox{
-		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
+		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, Author: g.Author,
 	}
 	_, err := s.put(ctx, RouteGroup, row, ev, func(ctx context.Context, t *tx, _ []model.Sandbox, _ model.Sandbox) (err error) {
 		if g, err = database.One(ctx, t, scanGroup, selectGroup, g.Org, g.Name); err == nil {
@@ -42,7 +42,8 @@ func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup
 	return byName(all, func(g model.RouteGroup) string { return g.Name }), err
 }
 
-// DeleteRouteGroup makes a route group a tombstone with a generation of its own.
+// DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
+// part of it.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev, nil)
 }

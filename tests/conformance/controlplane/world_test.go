@@ -145,7 +145,7 @@ func (w *world) objects() {
 		Spec: json.RawMessage(`{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}},"ttl":{"duration":"1h","offsetFrom":"noMatchedSandboxes"}}`),
 	}, w.event())
 	w.must(err)
-	_, err = s.ObserveRouteGroup(ctx, org, g.Name, model.Status{Generation: g.Generation, Ready: true})
+	_, err = s.ObserveIn(ctx, org, g.Name, "demo", &model.Status{Generation: g.Generation, Ready: true})
 	w.must(err)
 	w.must(s.CreateSecret(ctx, model.Secret{Org: org, Name: "demo-secret", Description: "an example", Value: "canary-value", CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
 	for _, id := range []string{"dbx-1", "dbx-2", "dbx-3"} {

@@ -7,7 +7,7 @@ INSERT INTO device_logins VALUES ('dd0000000000000000000000000000000000000000000
 INSERT INTO logins VALUES ('cc00000000000000000000000000000000000000000000000000000000000000', 'ce00000000000000000000000000000000000000000000000000000000000000', 'acme', 'u1', 1764450000000000000, 1764450600000000000, 1764460600000000000);
 INSERT INTO clusters VALUES ('acme', 'demo', 1764450000000000000, '1.4.0', '{"allowedNamespaces":null}');
 INSERT INTO agent_sessions VALUES ('acme', 'demo', 3, 'agent-1', '192.0.2.9:7443', 1764450600000000000, '["old"]');
-INSERT INTO objects VALUES ('acme', 'a', 'sandbox', 'demo', 'abcdefghijklm', '{"cluster":"demo"}', '{"store":{"Bare":"db","Version":"1.0.0"}}', 7, 1764450000000000000, 1764450000000000000, 0, 0, 7, '{"generation":7,"ready":true}', 0);
+INSERT INTO objects VALUES ('acme', 'a', 'sandbox', 'demo', 'abcdefghijklm', '{"cluster":"demo"}', '{"store":{"Bare":"db","Version":"1.0.0"}}', 7, 1764450000000000000, 1764450000000000000, 0, 0, 7, '{"generation":7,"ready":true}', '{"kind":"user","id":"u1","name":"ada@example.com","role":"admin"}');
 INSERT INTO routing_keys VALUES ('abcdefghijklm', 'acme', 'a');
 INSERT INTO plugins VALUES ('acme', 'db', '1.0.0', '{}', 1764450000000000000, 1764450000000000000);
 INSERT INTO secrets VALUES ('acme', 's', '', 'first', 'bm5ubm5ubm5ubm5u7lqLxXS9PxpcWR10fqorJB+f5vuE', 1764450000000000000, 1764450000000000000);
