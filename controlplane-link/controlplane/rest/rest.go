@@ -38,7 +38,9 @@ type Config struct {
 	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
-	Logger   *slog.Logger
+	// Identified is called with the address of a client whose credential is valid, and its name; it can be nil.
+	Identified func(remote, user string)
+	Logger     *slog.Logger
 }
 
 // Handler serves the API. Make one with New.
@@ -116,7 +118,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 			return nil, err
 		}
 	}
-	leave, err := h.users.Enter(h.pooled(r))
+	by := h.pooled(r)
+	if h.Identified != nil && r.op.access != open {
+		h.Identified(r.RemoteAddr, by.Name)
+	}
+	leave, err := h.users.Enter(by)
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
 	}
