@@ -302,6 +302,30 @@ func TestGuessedCodes(t *testing.T) {
 	other.get(code.VerificationURI).follow("Log in at").want(http.StatusOK, "Compare")
 }
 
+// An address begins a few logins of devices, so that it does not take them all.
+func TestLoginsOfAnAddress(t *testing.T) {
+	w := newWorld(t, nil)
+	begin := func(address string) int {
+		req := httptest.NewRequestWithContext(t.Context(), "POST", "/api/v2/auth/device/code/", http.NoBody)
+		req.RemoteAddr = address
+		rec := httptest.NewRecorder()
+		w.current().ServeHTTP(rec, req)
+		return rec.Code
+	}
+	begun := 0
+	for range 150 {
+		if got := begin("203.0.113.7:1"); got == http.StatusOK {
+			begun++
+		}
+	}
+	if begun < 20 || begun > 140 {
+		t.Errorf("an address has begun %d logins", begun)
+	}
+	if got := begin("203.0.113.8:1"); got != http.StatusOK {
+		t.Errorf("another address: %d", got)
+	}
+}
+
 // An address has a share of the requests.
 func TestRequestsOfAnAddress(t *testing.T) {
 	w := newWorld(t, nil)

@@ -89,6 +89,25 @@ func TestADeviceLogsIn(t *testing.T) {
 	}
 }
 
+// A login is refreshed for 30 days, however often; then the issuer decides again.
+func TestALoginIsRefreshedFor30Days(t *testing.T) {
+	w := newWorld(t, nil)
+	code := w.device()
+	w.browser().get(code.VerificationURI).follow("Log in at").submit("decision", "decision", "accept").want(http.StatusOK, "Accepted")
+	token, _ := w.poll(code)
+	for day := range 29 {
+		w.later += 24 * time.Hour
+		status := w.api("POST", "/auth/device/token/refresh", `"`+*token.RefreshToken+`"`, "", &token)
+		if status != http.StatusOK {
+			t.Fatalf("day %d: status %d", day+1, status)
+		}
+	}
+	w.later += 24 * time.Hour
+	if status := w.api("POST", "/auth/device/token/refresh", `"`+*token.RefreshToken+`"`, "", &token); status != http.StatusForbidden {
+		t.Errorf("day 30: status %d", status)
+	}
+}
+
 func TestADeviceIsDenied(t *testing.T) {
 	w := newWorld(t, nil)
 	b, code := w.browser(), w.device()

@@ -19,8 +19,10 @@ import (
 )
 
 // Limits of one user: requests at once, requests a second, and requests in a row; and of all users:
-// requests at once, and credentials that are checked at once.
+// requests at once, and credentials that are checked at once; and of one address: logins that it begins.
 const (
+	loginsPerSecond, loginsInARow = 0.1, 20
+
 	atOnce    = 64
 	perSecond = 50
 	inARow    = 200
@@ -44,7 +46,7 @@ type Config struct {
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users          *callers.Pool
+	users, logins  *callers.Pool
 	checks, bodies *semaphore.Weighted
 	used           recent
 	// surveys are the clusters of which all workloads are read now.
@@ -56,6 +58,7 @@ func New(c Config) *Handler {
 	return &Handler{
 		Config: c,
 		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		logins: callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 		checks: semaphore.NewWeighted(maxChecks),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
