@@ -87,14 +87,10 @@ func Open(ctx context.Context, c Config, getenv func(string) string) (*Plane, er
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, o := range known.Orgs {
-		names = append(names, o.Name)
+	if len(known.Orgs) != 1 {
+		return nil, exit.Usage.Errorf("the API key is of %d organisations: name one with --organisation", len(known.Orgs))
 	}
-	if len(names) != 1 {
-		return nil, exit.Usage.Errorf("the API key is of %d organisations (%s): name one with --organisation", len(names), strings.Join(names, ", "))
-	}
-	p.Org = names[0]
+	p.Org = known.Orgs[0].Name
 	return p, nil
 }
 
