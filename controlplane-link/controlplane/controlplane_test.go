@@ -29,9 +29,6 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 		if is := fmt.Sprint(out["operator"]); is != "map[version:1.2.0 (switchyard 0.1.0)]" {
 			return errors.New(is)
 		}
-		if config := fmt.Sprint(out["clusterConfig"]); !strings.Contains(config, "allowedNamespaces:[shop]") || !strings.Contains(config, "istio:map[enabled:true]") || !strings.Contains(config, "linkerd:map[enabled:false]") {
-			t.Errorf("the configuration is %s", config)
-		}
 		return nil
 	})
 	for _, name := range []string{"web", "other"} {
@@ -66,7 +63,7 @@ func TestUsersReachServices(t *testing.T) {
 	for _, c := range []struct{ headers, user, role string }{
 		{"signadot-api-key: " + adaKey, "ada@example.com", "admin"},
 		{"Authorization: Bearer " + adaKey, "ada@example.com", "admin"},
-		{"signadot-api-key: " + ciKey, "serviceaccount.ci", "member"},
+		{"signadot-api-key: " + ciKey, "ci", "member"},
 		{"Authorization: Bearer " + bearer, "ada@example.com", "admin"},
 	} {
 		code, conn, from := r.connect(c.headers)
@@ -225,4 +222,3 @@ func TestOldEntriesAreDeleted(t *testing.T) {
 		return err
 	})
 }
-

@@ -48,7 +48,7 @@ func server(t *testing.T) *store.Store {
 	s, err := store.Open(t.Context(), c)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
-	must(t, admin.First(t.Context(), s, org, ""))
+	must(t, admin.First(t.Context(), s, org, gives("")))
 	return s
 }
 
@@ -158,7 +158,7 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(backup); err != nil {
 		t.Error(err)
 	}
-	must(t, admin.First(t.Context(), s, org, ""))
+	must(t, admin.First(t.Context(), s, org, gives("")))
 	for args, want := range map[string]bool{"": false, "--store x": false, "adopt x": true, "serve": true} {
 		if got := admin.Is(strings.Fields(args)); got != want {
 			t.Errorf("%q: %t", args, got)
@@ -170,22 +170,26 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The first administrator has the key of a file, once: neither a restart nor another key changes it.
+// gives returns a function that returns a key.
+func gives(key string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return key, nil }
+}
+
+// The first administrator has a key, once: neither a restart nor another key changes it.
 func TestTheFirstAdministrator(t *testing.T) {
 	s, ctx := server(t), t.Context()
-	file := filepath.Join(t.TempDir(), "key")
-	must(t, admin.First(ctx, s, org, file)) // the Secret was deleted
-	must(t, os.WriteFile(file, []byte("short\n"), 0o600))
-	if err := admin.First(ctx, s, org, file); err == nil || !strings.Contains(err.Error(), "has 5 characters") {
+	must(t, admin.First(ctx, s, org, gives(""))) // the Secret was deleted
+	if err := admin.First(ctx, s, org, gives("short")); err == nil || !strings.Contains(err.Error(), "has 5 characters") {
+		t.Error(err)
+	}
+	if err := admin.First(ctx, s, org, func(context.Context) (string, error) { return "", io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	key := strings.Repeat("k", 43)
-	must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	for range 2 {
-		must(t, admin.First(ctx, s, org, file))
+		must(t, admin.First(ctx, s, org, gives(key)))
 	}
-	must(t, os.WriteFile(file, []byte(strings.Repeat("x", 43)), 0o600))
-	must(t, admin.First(ctx, s, org, file))
+	must(t, admin.First(ctx, s, org, gives(strings.Repeat("x", 43))))
 	if c, err := s.CallerOf(ctx, model.DigestOf(key)); err != nil || c.Role != model.RoleAdmin {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -251,15 +255,38 @@ func TestAHandoverByALogin(t *testing.T) {
 	}
 }
 
-// A Secret that does not exist any more is no error.
-func TestDeleteSecret(t *testing.T) {
+// The Secret gets a key once, also from several replicas, and is deleted; nothing creates it again.
+func TestTheSecret(t *testing.T) {
 	w := world.New(t)
 	ns := w.NewNamespace("controlplane")
+	o := admin.Secret{Cluster: w.Access().Config(), Namespace: ns, Name: "controlplane-admin"}
+	if key, err := o.Key(t.Context()); key != "" || err != nil {
+		t.Errorf("without a Secret: %q, %v", key, err)
+	}
 	for _, name := range []string{"controlplane-admin", "other"} {
 		w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
 	}
+	keys := make(chan string, 4)
+	for range cap(keys) {
+		go func() {
+			key, err := o.Key(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			keys <- key
+		}()
+	}
+	first := <-keys
+	for range cap(keys) - 1 {
+		if key := <-keys; key != first || len(key) < 43 {
+			t.Errorf("the keys %q and %q", first, key)
+		}
+	}
 	for range 2 {
-		must(t, admin.DeleteSecret(w.Access().Config(), ns, "controlplane-admin")(t.Context()))
+		must(t, o.Delete(t.Context()))
+	}
+	if key, err := o.Key(t.Context()); key != "" || err != nil {
+		t.Errorf("after its deletion: %q, %v", key, err)
 	}
 	var all corev1.SecretList
 	must(t, w.Client.List(t.Context(), &all, client.InNamespace(ns)))
