@@ -84,14 +84,13 @@ type Main struct {
 	pages    *login.Handler // nil: there are no logins
 	keys     *keys
 	users    *users.Handler
-	unread   atomic.Bool     // the store cannot be read
-	begun    bool            // the organisation has an administrator
-	adopted  map[string]bool // requests that were answered
+	unread   atomic.Bool // the store cannot be read
+	begun    bool        // the organisation has an administrator
 }
 
 // New opens the store and the listeners. The caller calls Run, which closes them.
 func New(ctx context.Context, c Config) (_ *Main, err error) {
-	m := &Main{cfg: c, metrics: program.Registry(), adopted: map[string]bool{}}
+	m := &Main{cfg: c, metrics: program.Registry()}
 	var signs *issuer.Issuer
 	if c.SigningKey != "" {
 		if signs, err = issuer.Open(c.SigningKey); err != nil {
@@ -200,7 +199,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	defer refuse()
 	serving, stop := context.WithCancel(serving)
 	run := func(ctx context.Context, do func(context.Context) error) { all.Go(func() error { return do(ctx) }) }
-	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics} {
+	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics, m.serveCommands} {
 		run(serving, do)
 	}
 	if m.cfg.Replicas != nil {
@@ -233,6 +232,11 @@ func (m *Main) Run(ctx context.Context) (err error) {
 
 func (m *Main) serveAgents(ctx context.Context) error {
 	return m.link.Serve(ctx, m.Listeners["agents"])
+}
+
+// serveCommands serves commands of administrators in the same container.
+func (m *Main) serveCommands(ctx context.Context) error {
+	return admin.Server{Store: m.store, Adopt: m.adopt}.Serve(ctx, m.cfg.Logger)
 }
 
 func (m *Main) serveMetrics(ctx context.Context) error {

@@ -2,9 +2,11 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
@@ -95,10 +99,10 @@ const (
 	houseEvery = time.Hour
 )
 
-// keepHouse checks the store, does what commands request, and deletes what has expired, until ctx ends. Expired
-// logins and sessions are deleted by later ones.
+// keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions are deleted
+// by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	began, last := time.Now(), time.Time{}
+	var last time.Time
 	every(ctx, healthEvery, func() {
 		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)
@@ -107,14 +111,9 @@ func (m *Main) keepHouse(ctx context.Context) error {
 		if failed := err != nil && ctx.Err() == nil; m.unread.Swap(failed) != failed {
 			m.cfg.Logger.Warn("whether the store can be read has changed", "error", err)
 		}
-		now := time.Now()
-		expires := err == nil && now.Sub(last) >= houseEvery
-		if expires {
+		if now := time.Now(); err == nil && now.Sub(last) >= houseEvery {
 			last = now
-		}
-		for _, o := range orgs {
-			m.adopt(ctx, o.Name, began)
-			if expires {
+			for _, o := range orgs {
 				m.expire(ctx, o.Name, now.UTC())
 			}
 		}
@@ -146,8 +145,24 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		}
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), system(org, "devbox.expire", nil)); err != nil || n > 0 {
+		ev := model.Event{ID: rand.Text(), Type: "devbox.expire", At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
+		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), ev); err != nil || n > 0 {
 			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
 		}
 	}
+}
+
+// adopt takes the state of a cluster for a command of an administrator, or lists what it would take.
+func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
+	if dry {
+		names, err := delivery.Newer(ctx, m.store, org, cluster)
+		return lines("newer ", names), err
+	}
+	done, err := m.delivery.Adopt(ctx, org, cluster)
+	return lines("taken ", done.Taken) + lines("left ", done.Left), err
+}
+
+// lines returns a line for each name.
+func lines(beginning string, names []string) string {
+	return strings.Join(lists.Map(names, func(name string) string { return beginning + name + "\n" }), "")
 }

@@ -17,7 +17,7 @@ func main() { program.Main("the control plane ended", run) }
 
 func run(ctx context.Context, args []string) error {
 	if admin.Is(args) {
-		return admin.Run(ctx, args, os.Stdout, controlplane.Adopt)
+		return admin.Run(ctx, args, os.Stdout)
 	}
 	var s controlplane.Settings
 	flags := flag.NewFlagSet("controlplane", flag.ContinueOnError)
