@@ -206,6 +206,8 @@ func kubernetes(w http.ResponseWriter, r *http.Request) {
 		"/api":                  `{"kind":"APIVersions","versions":["v1"]}`,
 		"/apis":                 `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"signadot.com","versions":[{"groupVersion":"signadot.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"signadot.com/v1","version":"v1"}}]}`,
 		"/apis/signadot.com/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"signadot.com/v1","resources":[{"name":"signadotsandboxes","singularName":"signadotsandbox","namespaced":false,"kind":"SignadotSandbox","verbs":["get"]}]}`,
+		"/apis/signadot.com/v1/signadotsandboxes":     `{"kind":"SignadotSandboxList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
+		"/apis/signadot.com/v1/signadotroutegroups":   `{"kind":"SignadotRouteGroupList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
 		"/apis/signadot.com/v1/signadotsandboxes/web": `{"kind":"SignadotSandbox","apiVersion":"signadot.com/v1","metadata":{"name":"web"},"spec":{"id":"abc"}}`,
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -226,12 +228,18 @@ func (r *running) client() *http.Client {
 	return &http.Client{Transport: t, Timeout: patience}
 }
 
-// call sends a request to the API, with an API key.
+// call sends a request of ada to the API.
 func (r *running) call(method, path, body string) (int, map[string]any) {
+	r.Helper()
+	return r.callWith(adaKey, method, path, body)
+}
+
+// callWith sends a request with an API key to the API.
+func (r *running) callWith(key, method, path, body string) (int, map[string]any) {
 	r.Helper()
 	q, err := http.NewRequestWithContext(r.Context(), method, "https://"+r.at("api")+"/api/v2"+path, bytes.NewReader([]byte(body)))
 	r.must(err)
-	q.Header.Set("Signadot-Api-Key", adaKey)
+	q.Header.Set("Signadot-Api-Key", key)
 	answer, err := r.client().Do(q)
 	r.must(err)
 	defer answer.Body.Close()
@@ -280,4 +288,17 @@ func (r *running) probe(path string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run sets the socket for commands.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "controlplane")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("CONTROLPLANE_SOCKET", filepath.Join(dir, "admin.sock")); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}

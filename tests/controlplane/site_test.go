@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane"
-	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
@@ -100,9 +99,6 @@ func (s *site) start(dir string, logger *slog.Logger) {
 	s.main, err = controlplane.New(s.Context(), c)
 	s.must(err)
 	background.Run(s.T, s.main.Run)
-	d, err := delivery.New(delivery.Config{Store: s.main.Store(), Server: s.main.Link(), Logger: logger})
-	s.must(err)
-	background.Run(s.T, d.Run)
 	authority, err := os.ReadFile(filepath.Join(dir, trust.BundleFile))
 	s.must(err)
 	roots := x509.NewCertPool()
