@@ -114,16 +114,7 @@ func (s *Store) Sandbox(ctx context.Context, org, name string) (model.Sandbox, e
 
 // Sandboxes returns the sandboxes of an organisation, also those that are being deleted.
 func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjects, org, string(Sandbox))
-}
-
-// SandboxesOf returns the sandboxes of a cluster, also those that are being deleted.
-func (s *Store) SandboxesOf(ctx context.Context, org, cluster string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjectsOf, org, string(Sandbox), cluster)
-}
-
-func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model.Sandbox, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanObject, query, args...)
+	all, err := database.List(ctx, s.db.Reads(), scanObject, selectObjects, org, string(Sandbox))
 	return byName(all, func(o model.Sandbox) string { return o.Name }), err
 }
 
@@ -162,61 +153,6 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 		o.DeletedAt = at
 		return regroup(ctx, t, was, o, now)
 	})
-}
-
-// FinishSandbox removes the tombstone of a generation: the cluster has no such object. It returns false
-// if there is none, as when another replica was faster.
-func (s *Store) FinishSandbox(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, Sandbox, org, name, generation, ev)
-}
-
-// FinishRouteGroup removes the tombstone of a generation: no cluster has such an object.
-func (s *Store) FinishRouteGroup(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, RouteGroup, org, name, generation, ev)
-}
-
-func (s *Store) finish(ctx context.Context, what Kind, org, name string, generation int64, ev model.Event) (bool, error) {
-	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: what, Org: org, Name: name})
-		return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
-	})
-	return unlessUnchanged(err)
-}
-
-// ObserveSandbox records an observed status. It returns false if that changes nothing: it is the same, it
-// is of an older generation than the last one, or of a newer one than was ever written.
-func (s *Store) ObserveSandbox(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, Sandbox, org, name, status)
-}
-
-// ObserveIn records the part of a route group's status that is observed in one cluster; nil: it has no object
-// there. The status is the union of all parts. It returns false if that changes nothing, as with a part of a
-// tombstone that had none.
-func (s *Store) ObserveIn(ctx context.Context, org, name, cluster string, part *model.Status) (changed bool, err error) {
-	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
-		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
-			return err
-		}
-		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(RouteGroup))
-		if _, has := o.Status.Clusters[cluster]; err != nil || part != nil && !has && !o.DeletedAt.IsZero() {
-			return of(RouteGroup.noun(), name, err)
-		}
-		status := o.Status.With(cluster, part)
-		n, err := database.Exec(ctx, t, observeObject, org, name, string(RouteGroup), max(status.Generation, o.Status.Generation), database.JSON{Of: status})
-		changed = n == 1
-		return err
-	})
-	return changed && err == nil, err
-}
-
-// ObserveRouteGroup is ObserveSandbox for a route group.
-func (s *Store) ObserveRouteGroup(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, RouteGroup, org, name, status)
-}
-
-func (s *Store) observed(ctx context.Context, what Kind, org, name string, status model.Status) (bool, error) {
-	n, err := s.db.Observe(ctx, observeObject, org, name, string(what), status.Generation, database.JSON{Of: status})
-	return n == 1, err
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.

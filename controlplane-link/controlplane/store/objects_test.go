@@ -42,7 +42,7 @@ func TestSandboxes(t *testing.T) {
 		a.Cluster = "other"
 		a = value[model.Sandbox](t)(s.PutSandbox(ctx, a, event("sandbox.apply")))
 		same(t, value[[]model.Sandbox](t)(s.Sandboxes(ctx, org)), []model.Sandbox{a, second})
-		same(t, value[[]model.Sandbox](t)(s.SandboxesOf(ctx, org, "demo")), []model.Sandbox{second})
+		same(t, value[[]store.Change](t)(s.Delivered(ctx, org, "demo")), []store.Change{{Kind: store.Sandbox, Name: second.Name}})
 
 		next.Cluster = "other"
 		_, err := s.PutSandbox(ctx, next, event("sandbox.apply"))
@@ -76,9 +76,9 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		_, err := s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply"))
 		refused(t, err, model.ErrDeleting, `"a"`)
 		refused(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")), model.ErrInUse, "demo")
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), false)
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), true)
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), false)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), false)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), false)
 		_, err = s.Sandbox(ctx, org, "a")
 		refused(t, err, model.ErrNotFound, `"a"`)
 		refused(t, s.DeleteSandbox(ctx, org, "a", false, at(33), event("sandbox.delete")), model.ErrNotFound, `"a"`)
@@ -91,10 +91,10 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		if again.Generation <= forced.Generation {
 			t.Errorf("generation %d after that of the tombstone, %d", again.Generation, forced.Generation)
 		}
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", again.Generation, event("sandbox.deleted"))), false) // it is no tombstone
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", again.Generation, event("sandbox.deleted"))), false) // it is no tombstone
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(40), event("sandbox.delete")))
 		tombstone = value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), true)
 		must(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")))
 	})
 }
@@ -107,7 +107,7 @@ func TestStatusOfOlderGenerationsIsIgnored(t *testing.T) {
 		status := model.Status{Generation: second.Generation, Ready: true, Message: "All desired workloads are available.", Local: []model.Tunnel{{Name: "l", Connected: true}}}
 		observe := func(status model.Status, want bool) {
 			t.Helper()
-			same(t, value[bool](t)(s.ObserveSandbox(ctx, org, "a", status)), want)
+			same(t, value[bool](t)(s.Observe(ctx, store.Sandbox, org, "a", "demo", status)), want)
 		}
 		writes, observations := s.Transactions()
 		observe(status, true)
@@ -120,7 +120,7 @@ func TestStatusOfOlderGenerationsIsIgnored(t *testing.T) {
 		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")).Status, status)
 		third := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
 		same(t, third.Status, status)
-		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "a", status)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "a", "demo", status)), false)
 	})
 }
 
@@ -280,21 +280,22 @@ func TestRouteGroups(t *testing.T) {
 		refused(t, err, model.ErrExists, `"g"`)
 		_, err = s.Sandbox(ctx, org, "g")
 		refused(t, err, model.ErrNotFound, `"g"`)
-		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "g", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
-		part := &model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
-		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "one", part)), true)
-		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "one", part)), false)
-		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "two", &model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
+		part := model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "two", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
 		st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status
 		if st.Ready || st.Message != "cluster two: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
 			t.Errorf("the union: %+v", st)
 		}
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
-		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "three", part)), false) // it is a tombstone
-		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "two", nil)), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "three", part)), false) // it is a tombstone
 		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
-		same(t, value[bool](t)(s.FinishRouteGroup(ctx, org, "g", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "two", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 1) // one has its part yet
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "one", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 		again := model.RouteGroup{Org: org, Name: "h", RoutingKey: "other", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
 		same(t, value[model.RouteGroup](t)(s.PutRouteGroup(ctx, again, event("routegroup.apply"))).Name, "h")
