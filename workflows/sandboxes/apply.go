@@ -22,7 +22,7 @@ import (
 // Applied is the result of an application. With an error it has the fields that are known by then.
 type Applied struct {
 	// Object is the object as it was written.
-	Object crdv1.Object
+	Object Object
 	// Notes name the parts of the specification that have no effect.
 	Notes specfile.Problems
 	// TooLarge is the size of a specification that is too large to be stored in the object; 0 if stored.
@@ -50,14 +50,14 @@ func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, ask
 		return out, Sandboxes.failed("read", asked.Name, unread)
 	}
 	object := compiled.Sandbox
-	out.Object, out.TooLarge, err = Sandboxes.put(ctx, c, text, now, object, there, func() { there.Spec = object.Spec })
+	err = Sandboxes.put(ctx, c, &out, text, now, object, there, func() { there.Spec = object.Spec })
 	return out, err
 }
 
-// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the cluster.
-// Without resources it needs none of the cluster, nor with a store without a client.
-func PluginsFor(ctx context.Context, store plugins.Store, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
-	if len(asked.Spec.Resources) == 0 || store.Client == nil {
+// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the store,
+// which is not read for a sandbox without resources, and can be nil.
+func PluginsFor(ctx context.Context, store plugins.Source, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
+	if len(asked.Spec.Resources) == 0 || store == nil {
 		return given, nil
 	}
 	kept, err := store.List(ctx)
@@ -103,7 +103,7 @@ func ApplyGroup(ctx context.Context, c client.Client, asked spec.Group, text jso
 	}
 	out.Notes, out.Matched = compiled.Notes, compiled.Group.Spec.SandboxNames
 	out.Left = slices.DeleteFunc(slices.Clone(there.Spec.SandboxNames), func(name string) bool { return slices.Contains(out.Matched, name) })
-	out.Object, out.TooLarge, err = Groups.put(ctx, c, text, now, compiled.Group, there, func() {
+	err = Groups.put(ctx, c, &out, text, now, compiled.Group, there, func() {
 		there.Spec.RoutingKey, there.Spec.SandboxNames = compiled.Group.Spec.RoutingKey, out.Matched
 	})
 	return out, err
@@ -119,15 +119,16 @@ func labelsOf(o *crdv1.SignadotSandbox) map[string]string {
 
 // put creates an object that was compiled from a specification, or changes the one that exists; assign
 // gives that the new spec.
-func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (o crdv1.Object, tooLarge int, err error) {
+func (k Kind) put(ctx context.Context, c client.Client, out *Applied, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (err error) {
 	if there.GetDeletionTimestamp() != nil {
-		return there, 0, ErrDeleting
+		return ErrDeleting
 	}
 	if there.GetUID() == "" {
-		if tooLarge, err = Keep(text, now, object); err != nil {
-			return nil, 0, err
+		if out.TooLarge, err = Keep(text, now, object); err == nil {
+			err = k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
 		}
-		return object, tooLarge, k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
+		out.Object = k.Object(object)
+		return err
 	}
 	assign()
 	annotations := there.GetAnnotations()
@@ -142,10 +143,11 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 		}
 	}
 	there.SetAnnotations(annotations)
-	if tooLarge, err = Keep(text, now, there); err != nil {
-		return nil, 0, err
+	if out.TooLarge, err = Keep(text, now, there); err == nil {
+		err = k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
 	}
-	return there, tooLarge, k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
+	out.Object = k.Object(there)
+	return err
 }
 
 // compiledTo are the annotations that are compiled of a specification.
