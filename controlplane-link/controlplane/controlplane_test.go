@@ -211,7 +211,7 @@ func TestAPIServesWhileAgentsLeave(t *testing.T) {
 	c.Link.Linger = patience
 	r := s.start(c)
 	r.fill()
-	r.agent()
+	leave := r.agent()
 	_, conn, from := r.connect("signadot-api-key: " + adaKey)
 	s.must(echoed(conn, from))
 	r.stop()
@@ -226,6 +226,7 @@ func TestAPIServesWhileAgentsLeave(t *testing.T) {
 	}
 	s.must(echoed(conn, from))
 	s.must(conn.Close())
+	leave()
 	if err := <-r.ended; err != nil {
 		t.Error(err)
 	}

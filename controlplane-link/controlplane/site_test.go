@@ -24,7 +24,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -147,8 +146,8 @@ func (r *running) fill() {
 	r.must(s.CreateClusterToken(ctx, model.ClusterToken{Org: "acme", Cluster: "prod", ID: "t-prod", Masked: prodToken[:6], Digest: model.DigestOf(prodToken), CreatedAt: now}, event()))
 }
 
-// agent starts the agent of cluster prod, and waits for its session.
-func (r *running) agent() *link.Agent {
+// agent starts the agent of cluster prod, and waits for its session. It ends with the test, or when stop is called.
+func (r *running) agent() (stop func()) {
 	r.Helper()
 	cfg := agents.Config(r.TB, r.at("agents"), "a", r.authority.Bundle())
 	cfg.Token, cfg.Handle, cfg.Logger = func() (string, error) { return prodToken, nil }, r.handle, r.logger()
@@ -158,9 +157,9 @@ func (r *running) agent() *link.Agent {
 		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
 		return h, err
 	}
-	a, _ := agents.Start(r.TB, cfg)
+	a, stop := agents.Start(r.TB, cfg)
 	agents.Up(r.TB, a, 1)
-	return a
+	return stop
 }
 
 // handle is the agent's: every Service repeats what it receives, and the Kubernetes API has one sandbox.
