@@ -46,7 +46,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 	}
 	newest, objects := int64(0), map[request]crdv1.Object{}
 	for kind, of := range kinds {
-		all, err := of.List(ctx, s.live)
+		all, err := of.ListObjects(ctx, s.live)
 		if err != nil {
 			return out, fmt.Errorf("cluster %s: %w", cluster, err)
 		}

@@ -113,7 +113,7 @@ func seen(o crdv1.Object) *object {
 
 // get reads an object; nil: there is none.
 func get(ctx context.Context, from client.Reader, r request) (crdv1.Object, error) {
-	o, err := kinds[r.kind].Get(ctx, from, r.name)
+	o, err := kinds[r.kind].GetObject(ctx, from, r.name)
 	if errors.Is(err, sandboxes.ErrNotFound) {
 		return nil, nil
 	}

@@ -33,7 +33,7 @@ const (
 
 // statusOf returns the status that an object reports.
 func statusOf(kind store.Kind, o crdv1.Object, before model.Status) model.Status {
-	generation, of := generationOf(o), kinds[kind].Report(o).State()
+	generation, of := generationOf(o), kinds[kind].Object(o).State()
 	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted, Ready: of.Ready, Reason: of.Reason, Message: of.Message}
 	if at, err := time.Parse(time.RFC3339, of.ScheduledDeleteTime); err == nil {
 		out.ScheduledDeleteTime = at.UTC()
