@@ -131,7 +131,7 @@ const (
 	insertEvent = `INSERT INTO events (id, organisation, at, type, by_kind, by_id, by_name, method, masked, data)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	selectEvents = `SELECT id, organisation, at, type, by_kind, by_id, by_name, method, masked, data FROM events WHERE organisation = $1`
-	deleteEvents = `DELETE FROM events WHERE organisation = $1 AND at < $2`
+	deleteEvents = `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE organisation = $1 AND at < $2 ORDER BY at LIMIT $3)`
 	// Conditions of selectEvents, with the number of their parameter.
 	eventsFrom   = ` AND at >= $%d`
 	eventsTo     = ` AND at < $%d`
