@@ -10,9 +10,6 @@ import (
 	"switchyard.dev/controlplane-link/identity"
 )
 
-// maxTokens is how many tokens a cluster may have. One is enough, and a second one to replace it.
-const maxTokens = 16
-
 // noCluster replaces the text of an error about a cluster that does not exist.
 func noCluster(r *request, err error) error {
 	return as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("cluster %q not found", r.vars["clusterName"]))
@@ -75,13 +72,6 @@ func (h *Handler) getClusterToken(r *request) (any, error) {
 
 func (h *Handler) createClusterToken(r *request) (any, error) {
 	name := r.vars["clusterName"]
-	has, err := h.Stores.Clusters.ClusterTokens(r.Context(), r.org(), name)
-	if err != nil {
-		return nil, err
-	}
-	if len(has) >= maxTokens {
-		return nil, fail(http.StatusBadRequest, "too many tokens: cluster %q has %d; delete one first", name, len(has))
-	}
 	secret := newSecret()
 	k := model.ClusterToken{Org: r.org(), Cluster: name, ID: newID("tok"), Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
 	if err := h.Stores.Clusters.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {

@@ -98,7 +98,7 @@ func (h *Handler) registerDevbox(r *request) (any, error) {
 	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
 	isNew, err := h.Stores.Devboxes.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
 	if err != nil {
-		return nil, err
+		return nil, as(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
 	}
 	r.vars["devboxId"] = d.ID
 	answer := h.getDevbox

@@ -43,7 +43,7 @@ func statusOf(err error) (int, string) {
 		return f.status, f.text
 	case errors.As(err, &problems):
 		return http.StatusBadRequest, problems.Error()
-	case errors.Is(err, model.ErrText):
+	case errors.Is(err, model.ErrText), errors.Is(err, model.ErrTooMany):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, model.ErrKeyTaken):
 		return http.StatusServiceUnavailable, "no routing key is free; send the request again"

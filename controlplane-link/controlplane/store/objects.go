@@ -71,7 +71,10 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 				return fmt.Errorf("resource %q: %w", resource, of("resource plugin", p.String(), err))
 			}
 		}
-		if o, err = putRow(ctx, t, what, o, len(old) == 0); err != nil {
+		if o, err = putRow(ctx, t, what, o, len(old) == 0); err == nil {
+			err = t.check(ctx, []any{o.Org, string(what)}, maximaOf(what, o, len(old) == 0)...)
+		}
+		if err != nil {
 			return of(what.noun(), o.Name, err)
 		}
 		t.recorded = true
