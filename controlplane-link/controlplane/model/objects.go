@@ -38,6 +38,25 @@ type Sandbox struct {
 	Status Status
 }
 
+// Ends returns the end of the lifetime of a sandbox; zero: it has none.
+func (s Sandbox) Ends() time.Time {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+		return time.Time{}
+	}
+	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
+}
+
+// ends returns the end of a lifetime; zero: it has none, or it has not begun.
+func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
+	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
+	life, err := spec.Lifetime(ttl.Duration)
+	if err != nil || from.IsZero() {
+		return time.Time{}
+	}
+	return from.Add(life)
+}
+
 // Status is the observed state of a sandbox or a route group.
 type Status struct {
 	// Generation is that of the observed object.

@@ -34,10 +34,7 @@ func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
 		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
 	}
 	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
-	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
-	}
+	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(s.Ends())}
 	for _, t := range st.Local {
 		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
 	}
