@@ -33,7 +33,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	}
 	name := r.vars["clusterName"]
 	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
-		return nil, noCluster(r, err)
+		return nil, r.noCluster(err)
 	}
 	statuses := listed(r.URL.Query().Get("status"))
 	for _, s := range statuses {
