@@ -27,4 +27,6 @@ var (
 	ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
 	// ErrUnreachable: the cluster cannot be read now, because its agent is not connected.
 	ErrUnreachable = errors.New("is not connected")
+	// ErrRefused: the cluster has refused a read of the control plane.
+	ErrRefused = errors.New("the read is refused")
 )
