@@ -83,11 +83,11 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
 	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name)
-	switch {
-	case isMissing(err):
-		return encode.Explanation(s, nil)
-	case err != nil:
+	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
+	}
+	if err != nil {
+		return encode.Explanation(s, nil)
 	}
 	return encode.Explanation(s, &report)
 }
