@@ -51,6 +51,15 @@ func TestEndedLifetimes(t *testing.T) {
 		if len(entries) != 2 || string(entries[1].Data) != `{"name":"created"}` {
 			t.Errorf("the entries are %+v", entries)
 		}
+		long := value[model.Sandbox](t)(s.Sandbox(ctx, org, "long"))
+		must(t, s.EndSandboxes(ctx, org, at(3600), func(string) model.Event { // it is extended after it was read
+			long.Spec = json.RawMessage(`{"ttl":{"duration":"2h","offsetFrom":"createdAt"}}`)
+			value[model.Sandbox](t)(s.PutSandbox(ctx, long, event("sandbox.apply")))
+			return event("sandbox.expire")
+		}))
+		if o := value[model.Sandbox](t)(s.Sandbox(ctx, org, "long")); !o.DeletedAt.IsZero() {
+			t.Error("a lifetime that was extended has ended")
+		}
 		if done := value[bool](t)(s.FinishSandbox(ctx, org, "created", value[model.Sandbox](t)(s.Sandbox(ctx, org, "created")).Generation, event("sandbox.finish"))); !done {
 			t.Error("the row of the tombstone does not end")
 		}
