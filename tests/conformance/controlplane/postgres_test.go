@@ -51,7 +51,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"AResourceKeepsTheVersionOfItsPlugin": TestAResourceKeepsTheVersionOfItsPlugin, "AnUpdateKeepsOtherFields": TestAnUpdateKeepsOtherFields,
 		"ASandboxThatIsBeingDeleted": TestASandboxThatIsBeingDeleted, "ARouteGroupNamesTheSandboxesThatExist": TestARouteGroupNamesTheSandboxesThatExist,
 		"ACredentialIsShownOnce": TestACredentialIsShownOnce, "AnswersThatCrashAClient": TestAnswersThatCrashAClient, "ALogin": TestALogin, "LoginsThatEnd": TestLoginsThatEnd,
-		"Rights": TestRights, "WritesAreAudited": TestWritesAreAudited, "AnotherOrganisation": TestAnotherOrganisation, "DevboxesOfOthers": TestDevboxesOfOthers,
+		"Rights": TestRights, "WritesAreAudited": TestWritesAreAudited, "AnotherOrganisation": TestAnotherOrganisation, "DevboxesOfOthers": TestDevboxesOfOthers, "AMemberHasItsOwnKeys": TestAMemberHasItsOwnKeys,
 		"NoSecretLeaves": TestNoSecretLeaves, "TransactionsOfARequest": TestTransactionsOfARequest, "ASandboxEnds": TestASandboxEnds,
 	} {
 		t.Run(name, test)
