@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,13 +20,12 @@ func (s *Store) EndSandboxes(ctx context.Context, org string, at time.Time, even
 		if !ended(o) {
 			continue
 		}
-		_, err := unlessUnchanged(s.write(ctx, org, event(o.Name), func(ctx context.Context, t *tx) error {
-			now, err := database.List(ctx, t, scanObject, selectObject, org, o.Name, string(Sandbox))
-			if err != nil || len(now) == 0 || !ended(now[0]) { // its lifetime was extended
-				return cmp.Or(err, errUnchanged)
+		_, err := unlessUnchanged(s.markDeleted(ctx, Sandbox, org, o.Name, false, at, event(o.Name), func(ctx context.Context, t *tx) error {
+			o, err := database.One(ctx, t, scanObject, selectObject, org, o.Name, string(Sandbox))
+			if err == nil && !ended(o) { // its lifetime was extended
+				err = errUnchanged
 			}
-			t.changed(Change{Kind: Sandbox, Org: org, Cluster: o.Cluster, Name: o.Name})
-			return database.Must(ctx, t, errUnchanged, markObjectDeleted, org, o.Name, t.generation, at, now[0].Force)
+			return err
 		}))
 		errs = append(errs, err)
 	}

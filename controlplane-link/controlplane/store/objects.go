@@ -170,11 +170,17 @@ func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.
 	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
 }
 
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
+// markDeleted makes an object a tombstone, unless it is one or a check returns an error.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
+		}
+		for _, check := range checks {
+			if err := check(ctx, t); err != nil {
+				return err
+			}
 		}
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
