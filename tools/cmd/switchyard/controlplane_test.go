@@ -141,14 +141,14 @@ func (p *controlPlane) observed(sandbox, group string, st model.Status) {
 		s, err := p.store.Sandbox(p.Context(), "acme", sandbox)
 		p.must(err)
 		st.Generation = s.Generation
-		_, err = p.store.ObserveSandbox(p.Context(), "acme", sandbox, st)
+		_, err = p.store.Observe(p.Context(), store.Sandbox, "acme", sandbox, "demo", st)
 		p.must(err)
 	}
 	if group != "" {
 		g, err := p.store.RouteGroup(p.Context(), "acme", group)
 		p.must(err)
 		st.Generation = g.Generation
-		_, err = p.store.ObserveIn(p.Context(), "acme", group, "demo", &st)
+		_, err = p.store.Observe(p.Context(), store.RouteGroup, "acme", group, "demo", st)
 		p.must(err)
 	}
 }
@@ -156,11 +156,11 @@ func (p *controlPlane) observed(sandbox, group string, st model.Status) {
 // finished makes the clusters report that they have no such object any more.
 func (p *controlPlane) finished(name string) bool {
 	p.Helper()
-	for _, of := range []func(context.Context, string, string, int64, model.Event) (bool, error){p.store.FinishSandbox, p.store.FinishRouteGroup} {
+	for _, kind := range []store.Kind{store.Sandbox, store.RouteGroup} {
 		generation, err := p.store.Generation(p.Context(), "acme")
 		p.must(err)
 		for ; generation > 0; generation-- {
-			done, err := of(p.Context(), "acme", name, generation, p.event())
+			done, err := p.store.Finish(p.Context(), kind, "acme", name, "demo", generation, p.event())
 			p.must(err)
 			if done {
 				return true

@@ -155,10 +155,11 @@ type Events interface {
 	Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error)
 }
 
-// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected.
+// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected,
+// ErrRefused if the control plane lacks the rights, and context.DeadlineExceeded if it takes too long.
 type Live interface {
 	// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
-	// have a fork; empty: of all namespaces.
+	// have a fork; empty: of all namespaces. ErrNotFound: there is no such namespace.
 	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
 	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
 	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)
