@@ -484,7 +484,7 @@ func TestWaitsAtAControlPlane(t *testing.T) {
 	then(gone)
 	p.does(exit.No, "sandbox w is being deleted", apply...)
 	then(func() {})
-	p.does(exit.No, "sandbox w is not deleted after 10ms: ", "sandbox", "delete", "w", "--wait-timeout", "10ms")
+	p.does(exit.No, "sandbox w is not deleted after 10ms: The sandbox is being deleted.", "sandbox", "delete", "w", "--wait-timeout", "10ms")
 	then(func() { p.finished("w") })
 	p.does(exit.OK, "sandbox w is deleted", "sandbox", "delete", "w", "--force")
 	then(func() { gone(); p.finished("w") })
