@@ -188,7 +188,7 @@ func (s *Site) roots() (*tls.Config, error) {
 
 // Ask returns calls that request the Service of each cluster in turn, with the API key.
 func (s *Site) Ask() (func(context.Context) error, error) {
-	return s.get(plane.Users, "/", func(r *http.Request) { r.Host = "web.shop.svc" }, func(text string) bool { return text == "ok" })
+	return s.get(Proxy, "/", func(r *http.Request) { r.Host = "web.shop.svc" }, func(text string) bool { return text == "ok" })
 }
 
 // List returns calls that request the organisation of the user from the REST API.

@@ -30,8 +30,9 @@ import (
 // Role is the role of the process of the control plane. It answers with a Server.
 const Role = "controlplane"
 
-// API is the port of the REST API. The others are those of a link server (tests/link/plane).
-const API = 6443
+// API and Proxy are the ports of the REST API and of connections of users to Services. The others are those of a link
+// server (tests/link/plane).
+const API, Proxy = 8443, 8444
 
 // Server is the control plane, as another process calls it.
 type Server struct{}
@@ -54,7 +55,7 @@ func (*Server) Serve(o Orders, _ *struct{}) error {
 		return err
 	}
 	main, err := controlplane.New(context.Background(), controlplane.Config{
-		AgentsAddress: c.AgentsAddress, ProxyAddress: c.UsersAddress, MetricsAddress: c.MetricsAddress, ReplicasAddress: c.ReplicasAddress,
+		AgentsAddress: c.AgentsAddress, ProxyAddress: net.JoinHostPort(o.Address, strconv.Itoa(Proxy)), MetricsAddress: c.MetricsAddress, ReplicasAddress: c.ReplicasAddress,
 		APIAddress: net.JoinHostPort(o.Address, strconv.Itoa(API)), Store: store.Config{Path: filepath.Join(o.Folder, "store.db"), Keys: keys},
 		Link: c.Server, TLS: c.TLS, Replicas: c.TLS, SigningKey: c.SigningKey, Logger: c.Logger,
 	})

@@ -72,7 +72,7 @@ func All() []*Listener {
 		{agent, 8088, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
 		{agent, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{controlPlane, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},
-		{controlPlane, plane.Users, "users", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
+		{controlPlane, beside.Proxy, "proxy", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
 		{controlPlane, plane.Replicas, "replicas", askAsReplica, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(beside.ReplicaProtocol), attacks.Junk}},
 		{controlPlane, beside.API, "api", askAPI, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedAPIKeys}},
 		{controlPlane, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
