@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/postgres"
@@ -64,6 +65,29 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 			t.Errorf("%s is %d, %s", path, code, text)
 		}
 	}
+}
+
+// TestRouteGroupsEndWithTheirLifetime, as one that has ended before the start.
+func TestRouteGroupsEndWithTheirLifetime(t *testing.T) {
+	s := newSite(t)
+	c := s.config()
+	before, err := store.Open(t.Context(), c.Store)
+	s.must(err)
+	s.must(before.CreateOrganisation(t.Context(), model.Organisation{Name: "acme"}, event()))
+	for name, duration := range map[string]string{"ended": "1m", "other": "1w"} {
+		spec := fmt.Sprintf(`{"match":{"label":{"key":"a","value":"b"}},"ttl":{"duration":%q,"offsetFrom":"createdAt"}}`, duration)
+		_, err := before.PutRouteGroup(t.Context(), model.RouteGroup{Org: "acme", Name: name, RoutingKey: name, Spec: []byte(spec), CreatedAt: time.Now().Add(-time.Hour), UpdatedAt: time.Now()}, event())
+		s.must(err)
+	}
+	s.must(before.Close())
+	r := s.start(c)
+	wait.Eventually(t, patience, "the end of a route group", func() error {
+		all, err := r.Store().RouteGroups(t.Context(), "acme")
+		if err == nil && len(all) != 1 || len(all) == 1 && all[0].Name != "other" {
+			err = fmt.Errorf("there are %+v", all)
+		}
+		return err
+	})
 }
 
 // TestUsersReachServices: with API keys and bearer tokens of sessions, as long as they are valid.

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -95,14 +96,14 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 const (
 	// healthEvery is the pause between two checks of the store, healthWithin bounds one.
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
-	// houseEvery is the pause between two deletions of what has expired.
-	houseEvery = time.Hour
+	// houseEvery is the pause between two deletions of what has expired, and groupsEvery that for route groups.
+	houseEvery, groupsEvery = time.Hour, time.Minute
 )
 
 // keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	var last time.Time
+	var last, lastGroups time.Time
 	every(ctx, healthEvery, func() {
 		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)
@@ -111,7 +112,14 @@ func (m *Main) keepHouse(ctx context.Context) error {
 		if failed := err != nil && ctx.Err() == nil; m.unread.Swap(failed) != failed {
 			m.cfg.Logger.Warn("whether the store can be read has changed", "error", err)
 		}
-		if now := time.Now(); err == nil && now.Sub(last) >= houseEvery {
+		now := time.Now()
+		if err == nil && now.Sub(lastGroups) >= groupsEvery {
+			lastGroups = now
+			for _, o := range orgs {
+				m.endGroups(ctx, o.Name, now.UTC())
+			}
+		}
+		if err == nil && now.Sub(last) >= houseEvery {
 			last = now
 			for _, o := range orgs {
 				m.expire(ctx, o.Name, now.UTC())
@@ -119,6 +127,23 @@ func (m *Main) keepHouse(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// housekeeping is an entry of the audit trail for a deletion.
+func housekeeping(what string, now time.Time) model.Event {
+	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
+}
+
+// endGroups deletes the route groups of an organisation whose lifetime has ended.
+func (m *Main) endGroups(ctx context.Context, org string, now time.Time) {
+	err := m.store.EndRouteGroups(ctx, org, now, func(name string) model.Event {
+		ev := housekeeping("routegroup.expire", now)
+		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
+		return ev
+	})
+	if err != nil && ctx.Err() == nil {
+		m.cfg.Logger.Warn("route groups that have expired are not deleted", "organisation", org, "error", err)
+	}
 }
 
 // begin creates the organisation and its first administrator, once.
@@ -145,8 +170,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		}
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		ev := model.Event{ID: rand.Text(), Type: "devbox.expire", At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
-		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), ev); err != nil || n > 0 {
+		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now)); err != nil || n > 0 {
 			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/plugins"
@@ -34,10 +35,10 @@ type Applied struct {
 // ApplySandbox compiles a sandbox and creates its object, or replaces the specification of the one that
 // exists; text is the specification, to be stored with it. Faults of the specification are
 // specfile.Problems. A conflict with another writer is an error of the API server: try again.
-func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
+func ApplySandbox(ctx context.Context, c client.Client, from Plugins, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
 	there := &crdv1.SignadotSandbox{}
 	unread := c.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	kept, err := PluginsFor(ctx, store, asked, nil)
+	kept, err := PluginsFor(ctx, from, asked, nil)
 	if err != nil {
 		return out, err
 	}
@@ -54,18 +55,22 @@ func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, ask
 	return out, err
 }
 
-// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the store,
-// which is not read for a sandbox without resources, and can be nil.
-func PluginsFor(ctx context.Context, store plugins.Source, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
-	if len(asked.Spec.Resources) == 0 || store == nil {
+// Plugins has the resource plugins that sandboxes can name: those of a cluster are a plugins.Store, and a
+// control plane has its own.
+type Plugins interface {
+	// List returns all versions.
+	List(ctx context.Context) ([]plugins.Kept, error)
+}
+
+// PluginsFor returns the plugins that a sandbox may name: the given ones before the others, which are not read
+// for a sandbox without resources, and can be nil.
+func PluginsFor(ctx context.Context, from Plugins, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
+	if len(asked.Spec.Resources) == 0 || from == nil {
 		return given, nil
 	}
-	kept, err := store.List(ctx)
-	out := given
-	for _, k := range kept {
-		out = append([]spec.Plugin{k.Plugin}, out...) // The given ones count.
-	}
-	return out, err
+	kept, err := from.List(ctx)
+	out := lists.Map(kept, func(k plugins.Kept) spec.Plugin { return k.Plugin })
+	return append(out, given...), err // The last one of a name counts.
 }
 
 // pinned returns the versions of plugins that a sandbox has.

@@ -13,8 +13,6 @@ type row struct {
 	applied, newer, adopted int64
 	// ends is the end of its lifetime that the cluster has reported last; zero: none.
 	ends time.Time
-	// differs: the object must change although its generation does not, as the members of a route group.
-	differs bool
 }
 
 // object is what the cluster has under the name.
@@ -87,7 +85,7 @@ func decideOwn(r *row, o *object) step {
 		return observe
 	case r.deleted:
 		return remove
-	case o.generation < r.generation, r.differs:
+	case o.generation < r.generation:
 		return apply
 	}
 	return observe

@@ -25,7 +25,6 @@ func TestDecide(t *testing.T) {
 		"an older object":                      {&live, mine(6), apply, apply},
 		"an object that lost its number":       {seen, mine(0), apply, apply},
 		"the object":                           {&live, mine(7), observe, observe},
-		"the object, with other members":       {with(live, func(r *row) { r.differs = true }), mine(7), apply, apply},
 		"an older object that is deleted":      {&live, &object{generation: 6, key: "k", deleting: true}, observe, observe},
 		"it was deleted in the cluster":        {seen, nil, confirm, missing},
 		"its lifetime has ended":               {with(*seen, func(r *row) { r.ends = now }), nil, confirm, expire},
@@ -47,7 +46,6 @@ func TestDecide(t *testing.T) {
 		"a tombstone, and another's object":    {&dead, &object{key: "other"}, confirm, finish},
 		"a tombstone, and a newer row's":       {&dead, &object{generation: 9, key: "other"}, confirm, finish},
 		"a tombstone after the end":            {with(dead, func(r *row) { r.applied, r.ends = 7, now }), nil, confirm, finish},
-		"a tombstone that differs":             {with(dead, func(r *row) { r.differs = true }), mine(7), remove, remove},
 		"a newer object that is being deleted": {&live, &object{generation: 8, key: "k", deleting: true}, newer, newer},
 	} {
 		if got := decide(c.r, c.o, false, now); got != c.listed {

@@ -3,16 +3,24 @@ package delivery_test
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -50,7 +58,7 @@ func newSite(t *testing.T) *site {
 }
 
 // siteWith has a store that is open, or one in SQLite; start starts the replica.
-func siteWith(t *testing.T, w *world.World, in *store.Store) *site {
+func siteWith(t *testing.T, w *world.World, in *store.Store, access ...*rest.Config) *site {
 	t.Helper()
 	s := &site{World: w, dir: t.TempDir(), store: in, log: &background.Output{}}
 	s.Must(deliveries.Prepare(t.Context(), w.Server))
@@ -70,7 +78,7 @@ func siteWith(t *testing.T, w *world.World, in *store.Store) *site {
 			t.Log(s.log.String())
 		}
 	})
-	background.Run(t, deliveries.Agent{Access: w.Config, Dir: s.dir, Address: s.front.Address(), Token: deliveries.Token(prod), Log: s.log}.Run)
+	background.Run(t, deliveries.Agent{Access: append(access, w.Config)[0], Dir: s.dir, Address: s.front.Address(), Token: deliveries.Token(prod), Log: s.log}.Run)
 	return s
 }
 
@@ -211,4 +219,67 @@ func later(s *site, than []*server.Agent) error {
 		}
 	}
 	return errors.New("there is none")
+}
+
+// webhook has the API server ask a webhook about sandboxes, which refuses those that are described as "refuse" until
+// accept is called.
+func (s *site) webhook(message string) (accept func()) {
+	s.Helper()
+	var accepts atomic.Bool
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		refuses := strings.Contains(string(review.Request.Object.Raw), `"signadot.com/description":"refuse"`) && !accepts.Load()
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: !refuses, Result: &metav1.Status{Message: message}}
+		_ = json.NewEncoder(w).Encode(review) // the API server has closed the connection
+	}))
+	s.Cleanup(server.Close)
+	none, fail := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Fail
+	hook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "mondays"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name: "mondays.example.com", SideEffects: &none, FailurePolicy: &fail, AdmissionReviewVersions: []string{"v1"},
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{crdv1.Group}, APIVersions: []string{"v1"}, Resources: []string{"signadotsandboxes"}},
+		}},
+	}}}
+	s.Create(hook)
+	s.Cleanup(func() { _ = s.Client.Delete(context.Background(), hook) }) // another test must not need it
+	probe := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "probe", Annotations: map[string]string{crdv1.AnnotationDescription: "refuse"}}, Spec: crdv1.SignadotSandboxSpec{ID: "probe"}}
+	s.Eventually("the webhook is called", func() error {
+		if err := s.Client.Create(s.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !strings.Contains(err.Error(), message) {
+			return fmt.Errorf("a refused one: %w", errors.Join(err, errors.New("accepted")))
+		}
+		return nil
+	})
+	return func() { accepts.Store(true) }
+}
+
+// staleLists is an API server, as an agent sees it, that lists no sandbox and reports no event.
+type staleLists struct {
+	on    atomic.Bool
+	lists atomic.Int32
+}
+
+func (l *staleLists) wrap(next http.RoundTripper) http.RoundTripper {
+	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		if !l.on.Load() || r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/signadotsandboxes") {
+			return next.RoundTrip(r)
+		}
+		if r.URL.Query().Get("watch") != "" {
+			until, end := io.Pipe()
+			context.AfterFunc(r.Context(), func() { _ = end.Close() })
+			go func() { // the end of a list, for a client that lists by a watch
+				_, _ = io.WriteString(end, `{"type":"BOOKMARK","object":{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox","metadata":{"resourceVersion":"1","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n")
+				l.lists.Add(1)
+			}()
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: until, Request: r}, nil
+		}
+		l.lists.Add(1)
+		const none = `{"apiVersion":"signadot.com/v1","kind":"SignadotSandboxList","metadata":{"resourceVersion":"1"},"items":[]}`
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(none)), Request: r}, nil
+	})
 }

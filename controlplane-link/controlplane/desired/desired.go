@@ -3,7 +3,6 @@
 package desired
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -32,7 +31,7 @@ func Sandbox(row model.Sandbox, plugins []model.Plugin) (*crdv1.SignadotSandbox,
 	if err != nil {
 		return nil, err
 	}
-	if id := devbox(in.Sandbox.Spec); id != "" {
+	if id := row.Devbox(); id != "" {
 		out.Sandbox.Annotations[crdv1.AnnotationMachine] = id
 	}
 	return out.Sandbox, number(out.Sandbox, row.Spec, row.UpdatedAt, row.Generation)
@@ -83,14 +82,6 @@ func Pinned(row model.Sandbox) map[string]string {
 		out[resource] = name.Bare + "@" + name.Defaulted().Version
 	}
 	return out
-}
-
-// devbox returns the workstation that a sandbox is bound to; empty: none.
-func devbox(s spec.SandboxSpec) string {
-	if s.Connection != nil {
-		return cmp.Or(s.Connection.DevboxID, s.LocalMachineID)
-	}
-	return s.LocalMachineID
 }
 
 // number adds the specification and its generation to the annotations of an object.

@@ -40,6 +40,34 @@ type Sandbox struct {
 	Status Status
 }
 
+// Ends returns the end of the lifetime of a sandbox; zero: it has none.
+func (s Sandbox) Ends() time.Time {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+		return time.Time{}
+	}
+	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
+}
+
+// ends returns the end of a lifetime; zero: it has none, or it has not begun.
+func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
+	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
+	life, err := spec.Lifetime(ttl.Duration)
+	if err != nil || from.IsZero() {
+		return time.Time{}
+	}
+	return from.Add(life)
+}
+
+// Devbox returns the workstation that the specification binds the sandbox to; empty: none.
+func (s Sandbox) Devbox() string {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.Connection == nil || of.Connection.DevboxID == "" {
+		return of.LocalMachineID
+	}
+	return of.Connection.DevboxID
+}
+
 // Status is the observed state of a sandbox or a route group.
 type Status struct {
 	// Generation is that of the object or of the row, which the status describes.
@@ -83,8 +111,10 @@ type RouteGroup struct {
 	Generation           int64
 	CreatedAt, UpdatedAt time.Time
 	DeletedAt            time.Time
-	Author               Author
-	Status               Status
+	// UnmatchedAt is since when the group has had no sandbox; zero: it has some. The store sets it.
+	UnmatchedAt time.Time
+	Author      Author
+	Status      Status
 }
 
 // Plugin is one version of a resource plugin.
@@ -122,8 +152,16 @@ type Devbox struct {
 	// UserID is the owner; empty for a devbox of the organisation.
 	UserID               string
 	CreatedAt, UpdatedAt time.Time
-	// Session is the connection of the devbox; nil while it has none.
+	// Session is the last connection of the devbox, which may have ended; nil: it has none.
 	Session *DevboxSession
+}
+
+// Connected returns the session of the devbox; nil if it has none at a time.
+func (d Devbox) Connected(at time.Time) *DevboxSession {
+	if d.Session == nil || !at.Before(d.Session.ValidUntil) {
+		return nil
+	}
+	return d.Session
 }
 
 // DevboxSession is a connection of a devbox, until ValidUntil.

@@ -6,26 +6,19 @@ import (
 	"slices"
 )
 
-// With returns the status of a route group with the part of a cluster, or without it for nil: the union of
-// all parts.
-func (s Status) With(cluster string, part *Status) Status {
+// With returns the status of a route group with the part of a cluster: the union of all parts.
+func (s Status) With(cluster string, part Status) Status {
 	parts := maps.Clone(s.Clusters)
 	if parts == nil {
 		parts = map[string]Status{}
 	}
-	delete(parts, cluster)
-	if part != nil {
-		parts[cluster] = *part
-	}
+	parts[cluster] = part
 	return union(parts)
 }
 
 // union is ready if all parts are, and of the generation that all have. Its reason is that of the first
 // cluster that is not ready.
 func union(parts map[string]Status) Status {
-	if len(parts) == 0 {
-		return Status{}
-	}
 	out := Status{Ready: true, Clusters: parts}
 	for n, cluster := range slices.Sorted(maps.Keys(parts)) {
 		p := parts[cluster]

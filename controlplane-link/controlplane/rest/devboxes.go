@@ -33,13 +33,18 @@ func (r *request) ofAnother(d model.Devbox) bool {
 	return d.UserID != "" && (self.Kind != model.KindUser || self.ID != d.UserID)
 }
 
+// mayUse reports whether the caller may read a devbox, and use its session.
+func (r *request) mayUse(d model.Devbox) bool {
+	return !r.ofAnother(d) || r.caller.Role == model.RoleAdmin
+}
+
 // devbox returns the devbox in the path, if the caller may use it.
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
 		return d, as(err, model.ErrNotFound, http.StatusNotFound, "devbox not found")
 	}
-	if r.ofAnother(d) && r.caller.Role != model.RoleAdmin {
+	if !r.mayUse(d) {
 		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")
 	}
 	return d, nil

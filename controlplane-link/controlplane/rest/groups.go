@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -58,9 +57,6 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
 		return nil, err
 	}
-	if err := h.checkClusters(r, in.Spec); err != nil {
-		return nil, err
-	}
 	text, err := written(body, spec.FromUnmatched)
 	if err != nil {
 		return nil, err
@@ -75,23 +71,6 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 		return nil, conflict(err, "route group", name)
 	}
 	return h.group(r, g)
-}
-
-// checkClusters returns a failure if a cluster of a route group is not registered.
-func (h *Handler) checkClusters(r *request, s spec.GroupSpec) error {
-	named := map[string]string{"spec.cluster": s.Cluster}
-	for i, e := range s.Endpoints {
-		named[fmt.Sprintf("spec.endpoints[%d].cluster", i)] = e.Cluster
-	}
-	for path, cluster := range named {
-		if cluster == "" {
-			continue
-		}
-		if _, err := h.Stores.Groups.Cluster(r.Context(), r.org(), cluster); err != nil {
-			return as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("%s: cluster %q not found", path, cluster))
-		}
-	}
-	return nil
 }
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {

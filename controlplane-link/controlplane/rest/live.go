@@ -80,10 +80,12 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}
+	of := &report
 	if err != nil {
-		return encode.Explanation(s, nil)
+		of = nil
 	}
-	return encode.Explanation(s, &report)
+	out, err := h.sandbox(r, s)
+	return encode.Explanation(s.Cluster, out, of), err
 }
 
 // listed returns the items of a list with commas; none for the empty one.

@@ -30,7 +30,7 @@ func holder(p model.Principal) string { return string(p.Kind) + "/" + p.ID }
 // free returns model.ErrHeld if another principal has a session of a devbox that has not ended at a time.
 func free(ctx context.Context, t *tx, org, id string, self model.Principal, at time.Time) error {
 	d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
-	if err == nil && d.Session != nil && at.Before(d.Session.ValidUntil) && d.by != holder(self) {
+	if err == nil && d.Connected(at) != nil && d.by != holder(self) {
 		err = model.ErrHeld
 	}
 	return err

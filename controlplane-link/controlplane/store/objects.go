@@ -25,40 +25,21 @@ func (k Kind) noun() string {
 	return string(k)
 }
 
-func groupOf(o model.Sandbox) model.RouteGroup {
-	return model.RouteGroup{
-		Org: o.Org, Name: o.Name, Cluster: o.Cluster, RoutingKey: o.RoutingKey, Spec: o.Spec, Generation: o.Generation,
-		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, DeletedAt: o.DeletedAt, Author: o.Author, Status: o.Status,
-	}
-}
-
-func groupsOf(all []model.Sandbox) []model.RouteGroup {
-	var groups []model.RouteGroup
-	for _, o := range all {
-		groups = append(groups, groupOf(o))
-	}
-	return groups
-}
-
 // PutSandbox creates a sandbox, or replaces its Spec and Plugins, and returns it with its generation. Of
-// one that exists the key, the time of creation and the status stay. Errors wrap model.ErrNotFound
-// (the cluster or a plugin), ErrExists (a route group), ErrKeyTaken, ErrMoved or ErrDeleting.
+// one that exists the key, the time of creation and the status stay. Route groups that begin or cease to match
+// it get its generation. Errors wrap model.ErrNotFound (the cluster or a plugin), ErrExists (a route group),
+// ErrKeyTaken, ErrMoved or ErrDeleting.
 func (s *Store) PutSandbox(ctx context.Context, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
-	return s.put(ctx, Sandbox, o, ev)
+	return s.put(ctx, Sandbox, o, ev, func(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox) error {
+		return regroup(ctx, t, was, is, is.UpdatedAt)
+	})
 }
 
-// PutRouteGroup is PutSandbox for a route group.
-func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
-	o, err := s.put(ctx, RouteGroup, model.Sandbox{
-		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, Author: g.Author,
-	}, ev)
-	return groupOf(o), err
-}
-
-func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
+// put writes an object, and calls then in the transaction, with its former row if it had one.
+func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event, then func(context.Context, *tx, []model.Sandbox, model.Sandbox) error) (model.Sandbox, error) {
 	err := s.write(ctx, o.Org, ev, func(ctx context.Context, t *tx) error {
 		old, err := database.List(ctx, t, func(r database.Row) (was objectRow, err error) {
-			return was, r.Scan(&was.kind, &was.cluster, &was.deleted)
+			return was, r.Scan(&was.kind, &was.Name, &was.Cluster, &was.Spec, &was.DeletedAt)
 		}, selectObjectRow, o.Org, o.Name)
 		if err != nil {
 			return err
@@ -76,15 +57,19 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		}
 		t.recorded = true
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
-		return nil
+		var was []model.Sandbox
+		if len(old) > 0 {
+			was = append(was, old[0].Sandbox)
+		}
+		return then(ctx, t, was, o)
 	})
 	return o, err
 }
 
-// objectRow is what decides whether an object can be written.
+// objectRow is what decides whether an object can be written, and which route groups it is in.
 type objectRow struct {
-	kind, cluster string
-	deleted       time.Time
+	kind string
+	model.Sandbox
 }
 
 // putAllowed returns why an object cannot replace the row of its name; nil: it can, or there is none.
@@ -94,9 +79,9 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 		return nil
 	case old[0].kind != string(what):
 		return model.ErrExists
-	case !old[0].deleted.IsZero():
+	case !old[0].DeletedAt.IsZero():
 		return model.ErrDeleting
-	case old[0].cluster != o.Cluster:
+	case old[0].Cluster != o.Cluster:
 		return model.ErrMoved
 	}
 	return nil
@@ -105,12 +90,10 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 // putRow writes a row, and returns it.
 func putRow(ctx context.Context, t *tx, what Kind, o model.Sandbox, isNew bool) (model.Sandbox, error) {
 	plugins, author := database.JSON{Of: o.Plugins}, database.JSON{Of: o.Author}
+	if err := clustersExist(ctx, t, what, o); err != nil {
+		return o, err
+	}
 	if isNew {
-		if o.Cluster != "" || what == Sandbox {
-			if err := database.Exists(ctx, t, selectCluster, o.Org, o.Cluster); err != nil {
-				return o, of("cluster", o.Cluster, err)
-			}
-		}
 		if err := database.Must(ctx, t, model.ErrKeyTaken, insertRoutingKey, o.RoutingKey, o.Org, o.Name); err != nil {
 			return o, err
 		}
@@ -129,117 +112,47 @@ func (s *Store) Sandbox(ctx context.Context, org, name string) (model.Sandbox, e
 	return o, of(Sandbox.noun(), name, err)
 }
 
-// RouteGroup returns a route group, also one that is being deleted.
-func (s *Store) RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error) {
-	o, err := database.One(ctx, s.db.Reads(), scanObject, selectObject, org, name, string(RouteGroup))
-	return groupOf(o), of(RouteGroup.noun(), name, err)
-}
-
 // Sandboxes returns the sandboxes of an organisation, also those that are being deleted.
 func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjects, org, string(Sandbox))
-}
-
-// SandboxesOf returns the sandboxes of a cluster, also those that are being deleted.
-func (s *Store) SandboxesOf(ctx context.Context, org, cluster string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjectsOf, org, string(Sandbox), cluster)
-}
-
-// RouteGroups returns the route groups of an organisation, also those that are being deleted.
-func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error) {
-	all, err := s.objects(ctx, selectObjects, org, string(RouteGroup))
-	return groupsOf(all), err
-}
-
-func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model.Sandbox, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanObject, query, args...)
+	all, err := database.List(ctx, s.db.Reads(), scanObject, selectObjects, org, string(Sandbox))
 	return byName(all, func(o model.Sandbox) string { return o.Name }), err
 }
 
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
+	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev, nil)
 }
 
-// DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
-// part of it.
-func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
-}
-
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
+// markDeleted makes an object a tombstone, unless it is one or check, which can be nil, returns an error.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, check func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
 		}
+		if check != nil {
+			if err := check(ctx, t); err != nil {
+				return err
+			}
+		}
+		now := at
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
 		author := database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}}
 		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, author)
-		if err != nil || what != RouteGroup || len(o.Status.Clusters) > 0 {
+		switch {
+		case err != nil, what == RouteGroup && len(o.Status.Clusters) > 0:
 			return err
+		case what == RouteGroup:
+			return database.Must(ctx, t, model.ErrNotFound, deleteObject, org, name, string(what), t.generation)
 		}
-		return database.Must(ctx, t, model.ErrNotFound, deleteObject, org, name, string(what), t.generation)
+		was := []model.Sandbox{o}
+		o.DeletedAt = at
+		return regroup(ctx, t, was, o, now)
 	})
-}
-
-// FinishSandbox removes the tombstone of a generation: the cluster has no such object. It returns false
-// if there is none, as when another replica was faster.
-func (s *Store) FinishSandbox(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, Sandbox, org, name, generation, ev)
-}
-
-// FinishRouteGroup removes the tombstone of a generation: no cluster has such an object.
-func (s *Store) FinishRouteGroup(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, RouteGroup, org, name, generation, ev)
-}
-
-func (s *Store) finish(ctx context.Context, what Kind, org, name string, generation int64, ev model.Event) (bool, error) {
-	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: what, Org: org, Name: name})
-		return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
-	})
-	return unlessUnchanged(err)
-}
-
-// ObserveSandbox records an observed status. It returns false if that changes nothing: it is the same, it
-// is of an older generation than the last one, or of a newer one than was ever written.
-func (s *Store) ObserveSandbox(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, Sandbox, org, name, status)
-}
-
-// ObserveIn records the part of a route group's status that is observed in one cluster; nil: it has no object
-// there. The status is the union of all parts. It returns false if that changes nothing, as with a part of a
-// tombstone that had none.
-func (s *Store) ObserveIn(ctx context.Context, org, name, cluster string, part *model.Status) (changed bool, err error) {
-	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
-		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
-			return err
-		}
-		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(RouteGroup))
-		if _, has := o.Status.Clusters[cluster]; err != nil || part != nil && !has && !o.DeletedAt.IsZero() {
-			return of(RouteGroup.noun(), name, err)
-		}
-		status := o.Status.With(cluster, part)
-		n, err := database.Exec(ctx, t, observeObject, org, name, string(RouteGroup), max(status.Generation, o.Status.Generation), database.JSON{Of: status})
-		changed = n == 1
-		return err
-	})
-	return changed && err == nil, err
-}
-
-// ObserveRouteGroup is ObserveSandbox for a route group.
-func (s *Store) ObserveRouteGroup(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, RouteGroup, org, name, status)
-}
-
-func (s *Store) observed(ctx context.Context, what Kind, org, name string, status model.Status) (bool, error) {
-	n, err := s.db.Observe(ctx, observeObject, org, name, string(what), status.Generation, database.JSON{Of: status})
-	return n == 1, err
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.

@@ -82,19 +82,26 @@ const (
 
 	objectColumns = `SELECT organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, status
 		FROM objects WHERE organisation = $1`
+	groupColumns = `SELECT organisation, name, cluster, routing_key, spec, generation, created, updated, deleted, unmatched, author, status
+		FROM objects WHERE organisation = $1 AND kind = 'routegroup'`
+	selectGroups             = groupColumns
+	selectGroup              = groupColumns + ` AND name = $2`
+	numberGroup              = `UPDATE objects SET generation = $3, unmatched = $4 WHERE organisation = $1 AND name = $2`
 	selectObject             = objectColumns + ` AND name = $2 AND kind = $3`
 	selectObjects            = objectColumns + ` AND kind = $2`
-	selectObjectsOf          = selectObjects + ` AND cluster = $3`
 	selectObjectsWithPlugins = objectColumns + ` AND plugins <> ''`
+	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
 	selectObjectNamesOf      = `SELECT name FROM objects WHERE organisation = $1 AND cluster = $2`
-	selectObjectRow          = `SELECT kind, cluster, deleted FROM objects WHERE organisation = $1 AND name = $2`
+	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, 0, '')`
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6, author = $7 WHERE organisation = $1 AND name = $2`
+	numberObject      = `UPDATE objects SET generation = $3 WHERE organisation = $1 AND name = $2`
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
+	partObject        = `UPDATE objects SET status = $3 WHERE organisation = $1 AND name = $2`
 	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
 

@@ -48,7 +48,7 @@ func TestBadInput(t *testing.T) {
 		{sandbox, `{"spec":{"cluster":"no-such","virtual":[]}}`, 404, `cluster "no-such" not found`},
 		{"DELETE /sandboxes/demo-sb?force=maybe", ``, 400, "force must be true or false"},
 		{group, `{"spec":{"match":{"label":{"key":"a"}}}}`, 400, "spec.match.label.value is missing"},
-		{group, `{"spec":{"cluster":"no-such","match":{"label":{"key":"a","value":"b"}}}}`, 404, `cluster "no-such" not found`},
+		{group, `{"spec":{"cluster":"no-such","match":{"label":{"key":"a","value":"b"}}}}`, 404, `spec.cluster: cluster "no-such": not found`},
 		{group, `{"spec":{"match":{"label":{"key":"a","value":"b"}},"endpoints":[{"name":"e","target":"http://a:80","cluster":"no-such"}]}}`, 404, "spec.endpoints[0].cluster"},
 		{group, `{"spec":{"match":{"label":{"key":"a","value":"b"},"any":[]}}}`, 400, "spec.match must have exactly one of"},
 		{plugin, `{"name":"another","spec":{}}`, 400, `name is "another", and the path names "new-rp"`},

@@ -145,7 +145,7 @@ func (w *world) objects() {
 		Spec: json.RawMessage(`{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}},"ttl":{"duration":"1h","offsetFrom":"noMatchedSandboxes"}}`),
 	}, w.event())
 	w.must(err)
-	_, err = s.ObserveRouteGroup(ctx, org, g.Name, model.Status{Generation: g.Generation, Ready: true})
+	_, err = s.Observe(ctx, store.RouteGroup, org, g.Name, g.Cluster, model.Status{Generation: g.Generation, Ready: true})
 	w.must(err)
 	w.must(s.CreateSecret(ctx, model.Secret{Org: org, Name: "demo-secret", Description: "an example", Value: "canary-value", CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
 	for _, id := range []string{"dbx-1", "dbx-2", "dbx-3"} {
@@ -172,18 +172,18 @@ func (w *world) sandbox(name, key string, plugins map[string]spec.PluginName) {
 		Spec: json.RawMessage(`{"cluster":"demo","labels":{"team":"demo"},"ttl":{"duration":"2d","offsetFrom":"createdAt"},"virtual":[{"name":"v","workload":{"kind":"Deployment","namespace":"hotrod","name":"route"}}]}`),
 	}, w.event())
 	w.must(err)
-	_, err = w.store.ObserveSandbox(w.ctx(), org, name, model.Status{Generation: s.Generation, Ready: true, Message: "All workloads are available."})
+	_, err = w.store.Observe(w.ctx(), store.Sandbox, org, name, s.Cluster, model.Status{Generation: s.Generation, Ready: true, Message: "All workloads are available."})
 	w.must(err)
 }
 
 // removed makes a cluster report that it has no such object any more.
 func (w *world) removed(name string) {
 	w.Helper()
-	for _, of := range []func(context.Context, string, string, int64, model.Event) (bool, error){w.store.FinishSandbox, w.store.FinishRouteGroup} {
+	for _, what := range []store.Kind{store.Sandbox, store.RouteGroup} {
 		generation, err := w.store.Generation(w.ctx(), org)
 		w.must(err)
 		for ; generation > 0; generation-- {
-			done, err := of(w.ctx(), org, name, generation, w.event())
+			done, err := w.store.Finish(w.ctx(), what, org, name, "demo", generation, w.event())
 			w.must(err)
 			if done {
 				return

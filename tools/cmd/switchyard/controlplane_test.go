@@ -148,7 +148,7 @@ func (p *controlPlane) observed(sandbox, group string, st model.Status) {
 		g, err := p.store.RouteGroup(p.Context(), "acme", group)
 		p.must(err)
 		st.Generation = g.Generation
-		_, err = p.store.ObserveRouteGroup(p.Context(), "acme", group, st)
+		_, err = p.store.ObserveIn(p.Context(), "acme", group, "demo", &st)
 		p.must(err)
 	}
 }

@@ -18,8 +18,8 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// Sandbox returns a sandbox as the API has it.
-func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
+// Sandbox returns a sandbox as the API has it. devboxes has the one that it is bound to, by its ID.
+func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (v2.Sandbox, error) {
 	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
 	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
 		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
@@ -34,8 +34,11 @@ func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
 	}
 	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
 	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
+	if out.Status.ScheduledDeleteTime == nil {
+		out.Status.ScheduledDeleteTime = when(s.Ends())
+	}
+	if id := s.Devbox(); id != "" {
+		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
 	}
 	for _, t := range st.Local {
 		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
@@ -76,18 +79,6 @@ func observed(st model.Status, kind, cluster string, generation int64, deleted t
 	return st
 }
 
-// ends returns the end of a lifetime; zero if it has none.
-func ends(created, updated time.Time, duration, from string) time.Time {
-	life, err := spec.Lifetime(duration)
-	switch {
-	case err != nil, from == spec.FromUnmatched:
-		return time.Time{}
-	case from == spec.FromUpdated:
-		return updated.Add(life)
-	}
-	return created.Add(life)
-}
-
 // deref returns the value of a pointer; zero for nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
@@ -113,13 +104,9 @@ func RouteGroup(g model.RouteGroup, candidates []model.Candidate) (v2.RouteGroup
 		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(cluster)})
 	}
 	st := observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
-	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
-	}
-	members, err := g.Members(candidates)
-	for _, m := range members {
+	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(g.Ends())}
+	for _, m := range g.Members(candidates) {
 		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)
 	}
-	return out, err
+	return out, nil
 }

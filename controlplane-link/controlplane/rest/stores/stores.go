@@ -76,7 +76,7 @@ type Clusters interface {
 	// CreateCluster wraps ErrExists if the name is registered.
 	CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error
 	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse while the cluster has
-	// sandboxes, or route groups of its own.
+	// sandboxes, or route groups or endpoints of them name it.
 	DeleteCluster(ctx context.Context, org, name string, ev model.Event) error
 	ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error)
 	ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error)
@@ -106,9 +106,10 @@ type Sandboxes interface {
 type Groups interface {
 	RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error)
 	RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error)
+	// PutRouteGroup wraps ErrNotFound, with the path of the field, if a cluster is missing that the group or
+	// an endpoint of it names.
 	PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error)
 	DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error
-	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
 	// Sandboxes are those that a group can match.
 	Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error)
 }
