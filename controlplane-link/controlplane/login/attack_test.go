@@ -78,6 +78,21 @@ func TestAnswersThatAreNoLogin(t *testing.T) {
 	}
 }
 
+// Codes are exchanged at the address in the issuer's configuration only.
+func TestTheExchangeOfACodeIsNotRedirected(t *testing.T) {
+	w := newWorld(t, nil)
+	received := make(chan string, 9)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { received <- r.FormValue("code") }))
+	defer other.Close()
+	w.issuer.elsewhere = other.URL
+	w.browser().page("start").want(http.StatusForbidden, "cannot be verified")
+	select {
+	case code := <-received:
+		t.Errorf("another server has received the code %q", code)
+	default:
+	}
+}
+
 // Without mappings, the default, no login counts.
 func TestNoMappings(t *testing.T) {
 	w := newWorld(t, nil)

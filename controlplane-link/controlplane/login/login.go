@@ -13,8 +13,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -55,7 +57,9 @@ type Config struct {
 // Handler serves the pages. Make one with New.
 type Handler struct {
 	Config
-	issuer            *issuer
+	client *http.Client
+	// issuer is the configuration that the issuer publishes; nil until it was reached.
+	issuer            atomic.Pointer[oidc.Provider]
 	addresses, lookUp *callers.Pool
 }
 
@@ -64,9 +68,9 @@ func New(c Config) (*Handler, error) {
 	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Port() == "443" || c.URL != "https://"+strings.ToLower(u.Host) {
 		return nil, fmt.Errorf("%q is not the origin of pages of logins: write it as https://control.example.com, without a path and port 443", c.URL)
 	}
-	i, err := newIssuer(c.Settings, c.URL+callbackPath, c.Now)
+	client, err := clientOf(c.Settings)
 	return &Handler{
-		Config: c, issuer: i,
+		Config: c, client: client,
 		addresses: callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Rate: perSecond, Burst: inARow}),
 		lookUp:    callers.NewPool("codes", callers.Bounds{Pods: allAtOnce, Rate: codesPerSecond, Burst: codesInARow}),
 	}, err
@@ -80,14 +84,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
-	err := h.serve(w, r)
-	if f := (refusal{}); errors.As(err, &f) {
+	if err := h.serve(w, r); err != nil {
+		f := refusal{http.StatusInternalServerError, "The control plane has failed. Try again.", err}
+		errors.As(err, &f)
+		h.Logger.WarnContext(r.Context(), "A request for a login was refused.", "path", r.URL.Path, "error", f.error)
 		h.write(w, f.status, "message", page{Title: "Not done", Text: f.text})
-	} else if err != nil {
-		h.write(w, http.StatusInternalServerError, "message", page{Title: "Not done", Text: "The control plane has failed. Try again."})
-	}
-	if err != nil {
-		h.Logger.WarnContext(r.Context(), "A request for a login was refused.", "path", r.URL.Path, "error", err)
 	}
 }
 
@@ -113,7 +114,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return refusal{http.StatusTooManyRequests, "Too many requests come from your address. Try again in ten seconds.", err}
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.Context(), within)
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), h.client), within)
 	defer cancel()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // a ResponseRecorder has none
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -137,13 +138,13 @@ type pending struct {
 // start redirects to the issuer. A cookie binds the login to the browser.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
 	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), h.now().Add(pendingFor)}
-	to, err := h.issuer.begin(r.Context(), p)
+	_, c, err := h.reached(r.Context())
 	if err != nil {
 		return refusal{http.StatusBadGateway, "The issuer of logins is not reached. Try again in a minute.", err}
 	}
 	text, _ := json.Marshal(p) // it has texts and a time
 	h.setCookie(w, pendingCookie, string(text), pendingFor)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, c.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), http.StatusSeeOther)
 	return nil
 }
 
@@ -158,7 +159,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	case q.Has("error") || q.Has("iss") && q.Get("iss") != h.Settings.Issuer:
 		return refusal{http.StatusForbidden, "The issuer has refused the login.", fmt.Errorf("issuer %q has answered %q", q.Get("iss"), q.Get("error"))}
 	}
-	c, err := h.issuer.finish(r.Context(), r.Form.Get("code"), p)
+	c, err := h.finish(r.Context(), r.Form.Get("code"), p)
 	if err != nil {
 		return refusal{http.StatusForbidden, "The answer of the issuer cannot be verified.", err}
 	}
@@ -168,11 +169,10 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 		h.write(w, http.StatusForbidden, "unmapped", page{Claims: h.shown(c)})
 		return nil
 	}
-	err = h.begin(w, r, m, c)
-	if errors.Is(err, model.ErrNotFound) {
+	switch err = h.begin(w, r, m, c); {
+	case errors.Is(err, model.ErrNotFound):
 		return refusal{http.StatusForbidden, "Your account is mapped to an organisation that does not exist. Ask an administrator of the control plane to create it.", err}
-	}
-	if err == nil {
+	case err == nil:
 		http.Redirect(w, r, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode(), http.StatusSeeOther)
 	}
 	return err

@@ -310,6 +310,9 @@ type issuer struct {
 	// person are the claims of userinfo; nil: there is no such endpoint.
 	person map[string]any
 
+	// elsewhere is the URL to which the issuer redirects the exchange of a code; empty: it does not.
+	elsewhere string
+
 	mu     sync.Mutex
 	logins map[string]url.Values
 }
@@ -372,6 +375,10 @@ func (i *issuer) answer(w http.ResponseWriter, v any) {
 
 // token exchanges a code, once, for its verifier and the client's secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
+	if i.elsewhere != "" {
+		http.Redirect(w, r, i.elsewhere, http.StatusTemporaryRedirect)
+		return
+	}
 	i.mu.Lock()
 	q := i.logins[r.FormValue("code")]
 	delete(i.logins, r.FormValue("code"))
