@@ -45,6 +45,10 @@ func TestAnswersThatAreNoLogin(t *testing.T) {
 		"expired":                    {set("exp", time.Now().Add(-time.Minute).Unix()), verify},
 		"another issuer":             {set("iss", "https://issuer.example.com"), verify},
 		"nobody":                     {set("sub", nil), verify},
+		"a subject that is too long": {set("sub", strings.Repeat("x", 256)), verify},
+		"unverified address in userinfo": {func(i *issuer) {
+			i.person = map[string]any{"sub": "person-1", "email": "jo@example.com"}
+		}, "no verified email address"},
 		"another key":                {func(i *issuer) { i.sign = newKey(i.T) }, verify},
 		"signed with the secret":     {func(i *issuer) { i.alg, i.sign = jose.HS256, []byte(secret) }, verify},
 		"userinfo of another person": {func(i *issuer) { i.person = map[string]any{"sub": "person-2"} }, verify},

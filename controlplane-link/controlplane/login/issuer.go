@@ -68,8 +68,8 @@ func (h *Handler) finish(ctx context.Context, code string, p pending) (claims, e
 	switch err := id.Claims(&sent); {
 	case err != nil:
 		return nil, err
-	case id.Nonce != p.Nonce || id.Subject == "":
-		return nil, errors.New("the ID token is of another login")
+	case id.Nonce != p.Nonce || id.Subject == "" || len(id.Subject) > maxClaim:
+		return nil, errors.New("the ID token is of another login, or names no person")
 	case sent["azp"] != nil && sent["azp"] != c.ClientID:
 		return nil, errors.New("the ID token was issued to another client")
 	}
@@ -77,6 +77,9 @@ func (h *Handler) finish(ctx context.Context, code string, p pending) (claims, e
 		info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(token))
 		if err == nil && info.Subject != id.Subject {
 			err = errors.New("they are of another person")
+		}
+		if err == nil && info.Email != "" {
+			delete(sent, "email_verified") // that of the ID token may be about another address
 		}
 		if err == nil {
 			err = info.Claims(&sent)
@@ -113,9 +116,12 @@ func texts(sent map[string]any, trusted bool) claims {
 	return out
 }
 
+// maxClaim is the length of a subject at most, by OpenID Connect, and of other claims that are kept.
+const maxClaim = 255
+
 // one returns a claim that has one short text; "": it is none.
 func (c claims) one(name string) string {
-	if len(c[name]) != 1 || len(c[name][0]) > 255 {
+	if len(c[name]) != 1 || len(c[name][0]) > maxClaim {
 		return ""
 	}
 	return c[name][0]
