@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -264,7 +263,7 @@ func (h *Handler) setCookie(w http.ResponseWriter, name, value string, lasts tim
 	c := &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode, MaxAge: -1}
 	if value != "" {
 		id, sealed := h.Keys.Seal(name, value)
-		c.Value, c.MaxAge = base64.RawURLEncoding.EncodeToString([]byte(id+" "+sealed)), int(lasts.Seconds())
+		c.Value, c.MaxAge = url.QueryEscape(id+" "+sealed), int(lasts.Seconds())
 	}
 	http.SetCookie(w, c)
 }
@@ -275,17 +274,14 @@ func (h *Handler) cookie(r *http.Request, name string) string {
 	if err != nil {
 		return ""
 	}
-	raw, _ := base64.RawURLEncoding.DecodeString(c.Value) // an invalid value cannot be decrypted
-	id, sealed, _ := strings.Cut(string(raw), " ")
+	raw, _ := url.QueryUnescape(c.Value) // an invalid value cannot be decrypted
+	id, sealed, _ := strings.Cut(raw, " ")
 	value, _ := h.Keys.Open(id, name, sealed) // "" with an error
 	return value
 }
 
-// formToken is what the forms of a session have.
-func formToken(secret string) string {
-	sum := sha256.Sum256([]byte("form " + secret))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
+// formToken is the token of the forms of a session.
+func formToken(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte("form "+secret))) }
 
 // same reports whether two secrets are equal.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
