@@ -18,7 +18,7 @@ UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 # The same in each group: go test caches the results of one timeout for no other.
 TIMEOUT := -timeout 30m
 # Programs and tools in modules of their own.
-MODULES := tools/cluster tools/gen tools/image
+MODULES := tools/cluster tools/gen tools/image tests/issuer
 
 # The flags with which images are built: what one compiles the other finds done.
 GO := CGO_ENABLED=0 GOFLAGS=-trimpath go
@@ -48,6 +48,11 @@ demo-local: preflight ## a service on a workstation: connected, stopped, unplugg
 demo-link: preflight ## a control plane outside of the cluster, which reaches it through the agent: objects, Services by name, a workstation without a kubeconfig, the cable pulled
 	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
 	@$(CACHE)/tools/demo-link
+
+.PHONY: demo-controlplane
+demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it
+	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
+	@$(CACHE)/tools/demo-controlplane
 
 # Packages with tests that take minutes: they start first, so that no processor is idle while
 # the last one runs.

@@ -12,6 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/plugins"
@@ -22,7 +23,7 @@ import (
 // Applied is the result of an application. With an error it has the fields that are known by then.
 type Applied struct {
 	// Object is the object as it was written.
-	Object crdv1.Object
+	Object Object
 	// Notes name the parts of the specification that have no effect.
 	Notes specfile.Problems
 	// TooLarge is the size of a specification that is too large to be stored in the object; 0 if stored.
@@ -34,10 +35,10 @@ type Applied struct {
 // ApplySandbox compiles a sandbox and creates its object, or replaces the specification of the one that
 // exists; text is the specification, to be stored with it. Faults of the specification are
 // specfile.Problems. A conflict with another writer is an error of the API server: try again.
-func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
+func ApplySandbox(ctx context.Context, c client.Client, from Plugins, asked spec.Sandbox, text json.RawMessage, now time.Time) (out Applied, err error) {
 	there := &crdv1.SignadotSandbox{}
 	unread := c.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	kept, err := PluginsFor(ctx, store, asked, nil)
+	kept, err := PluginsFor(ctx, from, asked, nil)
 	if err != nil {
 		return out, err
 	}
@@ -50,22 +51,26 @@ func ApplySandbox(ctx context.Context, c client.Client, store plugins.Store, ask
 		return out, Sandboxes.failed("read", asked.Name, unread)
 	}
 	object := compiled.Sandbox
-	out.Object, out.TooLarge, err = Sandboxes.put(ctx, c, text, now, object, there, func() { there.Spec = object.Spec })
+	err = Sandboxes.put(ctx, c, &out, text, now, object, there, func() { there.Spec = object.Spec })
 	return out, err
 }
 
-// PluginsFor returns the plugins that a sandbox may name: the given ones before those of the cluster.
-// Without resources it needs none of the cluster, nor with a store without a client.
-func PluginsFor(ctx context.Context, store plugins.Store, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
-	if len(asked.Spec.Resources) == 0 || store.Client == nil {
+// Plugins has the resource plugins that sandboxes can name: those of a cluster are a plugins.Store, and a
+// control plane has its own.
+type Plugins interface {
+	// List returns all versions.
+	List(ctx context.Context) ([]plugins.Kept, error)
+}
+
+// PluginsFor returns the plugins that a sandbox may name: the given ones before the others, which are not read
+// for a sandbox without resources, and can be nil.
+func PluginsFor(ctx context.Context, from Plugins, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
+	if len(asked.Spec.Resources) == 0 || from == nil {
 		return given, nil
 	}
-	kept, err := store.List(ctx)
-	out := given
-	for _, k := range kept {
-		out = append([]spec.Plugin{k.Plugin}, out...) // The given ones count.
-	}
-	return out, err
+	kept, err := from.List(ctx)
+	out := lists.Map(kept, func(k plugins.Kept) spec.Plugin { return k.Plugin })
+	return append(out, given...), err // The last one of a name counts.
 }
 
 // pinned returns the versions of plugins that a sandbox has.
@@ -103,7 +108,7 @@ func ApplyGroup(ctx context.Context, c client.Client, asked spec.Group, text jso
 	}
 	out.Notes, out.Matched = compiled.Notes, compiled.Group.Spec.SandboxNames
 	out.Left = slices.DeleteFunc(slices.Clone(there.Spec.SandboxNames), func(name string) bool { return slices.Contains(out.Matched, name) })
-	out.Object, out.TooLarge, err = Groups.put(ctx, c, text, now, compiled.Group, there, func() {
+	err = Groups.put(ctx, c, &out, text, now, compiled.Group, there, func() {
 		there.Spec.RoutingKey, there.Spec.SandboxNames = compiled.Group.Spec.RoutingKey, out.Matched
 	})
 	return out, err
@@ -119,23 +124,23 @@ func labelsOf(o *crdv1.SignadotSandbox) map[string]string {
 
 // put creates an object that was compiled from a specification, or changes the one that exists; assign
 // gives that the new spec.
-func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (o crdv1.Object, tooLarge int, err error) {
+func (k Kind) put(ctx context.Context, c client.Client, out *Applied, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (err error) {
 	if there.GetDeletionTimestamp() != nil {
-		return there, 0, ErrDeleting
+		return ErrDeleting
 	}
-	object.GetAnnotations()[crdv1.AnnotationUpdatedAt] = now.UTC().Format(time.RFC3339)
 	if there.GetUID() == "" {
-		if tooLarge, err = keep(text, object); err != nil {
-			return nil, 0, err
+		if out.TooLarge, err = Keep(text, now, object); err == nil {
+			err = k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
 		}
-		return object, tooLarge, k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
+		out.Object = k.Object(object)
+		return err
 	}
 	assign()
 	annotations := there.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
+	for _, key := range append([]string{crdv1.AnnotationSpecification}, compiledTo...) {
 		if value, has := object.GetAnnotations()[key]; has {
 			annotations[key] = value
 		} else {
@@ -143,10 +148,11 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 		}
 	}
 	there.SetAnnotations(annotations)
-	if tooLarge, err = keep(text, there); err != nil {
-		return nil, 0, err
+	if out.TooLarge, err = Keep(text, now, there); err == nil {
+		err = k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
 	}
-	return there, tooLarge, k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
+	out.Object = k.Object(there)
+	return err
 }
 
 // compiledTo are the annotations that are compiled of a specification.
@@ -167,15 +173,16 @@ type specification struct {
 // have 256 KiB together.
 const MaxKept = 128 << 10
 
-// keep adds a specification to the object that it was compiled to, so that it can be read again. It
-// returns the size of one that is too large, which is not stored.
-func keep(text json.RawMessage, o client.Object) (tooLarge int, err error) {
+// Keep adds a specification to the annotations of the object that it was compiled to, so that it can be
+// read again, and when it was applied. It returns the size of one that is too large, which is not stored.
+func Keep(text json.RawMessage, at time.Time, o client.Object) (tooLarge int, err error) {
+	annotations := o.GetAnnotations()
+	annotations[crdv1.AnnotationUpdatedAt] = at.UTC().Format(time.RFC3339)
 	noted, err := json.Marshal(specification{Spec: text, Of: digest(o)})
 	if err != nil {
 		return 0, err
 	}
 	size := len(noted)
-	annotations := o.GetAnnotations()
 	for key, value := range annotations {
 		size += len(key) + len(value)
 	}

@@ -8,8 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/specfile"
 )
@@ -40,8 +42,27 @@ var (
 	Groups    = Kind{specfile.RouteGroup, "route groups", crdv1.KindRouteGroup, func(o crdv1.Object) Report { return GroupOf(o.(*crdv1.SignadotRouteGroup)) }}
 )
 
-// Report returns the report of an object of this kind.
-func (k Kind) Report(o crdv1.Object) Report { return k.report(o) }
+// Object is a sandbox or a route group that exists.
+type Object struct {
+	Report
+	Name, RoutingKey string
+	// ID differs between an object and a later one of its name.
+	ID string
+	// Deleting: it is being deleted.
+	Deleting bool
+}
+
+// Object returns an object of this kind.
+func (k Kind) Object(o crdv1.Object) Object {
+	out := Object{Report: k.report(o), Name: o.GetName(), ID: string(o.GetUID()), Deleting: o.GetDeletionTimestamp() != nil}
+	switch r := out.Report.(type) {
+	case Sandbox:
+		out.RoutingKey = r.RoutingKey
+	case Group:
+		out.RoutingKey = r.RoutingKey
+	}
+	return out
+}
 
 // definition returns the kind of the object.
 func (k Kind) definition() crdv1.Kind {
@@ -58,7 +79,16 @@ func (k Kind) failed(what, name string, err error) error {
 }
 
 // Get reads an object, or returns ErrNotFound.
-func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (crdv1.Object, error) {
+func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (Object, error) {
+	o, err := k.GetObject(ctx, reader, name)
+	if o == nil {
+		return Object{}, err
+	}
+	return k.Object(o), err
+}
+
+// GetObject is Get for the object itself. It is nil after ErrNotFound.
+func (k Kind) GetObject(ctx context.Context, reader client.Reader, name string) (crdv1.Object, error) {
 	o := k.definition().New()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
 	if apierrors.IsNotFound(err) {
@@ -68,22 +98,26 @@ func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (crdv1
 }
 
 // List reads all objects.
-func (k Kind) List(ctx context.Context, reader client.Reader) ([]crdv1.Object, error) {
+func (k Kind) List(ctx context.Context, reader client.Reader) ([]Report, error) {
+	all, err := k.ListObjects(ctx, reader)
+	return append([]Report{}, lists.Map(all, k.report)...), err // never null in JSON
+}
+
+// ListObjects is List for the objects themselves.
+func (k Kind) ListObjects(ctx context.Context, reader client.Reader) ([]crdv1.Object, error) {
 	list := k.definition().NewList()
 	if err := reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
 	}
 	items, err := meta.ExtractList(list)
-	out := make([]crdv1.Object, 0, len(items))
-	for _, o := range items {
-		out = append(out, o.(crdv1.Object))
-	}
-	return out, err
+	return lists.Map(items, func(o runtime.Object) crdv1.Object { return o.(crdv1.Object) }), err
 }
 
 // Delete deletes an object; one that is already deleted is no error.
-func (k Kind) Delete(ctx context.Context, writer client.Writer, o crdv1.Object) error {
-	return k.failed("delete", o.GetName(), client.IgnoreNotFound(writer.Delete(ctx, o)))
+func (k Kind) Delete(ctx context.Context, writer client.Writer, name string) error {
+	o := k.definition().New()
+	o.SetName(name)
+	return k.failed("delete", name, client.IgnoreNotFound(writer.Delete(ctx, o)))
 }
 
 // Caveats returns the caveats of a sandbox; none when it does not exist.

@@ -34,15 +34,51 @@ type Sandbox struct {
 	// is removed when the cluster has no such object. Zero: not deleted.
 	DeletedAt time.Time
 	// Force: the deletion does not wait for the delete steps of resources.
-	Force  bool
+	Force bool
+	// Author is that of the last write or deletion.
+	Author Author
 	Status Status
+}
+
+// Ends returns the end of the lifetime of a sandbox; zero: it has none.
+func (s Sandbox) Ends() time.Time {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+		return time.Time{}
+	}
+	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
+}
+
+// ends returns the end of a lifetime; zero: it has none, or it has not begun.
+func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
+	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
+	life, err := spec.Lifetime(ttl.Duration)
+	if err != nil || from.IsZero() {
+		return time.Time{}
+	}
+	return from.Add(life)
+}
+
+// Devbox returns the workstation that the specification binds the sandbox to; empty: none.
+func (s Sandbox) Devbox() string {
+	var of spec.SandboxSpec
+	if json.Unmarshal(s.Spec, &of) != nil || of.Connection == nil || of.Connection.DevboxID == "" {
+		return of.LocalMachineID
+	}
+	return of.Connection.DevboxID
 }
 
 // Status is the observed state of a sandbox or a route group.
 type Status struct {
-	// Generation is that of the observed object.
+	// Generation is that of the object or of the row, which the status describes.
 	Generation int64 `json:"generation,omitempty"`
-	Ready      bool  `json:"ready,omitempty"`
+	// Applied is the generation that the object in the cluster had last; 0: none was seen.
+	Applied int64 `json:"applied,omitempty"`
+	// Newer is the generation of an object that another store has written: this one is from an older
+	// backup. The object is not written until its cluster is adopted, which sets Adopted.
+	Newer   int64 `json:"newer,omitempty"`
+	Adopted int64 `json:"adopted,omitempty"`
+	Ready   bool  `json:"ready,omitempty"`
 	// Reason is a word for programs, Message a text for people.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -50,6 +86,8 @@ type Status struct {
 	ScheduledDeleteTime time.Time `json:"scheduledDeleteTime,omitzero"`
 	// Matched are the sandboxes of a route group.
 	Matched []string `json:"matched,omitempty"`
+	// Clusters are the parts of the status of a route group, by the cluster that each is observed in.
+	Clusters map[string]Status `json:"clusters,omitempty"`
 	// Local and Forwards are the tunnels of a sandbox.
 	Local    []Tunnel `json:"local,omitempty"`
 	Forwards []Tunnel `json:"forwards,omitempty"`
@@ -73,7 +111,10 @@ type RouteGroup struct {
 	Generation           int64
 	CreatedAt, UpdatedAt time.Time
 	DeletedAt            time.Time
-	Status               Status
+	// UnmatchedAt is since when the group has had no sandbox; zero: it has some. The store sets it.
+	UnmatchedAt time.Time
+	Author      Author
+	Status      Status
 }
 
 // Plugin is one version of a resource plugin.
@@ -111,8 +152,16 @@ type Devbox struct {
 	// UserID is the owner; empty for a devbox of the organisation.
 	UserID               string
 	CreatedAt, UpdatedAt time.Time
-	// Session is the connection of the devbox; nil while it has none.
+	// Session is the last connection of the devbox, which may have ended; nil: it has none.
 	Session *DevboxSession
+}
+
+// Connected returns the session of the devbox; nil if it has none at a time.
+func (d Devbox) Connected(at time.Time) *DevboxSession {
+	if d.Session == nil || !at.Before(d.Session.ValidUntil) {
+		return nil
+	}
+	return d.Session
 }
 
 // DevboxSession is a connection of a devbox, until ValidUntil.

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"fmt"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -24,12 +23,9 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 }
 
 // candidates returns the sandboxes that a route group can match.
-func (h *Handler) candidates(r *request) ([]encode.Candidate, error) {
+func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
 	sandboxes, err := h.Stores.Groups.Sandboxes(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	return encode.Candidates(sandboxes)
+	return model.Candidates(sandboxes), err
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
@@ -61,14 +57,11 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
 		return nil, err
 	}
-	if err := h.checkClusters(r, in.Spec); err != nil {
-		return nil, err
-	}
 	text, err := written(body, spec.FromUnmatched)
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key
@@ -78,23 +71,6 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 		return nil, conflict(err, "route group", name)
 	}
 	return h.group(r, g)
-}
-
-// checkClusters returns a failure if a cluster of a route group is not registered.
-func (h *Handler) checkClusters(r *request, s spec.GroupSpec) error {
-	named := map[string]string{"spec.cluster": s.Cluster}
-	for i, e := range s.Endpoints {
-		named[fmt.Sprintf("spec.endpoints[%d].cluster", i)] = e.Cluster
-	}
-	for path, cluster := range named {
-		if cluster == "" {
-			continue
-		}
-		if _, err := h.Stores.Groups.Cluster(r.Context(), r.org(), cluster); err != nil {
-			return as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("%s: cluster %q not found", path, cluster))
-		}
-	}
-	return nil
 }
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {

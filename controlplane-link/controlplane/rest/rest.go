@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -18,14 +19,20 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Limits of one user: requests at once, requests a second, and requests in a row; and of all users:
-// requests at once, and credentials that are checked at once.
+// Limits of one user: requests at once, requests a second, and requests in a row; of all users:
+// requests at once, and credentials that are checked at once; of all users at one address: how many times
+// as many credentials are checked for them as one of them can send requests; and of one address: logins that it begins.
 const (
+	loginsPerSecond, loginsInARow = 0.1, 20
+
 	atOnce    = 64
 	perSecond = 50
 	inARow    = 200
 	allAtOnce = 256
 	maxChecks = 32
+	anAddress = 10
+	// answerWithin bounds a request, which may read a cluster.
+	answerWithin = time.Minute
 )
 
 // Config configures a Handler.
@@ -38,15 +45,17 @@ type Config struct {
 	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
-	Logger   *slog.Logger
+	// Identified is called with the address of a client whose credential is valid, and its name; it can be nil.
+	Identified func(remote, user string)
+	Logger     *slog.Logger
 }
 
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users          *callers.Pool
-	checks, bodies *semaphore.Weighted
-	used           recent
+	users, addresses, logins *callers.Pool
+	checks, bodies           *semaphore.Weighted
+	used                     recent
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -54,10 +63,12 @@ type Handler struct {
 // New returns a Handler.
 func New(c Config) *Handler {
 	return &Handler{
-		Config: c,
-		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
-		checks: semaphore.NewWeighted(maxChecks),
-		bodies: semaphore.NewWeighted(maxBodies),
+		Config:    c,
+		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
+		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
+		checks:    semaphore.NewWeighted(maxChecks),
+		bodies:    semaphore.NewWeighted(maxBodies),
 	}
 }
 
@@ -83,7 +94,9 @@ type created struct{ body any }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r := &request{Request: req, bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
+	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
+	defer cancel()
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
 	status, body := http.StatusOK, any(nil)
 	defer func() {
 		if p := recover(); p != nil {
@@ -116,7 +129,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 			return nil, err
 		}
 	}
-	leave, err := h.users.Enter(h.pooled(r))
+	by := h.pooled(r)
+	if h.Identified != nil && r.op.access != open {
+		h.Identified(r.RemoteAddr, by.Name)
+	}
+	leave, err := h.users.Enter(by)
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
 	}
@@ -135,8 +152,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 }
 
 // checked is authenticate, for a bounded number of requests at once. The others wait: a check takes
-// milliseconds.
+// milliseconds. An address with too many checks is refused before.
 func (h *Handler) checked(r *request) (model.Caller, error) {
+	leave, err := h.addresses.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	if err != nil {
+		return model.Caller{}, fail(http.StatusTooManyRequests, "%v", err)
+	}
+	defer leave()
 	if err := h.checks.Acquire(r.Context(), 1); err != nil {
 		return model.Caller{}, err
 	}
@@ -175,11 +197,16 @@ func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 
+// author returns the caller as the author of an object.
+func (r *request) author() model.Author {
+	return model.Author{Principal: r.caller.Principal, Role: r.caller.Role}
+}
+
 // event returns the entry of a write in the audit trail. data has no secret.
 func (r *request) event(what string, data map[string]any) model.Event {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
 	}
-	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
+	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Role: r.caller.Role, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
 }

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,12 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -29,7 +38,35 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, encode.Sandbox)
+	devboxes, err := h.devboxesOf(r, all...)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, r.now) })
+}
+
+// sandbox returns a sandbox as the API has it.
+func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
+	devboxes, err := h.devboxesOf(r, s)
+	if err != nil {
+		return v2.Sandbox{}, err
+	}
+	return encode.Sandbox(s, devboxes, r.now)
+}
+
+// devboxesOf returns the devboxes that the caller may use, by their ID; none if no sandbox is bound to one.
+func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model.Devbox, error) {
+	if !slices.ContainsFunc(all, func(s model.Sandbox) bool { return s.Devbox() != "" }) {
+		return nil, nil
+	}
+	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	out := map[string]model.Devbox{}
+	for _, d := range kept {
+		if r.mayUse(d) {
+			out[d.ID] = d
+		}
+	}
+	return out, err
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
@@ -37,7 +74,7 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
-	return encode.Sandbox(s)
+	return h.sandbox(r, s)
 }
 
 func (h *Handler) applySandbox(r *request) (any, error) {
@@ -61,7 +98,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
@@ -70,7 +107,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return encode.Sandbox(s)
+	return h.sandbox(r, s)
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
@@ -82,22 +119,10 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	if _, err := h.Stores.Sandboxes.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
-	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: map[string]string{}}
-	for resource, name := range before.Plugins {
-		in.Pinned[resource] = name.Bare + "@" + name.Version
-	}
-	if len(asked.Spec.Resources) > 0 {
-		kept, err := h.Stores.Sandboxes.Plugins(r.Context(), r.org())
-		if err != nil {
-			return nil, err
-		}
-		for _, k := range kept {
-			p := spec.Plugin{Name: k.Name.String()}
-			if err := json.Unmarshal(k.Spec, &p.Spec); err != nil {
-				return nil, fmt.Errorf("read resource plugin %s: %w", k.Name, err)
-			}
-			in.Plugins = append(in.Plugins, p)
-		}
+	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
+	var err error
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{h.Stores.Sandboxes, r.org()}, asked, nil); err != nil {
+		return nil, err
 	}
 	out, err := compile.Sandbox(in)
 	if err != nil {
@@ -112,6 +137,26 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 		plugins[resource.Name] = name.Defaulted()
 	}
 	return plugins, nil
+}
+
+// pluginsOf are the resource plugins of an organisation.
+type pluginsOf struct {
+	from stores.Sandboxes
+	org  string
+}
+
+// List implements sandboxes.Plugins.
+func (p pluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.from.Plugins(ctx, p.org)
+	if err != nil {
+		return nil, err
+	}
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }
 
 func (h *Handler) deleteSandbox(r *request) (any, error) {

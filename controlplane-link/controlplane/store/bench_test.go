@@ -73,7 +73,7 @@ func measure(b *testing.B, s *store.Store) {
 		writes = append(writes, time.Since(began))
 		notifications = append(notifications, (<-notified).Sub(began))
 		began = time.Now()
-		if _, err := s.ObserveSandbox(ctx, org, fmt.Sprintf("s%d", n%1000), model.Status{Generation: generation, Ready: true}); err != nil {
+		if _, err := s.Observe(ctx, store.Sandbox, org, fmt.Sprintf("s%d", n%1000), "demo", model.Status{Generation: generation, Ready: true}); err != nil {
 			b.Fatal(err)
 		}
 		statuses = append(statuses, time.Since(began))

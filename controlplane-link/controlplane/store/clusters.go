@@ -15,7 +15,7 @@ func scanCluster(r database.Row) (c model.Cluster, err error) {
 func (s *Store) CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error {
 	return s.write(ctx, c.Org, ev, func(ctx context.Context, t *tx) error {
 		t.changed(Change{Kind: Cluster, Org: c.Org, Cluster: c.Name})
-		return of("cluster", c.Name, database.Must(ctx, t, model.ErrExists, insertCluster, c.Org, c.Name, c.CreatedAt, c.OperatorVersion, c.Config))
+		return of("cluster", c.Name, t.insert(ctx, []any{c.Org}, []maximum{clusters}, insertCluster, c.Org, c.Name, c.CreatedAt, c.OperatorVersion, c.Config))
 	})
 }
 
@@ -41,7 +41,7 @@ func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
 }
 
 // DeleteCluster deletes a cluster with its tokens. The error wraps model.ErrInUse while it has
-// sandboxes or route groups, also those that are being deleted.
+// sandboxes or route groups, or endpoints of any, also those that are being deleted.
 func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		if err := database.Must(ctx, t, model.ErrNotFound, deleteCluster, org, name); err != nil {
@@ -51,7 +51,11 @@ func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Ev
 		if err != nil {
 			return err
 		}
-		if len(left) > 0 {
+		named, err := groupsNaming(ctx, t, org, name)
+		if err != nil {
+			return err
+		}
+		if len(left) > 0 || named {
 			return of("cluster", name, model.ErrInUse)
 		}
 		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})

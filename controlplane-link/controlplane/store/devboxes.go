@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -30,7 +31,7 @@ func holder(p model.Principal) string { return string(p.Kind) + "/" + p.ID }
 // free returns model.ErrHeld if another principal has a session of a devbox that has not ended at a time.
 func free(ctx context.Context, t *tx, org, id string, self model.Principal, at time.Time) error {
 	d, err := database.One(ctx, t, scanDevbox, selectDevbox, org, id)
-	if err == nil && d.Session != nil && at.Before(d.Session.ValidUntil) && d.by != holder(self) {
+	if err == nil && d.Connected(at) != nil && d.by != holder(self) {
 		err = model.ErrHeld
 	}
 	return err
@@ -43,7 +44,7 @@ func (s *Store) RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Eve
 	err = s.write(ctx, d.Org, ev, func(ctx context.Context, t *tx) error {
 		n, err := database.Exec(ctx, t, insertDevbox, d.Org, d.ID, d.UserID, metadata, d.CreatedAt, d.UpdatedAt)
 		if isNew = n == 1; err != nil || isNew {
-			return err
+			return cmp.Or(err, t.check(ctx, []any{d.Org}, devboxes))
 		}
 		return of("devbox", d.ID, database.Must(ctx, t, model.ErrNotFound, updateDevbox, d.Org, d.ID, metadata, d.UpdatedAt))
 	})

@@ -14,7 +14,7 @@ import (
 // scanObject scans a sandbox; a route group has the same columns.
 func scanObject(r database.Row) (o model.Sandbox, err error) {
 	return o, r.Scan(&o.Org, &o.Name, &o.Cluster, &o.RoutingKey, &o.Spec, database.JSON{Of: &o.Plugins}, &o.Generation,
-		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, database.JSON{Of: &o.Status})
+		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, database.JSON{Of: &o.Author}, database.JSON{Of: &o.Status})
 }
 
 // noun is how errors name a kind.
@@ -25,40 +25,21 @@ func (k Kind) noun() string {
 	return string(k)
 }
 
-func groupOf(o model.Sandbox) model.RouteGroup {
-	return model.RouteGroup{
-		Org: o.Org, Name: o.Name, Cluster: o.Cluster, RoutingKey: o.RoutingKey, Spec: o.Spec, Generation: o.Generation,
-		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, DeletedAt: o.DeletedAt, Status: o.Status,
-	}
-}
-
-func groupsOf(all []model.Sandbox) []model.RouteGroup {
-	var groups []model.RouteGroup
-	for _, o := range all {
-		groups = append(groups, groupOf(o))
-	}
-	return groups
-}
-
 // PutSandbox creates a sandbox, or replaces its Spec and Plugins, and returns it with its generation. Of
-// one that exists the key, the time of creation and the status stay. Errors wrap model.ErrNotFound
-// (the cluster or a plugin), ErrExists (a route group), ErrKeyTaken, ErrMoved or ErrDeleting.
+// one that exists the key, the time of creation and the status stay. Route groups that begin or cease to match
+// it get its generation. Errors wrap model.ErrNotFound (the cluster or a plugin), ErrExists (a route group),
+// ErrKeyTaken, ErrMoved or ErrDeleting.
 func (s *Store) PutSandbox(ctx context.Context, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
-	return s.put(ctx, Sandbox, o, ev)
+	return s.put(ctx, Sandbox, o, ev, func(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox) error {
+		return regroup(ctx, t, was, is, is.UpdatedAt)
+	})
 }
 
-// PutRouteGroup is PutSandbox for a route group.
-func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
-	o, err := s.put(ctx, RouteGroup, model.Sandbox{
-		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
-	}, ev)
-	return groupOf(o), err
-}
-
-func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event) (model.Sandbox, error) {
+// put writes an object, and calls then in the transaction, with its former row if it had one.
+func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Event, then func(context.Context, *tx, []model.Sandbox, model.Sandbox) error) (model.Sandbox, error) {
 	err := s.write(ctx, o.Org, ev, func(ctx context.Context, t *tx) error {
 		old, err := database.List(ctx, t, func(r database.Row) (was objectRow, err error) {
-			return was, r.Scan(&was.kind, &was.cluster, &was.deleted)
+			return was, r.Scan(&was.kind, &was.Name, &was.Cluster, &was.Spec, &was.DeletedAt)
 		}, selectObjectRow, o.Org, o.Name)
 		if err != nil {
 			return err
@@ -71,20 +52,27 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 				return fmt.Errorf("resource %q: %w", resource, of("resource plugin", p.String(), err))
 			}
 		}
-		if o, err = putRow(ctx, t, what, o, len(old) == 0); err != nil {
+		if o, err = putRow(ctx, t, what, o, len(old) == 0); err == nil {
+			err = t.check(ctx, []any{o.Org, string(what)}, maximaOf(what, o, len(old) == 0)...)
+		}
+		if err != nil {
 			return of(what.noun(), o.Name, err)
 		}
 		t.recorded = true
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
-		return nil
+		var was []model.Sandbox
+		if len(old) > 0 {
+			was = append(was, old[0].Sandbox)
+		}
+		return then(ctx, t, was, o)
 	})
 	return o, err
 }
 
-// objectRow is what decides whether an object can be written.
+// objectRow is what decides whether an object can be written, and which route groups it is in.
 type objectRow struct {
-	kind, cluster string
-	deleted       time.Time
+	kind string
+	model.Sandbox
 }
 
 // putAllowed returns why an object cannot replace the row of its name; nil: it can, or there is none.
@@ -94,9 +82,9 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 		return nil
 	case old[0].kind != string(what):
 		return model.ErrExists
-	case !old[0].deleted.IsZero():
+	case !old[0].DeletedAt.IsZero():
 		return model.ErrDeleting
-	case old[0].cluster != o.Cluster:
+	case old[0].Cluster != o.Cluster:
 		return model.ErrMoved
 	}
 	return nil
@@ -104,20 +92,18 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 
 // putRow writes a row, and returns it.
 func putRow(ctx context.Context, t *tx, what Kind, o model.Sandbox, isNew bool) (model.Sandbox, error) {
-	plugins := database.JSON{Of: o.Plugins}
+	plugins, author := database.JSON{Of: o.Plugins}, database.JSON{Of: o.Author}
+	if err := clustersExist(ctx, t, what, o); err != nil {
+		return o, err
+	}
 	if isNew {
-		if o.Cluster != "" || what == Sandbox {
-			if err := database.Exists(ctx, t, selectCluster, o.Org, o.Cluster); err != nil {
-				return o, of("cluster", o.Cluster, err)
-			}
-		}
 		if err := database.Must(ctx, t, model.ErrKeyTaken, insertRoutingKey, o.RoutingKey, o.Org, o.Name); err != nil {
 			return o, err
 		}
-		if err := database.Must(ctx, t, model.ErrExists, insertObject, o.Org, o.Name, string(what), o.Cluster, o.RoutingKey, o.Spec, plugins, t.generation, o.CreatedAt, o.UpdatedAt); err != nil {
+		if err := database.Must(ctx, t, model.ErrExists, insertObject, o.Org, o.Name, string(what), o.Cluster, o.RoutingKey, o.Spec, plugins, t.generation, o.CreatedAt, o.UpdatedAt, author); err != nil {
 			return o, err
 		}
-	} else if err := database.Must(ctx, t, model.ErrNotFound, updateObject, o.Org, o.Name, o.Spec, plugins, t.generation, o.UpdatedAt); err != nil {
+	} else if err := database.Must(ctx, t, model.ErrNotFound, updateObject, o.Org, o.Name, o.Spec, plugins, t.generation, o.UpdatedAt, author); err != nil {
 		return o, err
 	}
 	return database.One(ctx, t, scanObject, selectObject, o.Org, o.Name, string(what))
@@ -129,91 +115,47 @@ func (s *Store) Sandbox(ctx context.Context, org, name string) (model.Sandbox, e
 	return o, of(Sandbox.noun(), name, err)
 }
 
-// RouteGroup returns a route group, also one that is being deleted.
-func (s *Store) RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error) {
-	o, err := database.One(ctx, s.db.Reads(), scanObject, selectObject, org, name, string(RouteGroup))
-	return groupOf(o), of(RouteGroup.noun(), name, err)
-}
-
 // Sandboxes returns the sandboxes of an organisation, also those that are being deleted.
 func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjects, org, string(Sandbox))
-}
-
-// SandboxesOf returns the sandboxes of a cluster, also those that are being deleted.
-func (s *Store) SandboxesOf(ctx context.Context, org, cluster string) ([]model.Sandbox, error) {
-	return s.objects(ctx, selectObjectsOf, org, string(Sandbox), cluster)
-}
-
-// RouteGroups returns the route groups of an organisation, also those that are being deleted.
-func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error) {
-	all, err := s.objects(ctx, selectObjects, org, string(RouteGroup))
-	return groupsOf(all), err
-}
-
-func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model.Sandbox, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanObject, query, args...)
+	all, err := database.List(ctx, s.db.Reads(), scanObject, selectObjects, org, string(Sandbox))
 	return byName(all, func(o model.Sandbox) string { return o.Name }), err
 }
 
-// DeleteSandbox makes a sandbox a tombstone with a generation of its own. One that is a tombstone
+// DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
-// DeleteRouteGroup makes a route group a tombstone with a generation of its own.
-func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
-}
-
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event) error {
+// markDeleted makes an object a tombstone, unless it is one or a check returns an error.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
 		}
+		for _, check := range checks {
+			if err := check(ctx, t); err != nil {
+				return err
+			}
+		}
+		now := at
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		return database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force)
+		author := database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}}
+		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, author)
+		switch {
+		case err != nil, what == RouteGroup && len(o.Status.Clusters) > 0:
+			return err
+		case what == RouteGroup:
+			return database.Must(ctx, t, model.ErrNotFound, deleteObject, org, name, string(what), t.generation)
+		}
+		was := []model.Sandbox{o}
+		o.DeletedAt = at
+		return regroup(ctx, t, was, o, now)
 	})
-}
-
-// FinishSandbox removes the tombstone of a generation: the cluster has no such object. It returns false
-// if there is none, as when another replica was faster.
-func (s *Store) FinishSandbox(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, Sandbox, org, name, generation, ev)
-}
-
-// FinishRouteGroup removes the tombstone of a generation: no cluster has such an object.
-func (s *Store) FinishRouteGroup(ctx context.Context, org, name string, generation int64, ev model.Event) (bool, error) {
-	return s.finish(ctx, RouteGroup, org, name, generation, ev)
-}
-
-func (s *Store) finish(ctx context.Context, what Kind, org, name string, generation int64, ev model.Event) (bool, error) {
-	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: what, Org: org, Name: name})
-		return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
-	})
-	return unlessUnchanged(err)
-}
-
-// ObserveSandbox records an observed status. It returns false if that changes nothing: it is the same, it
-// is of an older generation than the last one, or of a newer one than was ever written.
-func (s *Store) ObserveSandbox(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, Sandbox, org, name, status)
-}
-
-// ObserveRouteGroup is ObserveSandbox for a route group.
-func (s *Store) ObserveRouteGroup(ctx context.Context, org, name string, status model.Status) (bool, error) {
-	return s.observed(ctx, RouteGroup, org, name, status)
-}
-
-func (s *Store) observed(ctx context.Context, what Kind, org, name string, status model.Status) (bool, error) {
-	n, err := s.db.Observe(ctx, observeObject, org, name, string(what), status.Generation, database.JSON{Of: status})
-	return n == 1, err
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -40,7 +42,7 @@ func TestSandboxes(t *testing.T) {
 		a.Cluster = "other"
 		a = value[model.Sandbox](t)(s.PutSandbox(ctx, a, event("sandbox.apply")))
 		same(t, value[[]model.Sandbox](t)(s.Sandboxes(ctx, org)), []model.Sandbox{a, second})
-		same(t, value[[]model.Sandbox](t)(s.SandboxesOf(ctx, org, "demo")), []model.Sandbox{second})
+		same(t, value[[]store.Change](t)(s.Delivered(ctx, org, "demo")), []store.Change{{Kind: store.Sandbox, Name: second.Name}})
 
 		next.Cluster = "other"
 		_, err := s.PutSandbox(ctx, next, event("sandbox.apply"))
@@ -74,9 +76,9 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		_, err := s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply"))
 		refused(t, err, model.ErrDeleting, `"a"`)
 		refused(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")), model.ErrInUse, "demo")
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), false)
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), true)
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", forced.Generation, event("sandbox.deleted"))), false)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), false)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), false)
 		_, err = s.Sandbox(ctx, org, "a")
 		refused(t, err, model.ErrNotFound, `"a"`)
 		refused(t, s.DeleteSandbox(ctx, org, "a", false, at(33), event("sandbox.delete")), model.ErrNotFound, `"a"`)
@@ -89,10 +91,10 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		if again.Generation <= forced.Generation {
 			t.Errorf("generation %d after that of the tombstone, %d", again.Generation, forced.Generation)
 		}
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", again.Generation, event("sandbox.deleted"))), false) // it is no tombstone
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", again.Generation, event("sandbox.deleted"))), false) // it is no tombstone
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(40), event("sandbox.delete")))
 		tombstone = value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
-		same(t, value[bool](t)(s.FinishSandbox(ctx, org, "a", tombstone.Generation, event("sandbox.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), true)
 		must(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")))
 	})
 }
@@ -105,7 +107,7 @@ func TestStatusOfOlderGenerationsIsIgnored(t *testing.T) {
 		status := model.Status{Generation: second.Generation, Ready: true, Message: "All desired workloads are available.", Local: []model.Tunnel{{Name: "l", Connected: true}}}
 		observe := func(status model.Status, want bool) {
 			t.Helper()
-			same(t, value[bool](t)(s.ObserveSandbox(ctx, org, "a", status)), want)
+			same(t, value[bool](t)(s.Observe(ctx, store.Sandbox, org, "a", "demo", status)), want)
 		}
 		writes, observations := s.Transactions()
 		observe(status, true)
@@ -118,7 +120,152 @@ func TestStatusOfOlderGenerationsIsIgnored(t *testing.T) {
 		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")).Status, status)
 		third := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
 		same(t, third.Status, status)
-		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "a", status)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "a", "demo", status)), false)
+	})
+}
+
+// group is a route group of a cluster, or of all, that matches a label.
+func group(name, cluster string, endpoints ...string) model.RouteGroup {
+	text := `{"match":{"label":{"key":"feature","value":"check*"}},"endpoints":[`
+	for i, cluster := range endpoints {
+		text += strings.Repeat(",", min(i, 1)) + fmt.Sprintf(`{"name":"e%d","target":"http://web:80","cluster":%q}`, i, cluster)
+	}
+	return model.RouteGroup{Org: org, Name: name, Cluster: cluster, RoutingKey: "key-of-" + name, Spec: json.RawMessage(text + "]}"), CreatedAt: at(1), UpdatedAt: at(1)}
+}
+
+func TestAGroupHasANewGenerationWhenItsSandboxesChange(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		for _, g := range []model.RouteGroup{group("all", ""), group("in-demo", "demo"), group("in-other", "other"), group("left", "demo")} {
+			value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
+		}
+		must(t, s.DeleteRouteGroup(ctx, org, "left", at(2), event("routegroup.delete")))
+		changes := make(chan store.Change, 100)
+		s.Watch(ctx, func(c store.Change) { changes <- c })
+		numbers := func() map[string]int64 {
+			out := map[string]int64{}
+			for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
+				out[g.Name] = g.Generation
+			}
+			return out
+		}
+		// write makes a write, after which these groups have its generation and others their former one.
+		write := func(what string, write func() error, changed ...string) {
+			t.Helper()
+			before := numbers()
+			must(t, write())
+			newest := value[int64](t)(s.Generation(ctx, org))
+			for name, now := range numbers() {
+				want := before[name]
+				if slices.Contains(changed, name) {
+					want = newest
+				}
+				if now != want {
+					t.Errorf("%s: group %s has generation %d, want %d", what, name, now, want)
+				}
+			}
+			for _, name := range changed {
+				for reported := false; !reported; {
+					select {
+					case c := <-changes:
+						reported = c.Kind == store.RouteGroup && c.Name == name
+					case <-time.After(time.Minute):
+						t.Fatalf("%s: no watcher is notified of group %s", what, name)
+					}
+				}
+			}
+		}
+		put := func(name, spec string) func() error {
+			o := sandbox(name)
+			o.Spec = json.RawMessage(spec)
+			return func() error { _, err := s.PutSandbox(ctx, o, event("sandbox.apply")); return err }
+		}
+		write("no label", put("a", `{}`))
+		write("another label", put("a", `{"labels":{"team":"checkout"}}`))
+		write("the label", put("a", `{"labels":{"feature":"checkout"}}`), "all", "in-demo")
+		write("the same labels", put("a", `{"labels":{"feature":"checkout"},"description":"new"}`))
+		write("another value that matches", put("a", `{"labels":{"feature":"checkin"}}`))
+		write("a value that does not", put("a", `{"labels":{"feature":"search"}}`), "all", "in-demo")
+		write("a new one with it", put("b", `{"labels":{"feature":"checkout"}}`), "all", "in-demo")
+		remove := func() error { return s.DeleteSandbox(ctx, org, "b", false, at(3), event("sandbox.delete")) }
+		write("deleted", remove, "all", "in-demo")
+		write("deleted again", remove)
+	})
+}
+
+// TestAGroupEndsAfterItsLastSandbox: its lifetime begins when it has no sandbox, and begins again after it had one.
+func TestAGroupEndsAfterItsLastSandbox(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		put := func(name string, created, updated int, ttl string) {
+			t.Helper()
+			g := group(name, "")
+			g.CreatedAt, g.UpdatedAt = at(created), at(updated)
+			g.Spec = json.RawMessage(strings.Replace(string(g.Spec), "{", fmt.Sprintf(`{"ttl":{"duration":"1m","offsetFrom":%q},`, ttl), 1))
+			value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
+		}
+		one := func(name string, when int, spec string) {
+			t.Helper()
+			o := sandbox(name)
+			o.UpdatedAt, o.Spec = at(when), json.RawMessage(spec)
+			value[model.Sandbox](t)(s.PutSandbox(ctx, o, event("sandbox.apply")))
+		}
+		// left are the groups that have not ended at a time.
+		left := func(when int, want ...string) {
+			t.Helper()
+			must(t, s.EndRouteGroups(ctx, org, at(when), func(name string) model.Event { return event("routegroup.expire") }))
+			var got []string
+			for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
+				if g.DeletedAt.IsZero() {
+					got = append(got, g.Name)
+				} else if !g.DeletedAt.Equal(at(when)) && slices.Contains(want, g.Name) {
+					t.Errorf("%s was deleted at %s", g.Name, g.DeletedAt)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("at %d: %q, want %q", when, got, want)
+			}
+		}
+		put("created", 0, 0, "createdAt")
+		put("unmatched", 0, 0, "noMatchedSandboxes")
+		put("updated", 0, 0, "updatedAt")
+		left(59, "created", "unmatched", "updated")
+		one("a", 30, `{"labels":{"feature":"checkout"}}`)
+		put("updated", 0, 40, "updatedAt")
+		left(60, "unmatched", "updated")
+		one("b", 70, `{"labels":{"feature":"checkout"}}`)
+		must(t, s.DeleteSandbox(ctx, org, "a", false, at(80), event("sandbox.delete")))
+		one("b", 90, `{"labels":{"feature":"checkout"}}`)
+		left(1000, "unmatched")
+		one("b", 1000, `{}`)
+		one("b", 1010, `{"labels":{"feature":"checkout"}}`)
+		one("b", 1020, `{}`)
+		put("unmatched", 0, 1050, "noMatchedSandboxes")
+		if g := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "unmatched")); !g.UnmatchedAt.Equal(at(1020)) {
+			t.Errorf("without a sandbox since %s", g.UnmatchedAt)
+		}
+		left(1079, "unmatched")
+		left(1080)
+		left(1081)
+		if all := value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"routegroup.expire"}, Limit: 10})); len(all) != 3 {
+			t.Errorf("%d entries in the audit trail", len(all))
+		}
+	})
+}
+
+func TestClustersOfRouteGroupsExist(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		_, err := s.PutRouteGroup(ctx, group("g", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.cluster: cluster "none"`)
+		_, err = s.PutRouteGroup(ctx, group("g", "", "demo", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.endpoints[1].cluster: cluster "none"`)
+		value[model.RouteGroup](t)(s.PutRouteGroup(ctx, group("g", "", "demo", "other"), event("routegroup.apply")))
+		_, err = s.PutRouteGroup(ctx, group("g", "", "none"), event("routegroup.apply"))
+		refused(t, err, model.ErrNotFound, `spec.endpoints[0].cluster: cluster "none"`)
+		refused(t, s.DeleteCluster(ctx, org, "other", event("cluster.delete")), model.ErrInUse, "other")
+		value[model.RouteGroup](t)(s.PutRouteGroup(ctx, group("g", "", "demo"), event("routegroup.apply")))
+		must(t, s.DeleteCluster(ctx, org, "other", event("cluster.delete")))
 	})
 }
 
@@ -127,17 +274,32 @@ func TestRouteGroups(t *testing.T) {
 		s, ctx := filled(t, c), t.Context()
 		g := model.RouteGroup{Org: org, Name: "g", RoutingKey: "group", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
 		put := value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
-		g.Generation = put.Generation
+		g.Generation, g.UnmatchedAt = put.Generation, at(1)
 		same(t, put, g)
 		_, err := s.PutSandbox(ctx, sandbox("g"), event("sandbox.apply"))
 		refused(t, err, model.ErrExists, `"g"`)
 		_, err = s.Sandbox(ctx, org, "g")
 		refused(t, err, model.ErrNotFound, `"g"`)
-		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "g", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
+		part := model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "two", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
+		st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status
+		if st.Ready || st.Message != "cluster two: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
+			t.Errorf("the union: %+v", st)
+		}
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "three", part)), false) // it is a tombstone
 		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
-		same(t, value[bool](t)(s.FinishRouteGroup(ctx, org, "g", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "two", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 1) // one has its part yet
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "one", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
+		again := model.RouteGroup{Org: org, Name: "h", RoutingKey: "other", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
+		same(t, value[model.RouteGroup](t)(s.PutRouteGroup(ctx, again, event("routegroup.apply"))).Name, "h")
+		must(t, s.DeleteRouteGroup(ctx, org, "h", at(2), event("routegroup.delete"))) // no cluster has it
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 	})
 }

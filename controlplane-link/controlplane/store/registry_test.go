@@ -156,7 +156,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		o := value[model.Sandbox](t)(both[0].PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
-		same(t, value[bool](t)(both[0].ObserveSandbox(ctx, org, "a", model.Status{Generation: o.Generation, Ready: true})), true)
+		same(t, value[bool](t)(both[0].Observe(ctx, store.Sandbox, org, "a", "demo", model.Status{Generation: o.Generation, Ready: true})), true)
 		if _, err := both[0].PutRouteGroup(ctx, model.RouteGroup{Org: org, Name: "a"}, event("routegroup.apply")); err == nil {
 			t.Error("a route group has the name of a sandbox")
 		}
@@ -177,7 +177,7 @@ func TestWatch(t *testing.T) {
 func TestATokenIsBoundOnce(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		both, ctx := replicas(t, c), t.Context()
-		for n := range 20 {
+		for n := range 16 {
 			id := fmt.Sprintf("t%d", n)
 			must(t, both[0].CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: id, Digest: model.DigestOf(id)}, event("token.create")))
 			var wg sync.WaitGroup

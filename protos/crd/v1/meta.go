@@ -114,7 +114,7 @@ const (
 	AnnotationSpecification = "signadot.com/specification"
 
 	// AnnotationMachine, on a SignadotSandbox, is the workstation on which its local workloads
-	// run.
+	// run. A control plane sets it to the devbox of the specification.
 	AnnotationMachine = "switchyard.dev/machine"
 
 	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, requests another

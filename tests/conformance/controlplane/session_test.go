@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/workflows/spec"
 )
@@ -157,6 +158,28 @@ func (w *world) replay(e exchange) {
 	}
 	if err := sound(operationOf(e.Method, e.Path), got.body); err != nil {
 		w.Errorf("%s %s: %v: %s", e.Method, path, err, got.body)
+	}
+	w.compiles()
+}
+
+// compiles checks that all sandboxes and route groups have an object.
+func (w *world) compiles() {
+	w.Helper()
+	sandboxes, err := w.store.Sandboxes(w.ctx(), org)
+	w.must(err)
+	groups, err := w.store.RouteGroups(w.ctx(), org)
+	w.must(err)
+	plugins, err := w.store.Plugins(w.ctx(), org)
+	w.must(err)
+	for _, row := range sandboxes {
+		if _, err := desired.Sandbox(row, plugins); err != nil {
+			w.Errorf("sandbox %s: %v", row.Name, err)
+		}
+	}
+	for _, row := range groups {
+		if _, err := desired.Group(row, "demo", sandboxes); err != nil {
+			w.Errorf("route group %s: %v", row.Name, err)
+		}
 	}
 }
 

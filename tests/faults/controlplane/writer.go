@@ -118,7 +118,7 @@ func (s step) write(ctx context.Context, to *store.Store) error {
 		if err != nil {
 			return err
 		}
-		done, err := to.FinishSandbox(ctx, org, s.Name, o.Generation, ev)
+		done, err := to.Finish(ctx, store.Sandbox, org, s.Name, cluster, o.Generation, ev)
 		if err == nil && !done {
 			err = fmt.Errorf("sandbox %s is no tombstone", s.Name)
 		}

@@ -103,10 +103,17 @@ func User(u model.User) *v2.OrgsUser {
 // its owner.
 func Devbox(d model.Devbox, email string, now time.Time) v2.Devbox {
 	out := v2.Devbox{ID: d.ID, Metadata: d.Metadata, User: text(email), Status: v2.DevboxStatus{CreatedAt: stamp(d.CreatedAt), UpdatedAt: stamp(d.UpdatedAt)}}
-	if s := d.Session; s != nil && now.Before(s.ValidUntil) {
-		out.Status.Session = &v2.ConnectSession{ID: s.ID, CreatedAt: stamp(s.CreatedAt), RenewedAt: stamp(s.RenewedAt), ValidUntil: stamp(s.ValidUntil)}
-	}
+	out.Status.Session = session(d, now)
 	return out
+}
+
+// session returns the session of a devbox; nil: it has none, or it has ended.
+func session(d model.Devbox, now time.Time) *v2.ConnectSession {
+	s := d.Connected(now)
+	if s == nil {
+		return nil
+	}
+	return &v2.ConnectSession{ID: s.ID, CreatedAt: stamp(s.CreatedAt), RenewedAt: stamp(s.RenewedAt), ValidUntil: stamp(s.ValidUntil)}
 }
 
 // Event returns an entry of the audit trail as the API has it.

@@ -28,23 +28,6 @@ func TestAnOlderStatusIsNeverReady(t *testing.T) {
 	}
 }
 
-func TestTheEndOfALifetime(t *testing.T) {
-	created, updated := time.Unix(0, 0).UTC(), time.Unix(3600, 0).UTC()
-	for _, tt := range []struct {
-		duration, from string
-		want           time.Time
-	}{
-		{"2h", "createdAt", time.Unix(7200, 0)},
-		{"2h", "updatedAt", time.Unix(10800, 0)},
-		{"2h", "noMatchedSandboxes", time.Time{}},
-		{"", "createdAt", time.Time{}},
-	} {
-		if got := ends(created, updated, tt.duration, tt.from); !got.Equal(tt.want) {
-			t.Errorf("%s from %s: %s, want %s", tt.duration, tt.from, got, tt.want)
-		}
-	}
-}
-
 // Clients crash without these objects, and print nothing useful without these texts.
 func TestSmallestAnswersHaveTheRequiredFields(t *testing.T) {
 	spec := json.RawMessage(`{"cluster":"demo"}`)
@@ -55,7 +38,7 @@ func TestSmallestAnswersHaveTheRequiredFields(t *testing.T) {
 	}{
 		answer(Cluster(model.Cluster{}))(`"operator":{"version":""}`),
 		answer(ClusterToken(model.ClusterToken{}))(`"status":{}`),
-		answer(Sandbox(model.Sandbox{Spec: spec}))(`"spec":{"cluster":"demo"}`, `"status":{`, `"ready":false`, `"createdAt":"`),
+		answer(Sandbox(model.Sandbox{Spec: spec}, nil, time.Now()))(`"spec":{"cluster":"demo"}`, `"status":{`, `"ready":false`, `"createdAt":"`),
 		answer(RouteGroup(model.RouteGroup{Spec: json.RawMessage(`{}`)}, nil))(`"spec":{`, `"status":{`, `"createdAt":"`),
 		answer(Plugin(model.Plugin{Spec: json.RawMessage(`{}`)}))(`"spec":{`, `"status":{}`),
 		answer(Devbox(model.Devbox{}, "", time.Now()), nil)(`"status":{`),

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/workflows/sandboxes"
@@ -42,19 +41,18 @@ func DevMesh(reports []coverage.Report, statuses []string) []v2.ClustersDevMeshE
 	return out
 }
 
-// Explanation returns an explanation of the status of a sandbox: what its operator reports of it and of its
+// Explanation returns an explanation of the status of a sandbox in a cluster: what its operator reports of it and of its
 // members. report is nil if the cluster has no such object.
-func Explanation(s model.Sandbox, report *sandboxes.Sandbox) (v2.SandboxesSandboxStatusExplainResponse, error) {
-	as, err := Sandbox(s)
-	out := v2.SandboxesSandboxStatusExplainResponse{Mode: v2.SandboxesExplainModeExplain, Status: as.Status}
+func Explanation(cluster string, s v2.Sandbox, report *sandboxes.Sandbox) v2.SandboxesSandboxStatusExplainResponse {
+	out := v2.SandboxesSandboxStatusExplainResponse{Mode: v2.SandboxesExplainModeExplain, Status: s.Status}
 	var lines []string
 	switch {
 	case report == nil:
-		lines = append(lines, fmt.Sprintf("Cluster %s has no sandbox %s.", s.Cluster, s.Name))
+		lines = append(lines, fmt.Sprintf("Cluster %s has no sandbox %s.", cluster, s.Name))
 	case report.Status.Ready:
-		lines = append(lines, fmt.Sprintf("Sandbox %s is ready in cluster %s.", s.Name, s.Cluster))
+		lines = append(lines, fmt.Sprintf("Sandbox %s is ready in cluster %s.", s.Name, cluster))
 	default:
-		lines = append(lines, fmt.Sprintf("Sandbox %s is not ready in cluster %s (%s): %s", s.Name, s.Cluster, report.Status.Reason, report.Status.Message))
+		lines = append(lines, fmt.Sprintf("Sandbox %s is not ready in cluster %s (%s): %s", s.Name, cluster, report.Status.Reason, report.Status.Message))
 	}
 	if report != nil {
 		for _, caveat := range report.Status.Caveats {
@@ -67,5 +65,5 @@ func Explanation(s model.Sandbox, report *sandboxes.Sandbox) (v2.SandboxesSandbo
 		}
 	}
 	out.Explanation = new(strings.Join(lines, "\n"))
-	return out, err
+	return out
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -19,8 +18,8 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// Sandbox returns a sandbox as the API has it.
-func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
+// Sandbox returns a sandbox as the API has it. devboxes has the one that it is bound to, by its ID.
+func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (v2.Sandbox, error) {
 	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
 	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
 		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
@@ -34,9 +33,9 @@ func Sandbox(s model.Sandbox) (v2.Sandbox, error) {
 		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
 	}
 	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
-	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := out.Spec.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(s.CreatedAt, s.UpdatedAt, ttl.Duration, deref(ttl.OffsetFrom)))
+	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(s.Ends())}
+	if id := s.Devbox(); id != "" {
+		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
 	}
 	for _, t := range st.Local {
 		out.Status.Local = append(out.Status.Local, v2.SandboxLocalWorkloadStatus{Name: &t.Name, Tunnel: tunnelOf(t)})
@@ -77,18 +76,6 @@ func observed(st model.Status, kind, cluster string, generation int64, deleted t
 	return st
 }
 
-// ends returns the end of a lifetime; zero if it has none.
-func ends(created, updated time.Time, duration, from string) time.Time {
-	life, err := spec.Lifetime(duration)
-	switch {
-	case err != nil, from == spec.FromUnmatched:
-		return time.Time{}
-	case from == spec.FromUpdated:
-		return updated.Add(life)
-	}
-	return created.Add(life)
-}
-
 // deref returns the value of a pointer; zero for nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
@@ -98,7 +85,7 @@ func deref[T any](p *T) (v T) {
 }
 
 // RouteGroup returns a route group as the API has it. The candidates are those of the organisation.
-func RouteGroup(g model.RouteGroup, candidates []Candidate) (v2.RouteGroup, error) {
+func RouteGroup(g model.RouteGroup, candidates []model.Candidate) (v2.RouteGroup, error) {
 	out := v2.RouteGroup{Name: g.Name, RoutingKey: g.RoutingKey, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt)}
 	var s spec.GroupSpec
 	for _, into := range []any{&out.Spec, &s} {
@@ -114,43 +101,9 @@ func RouteGroup(g model.RouteGroup, candidates []Candidate) (v2.RouteGroup, erro
 		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(cluster)})
 	}
 	st := observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
-	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
-	}
-	out.Status.MatchedSandboxes = matched(g, s.Match, candidates)
-	return out, nil
-}
-
-// Candidate is a sandbox that a route group can match.
-type Candidate struct {
-	name, cluster string
-	labels        map[string]string
-}
-
-// Candidates returns the sandboxes that are not being deleted, with their labels.
-func Candidates(sandboxes []model.Sandbox) (out []Candidate, err error) {
-	for _, s := range sandboxes {
-		var labelled struct {
-			Labels map[string]string `json:"labels"`
-		}
-		if err := json.Unmarshal(s.Spec, &labelled); err != nil {
-			return nil, fmt.Errorf("read sandbox %s: %w", s.Name, err)
-		}
-		if s.DeletedAt.IsZero() {
-			out = append(out, Candidate{s.Name, s.Cluster, labelled.Labels})
-		}
+	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(g.Ends())}
+	for _, m := range g.Members(candidates) {
+		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)
 	}
 	return out, nil
-}
-
-// matched returns the names of the candidates that a route group matches.
-func matched(g model.RouteGroup, m *spec.Match, candidates []Candidate) (out []string) {
-	for _, c := range candidates {
-		if m != nil && (g.Cluster == "" || g.Cluster == c.cluster) && m.Matches(c.labels) {
-			out = append(out, c.name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }

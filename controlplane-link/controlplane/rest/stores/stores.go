@@ -76,7 +76,7 @@ type Clusters interface {
 	// CreateCluster wraps ErrExists if the name is registered.
 	CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error
 	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse while the cluster has
-	// sandboxes, or route groups of its own.
+	// sandboxes, or route groups or endpoints of them name it.
 	DeleteCluster(ctx context.Context, org, name string, ev model.Event) error
 	ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error)
 	ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error)
@@ -106,9 +106,10 @@ type Sandboxes interface {
 type Groups interface {
 	RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error)
 	RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error)
+	// PutRouteGroup wraps ErrNotFound, with the path of the field, if a cluster is missing that the group or
+	// an endpoint of it names.
 	PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error)
 	DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error
-	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
 	// Sandboxes are those that a group can match.
 	Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error)
 }
@@ -154,10 +155,11 @@ type Events interface {
 	Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error)
 }
 
-// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected.
+// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected,
+// ErrRefused if the control plane lacks the rights, and context.DeadlineExceeded if it takes too long.
 type Live interface {
 	// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
-	// have a fork; empty: of all namespaces.
+	// have a fork; empty: of all namespaces. ErrNotFound: there is no such namespace.
 	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
 	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
 	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)

@@ -1,0 +1,143 @@
+package delivery
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/registry"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/spec"
+)
+
+// Adoption is the result of Adopt, with objects as KIND NAME.
+type Adoption struct {
+	// Taken are the objects of which the store takes the specification.
+	Taken []string
+	// Left are objects that stay as they are until they are applied or deleted again, with the reason.
+	Left []string
+}
+
+// Newer lists the objects of a cluster that are newer than the store, which is from a backup: nothing writes them
+// until Adopt. It lists those that were seen in a session since.
+func Newer(ctx context.Context, in *store.Store, org, cluster string) (names []string, err error) {
+	s := &site{Delivery: &Delivery{Config: Config{Store: in}}, at: registry.Cluster{Organisation: org, Name: cluster}}
+	all, err := in.Delivered(ctx, org, cluster)
+	for _, c := range all {
+		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.Newer > e.part.Adopted {
+			names = append(names, string(c.Kind)+" "+c.Name)
+		}
+	}
+	return names, err
+}
+
+// Adopt takes the state of a cluster after the store was restored from a backup: the specifications of objects that
+// are newer than their rows, or have none, become those of the rows, with higher generations. It writes no object
+// itself. It works at any replica while the cluster has a session.
+func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s, err := d.newSite(ctx, registry.Cluster{Organisation: org, Name: cluster})
+	if err != nil {
+		return out, err
+	}
+	newest, objects := int64(0), map[request]crdv1.Object{}
+	for kind, of := range kinds {
+		all, err := of.ListObjects(ctx, s.live)
+		if err != nil {
+			return out, fmt.Errorf("cluster %s: %w", cluster, err)
+		}
+		for _, o := range all {
+			if n := generationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
+				newest, objects[request{kind, o.GetName()}] = max(newest, n), o
+			}
+		}
+	}
+	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}
+	if err := d.Store.Adopt(ctx, org, newest, s.event(self, "adopt")); err != nil {
+		return out, err
+	}
+	for r, o := range objects {
+		e, err := s.entry(ctx, r)
+		if err != nil {
+			return out, err
+		}
+		if e != nil && e.RoutingKey == keyOf(o) && decide(e.row(), seen(o), true, s.Now()) != newer {
+			continue
+		}
+		left, err := s.adopt(ctx, e, r, o)
+		switch name := string(r.kind) + " " + r.name; {
+		case err != nil:
+			return out, err
+		case left != "":
+			out.Left = append(out.Left, name+": "+left)
+		default:
+			out.Taken = append(out.Taken, name)
+		}
+	}
+	slices.Sort(out.Taken)
+	slices.Sort(out.Left)
+	return out, nil
+}
+
+// adopt writes the specification of an object to its row, which e is; nil: there is none. left is why not.
+func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (left string, err error) {
+	row, fault := rowOf(o, s.at.Organisation)
+	switch {
+	case fault != nil:
+		left = fault.Error()
+	case e != nil && e.RoutingKey != row.RoutingKey:
+		return "the store has another one of this name", nil
+	case e != nil && !e.DeletedAt.IsZero():
+		left = "it is deleted, as in the store"
+	}
+	if e != nil {
+		status := e.part
+		status.Adopted = max(generationOf(o), status.Newer)
+		err = s.record(ctx, e, status)
+	}
+	if left != "" || err != nil {
+		return left, err
+	}
+	row.UpdatedAt = s.Now()
+	ev := s.event(&entry{request: r, Sandbox: row}, "adopt")
+	if r.kind == store.Sandbox {
+		_, fault = s.Store.PutSandbox(ctx, row, ev)
+	} else {
+		_, fault = s.Store.PutRouteGroup(ctx, model.RouteGroup{
+			Org: row.Org, Name: row.Name, Cluster: row.Cluster, RoutingKey: row.RoutingKey, Spec: row.Spec, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Author: row.Author,
+		}, ev)
+	}
+	if fault != nil {
+		left = fault.Error()
+	}
+	return left, nil
+}
+
+// rowOf returns the row that an object was written from.
+func rowOf(o crdv1.Object, org string) (row model.Sandbox, err error) {
+	row = model.Sandbox{Org: org, Name: o.GetName(), RoutingKey: keyOf(o), CreatedAt: o.GetCreationTimestamp().UTC(), Author: authorOf(o, org), Plugins: map[string]spec.PluginName{}}
+	var noted struct {
+		Spec json.RawMessage `json:"spec"`
+	}
+	var of struct {
+		Cluster string `json:"cluster"`
+	}
+	if json.Unmarshal([]byte(o.GetAnnotations()[crdv1.AnnotationSpecification]), &noted) != nil || json.Unmarshal(noted.Spec, &of) != nil {
+		return row, fmt.Errorf("its annotation %s has no specification: apply it again", crdv1.AnnotationSpecification)
+	}
+	row.Spec, row.Cluster = noted.Spec, of.Cluster
+	if s, is := o.(*crdv1.SignadotSandbox); is {
+		for _, r := range s.Spec.ManagedResources {
+			name, err := spec.ParsePluginName(r.PluginName)
+			if err != nil {
+				return row, err
+			}
+			row.Plugins[r.Name] = name.Defaulted()
+		}
+	}
+	return row, nil
+}

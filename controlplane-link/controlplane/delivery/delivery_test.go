@@ -1,0 +1,377 @@
+package delivery_test
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/link/deliveries"
+	"switchyard.dev/tests/postgres"
+	"switchyard.dev/tests/world"
+)
+
+// TestASandboxIsAppliedChangedAndDeleted through the link, as its author.
+func TestASandboxIsAppliedChangedAndDeleted(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("plain")
+	first := s.put(sandbox(name, key, "one"))
+	o := s.applied(first)
+	author, _, err := crdv1.AuthorOf(o.Annotations)
+	if err != nil || author.User != "switchyard:controlplane:acme:jo@example.com" || len(author.Groups) != 2 || author.Groups[1] != "switchyard:controlplane:acme:member" {
+		t.Errorf("the author: %+v, %v", author, err)
+	}
+	if o.Spec.ID != key || o.Annotations[crdv1.AnnotationDescription] != "one" || len(o.ManagedFields) != 1 || o.ManagedFields[0].Manager != delivery.Manager {
+		t.Errorf("the object: %+v", o)
+	}
+	s.ready(o)
+	s.status(name, func(st model.Status) bool {
+		return st.Ready && st.Generation == first.Generation && st.Message == "all is ready"
+	})
+
+	second := s.put(sandbox(name, key, "two"))
+	o = s.applied(second)
+	if o.Annotations[crdv1.AnnotationDescription] != "two" {
+		t.Errorf("the description is %q", o.Annotations[crdv1.AnnotationDescription])
+	}
+	writes, observations := s.store.Transactions()
+	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
+	s.ended(name)
+	s.missing(name)
+	if w, o := s.store.Transactions(); w-writes != 2 || o-observations > 4 { // the heartbeats of the session are observations
+		t.Errorf("the deletion took %d writes and %d observations", w-writes, o-observations)
+	}
+}
+
+// TestDeletedInTheCluster stays deleted until the row is written again.
+func TestDeletedInTheCluster(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("deleted")
+	s.Remove(s.applied(s.put(sandbox(name, key, "one"))))
+	o := s.status(name, reason(delivery.ReasonDeleted))
+	if o.Status.Ready || !strings.Contains(o.Status.Message, "deleted in cluster prod") || o.Status.Generation != o.Generation {
+		t.Errorf("the status: %+v", o.Status)
+	}
+	s.missing(name)
+	s.front.Cut() // a later session does not create it either
+	s.front.Mend()
+	epoch := s.replica.Server.Agents()
+	s.Eventually("a later session", func() error { return later(s, epoch) })
+	other, otherKey := unique("after")
+	s.applied(s.put(sandbox(other, otherKey, "")))
+	s.missing(name)
+	s.applied(s.put(sandbox(name, key, "two")))
+}
+
+// TestTheEndOfALifetimeEndsTheRow.
+func TestTheEndOfALifetimeEndsTheRow(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("ends")
+	row := s.put(sandbox(name, key, "one", `,"ttl":{"duration":"1m","offsetFrom":"createdAt"}`))
+	o := s.applied(row)
+	if o.Annotations[crdv1.AnnotationTTL] != "1m" {
+		t.Fatalf("the object: %+v", o.Annotations)
+	}
+	// The operator deletes it at its end: here the end comes early, by the status of the row.
+	st := s.status(name, func(st model.Status) bool { return !st.ScheduledDeleteTime.IsZero() }).Status
+	st.ScheduledDeleteTime = time.Now().Add(-time.Second).UTC().Truncate(time.Second)
+	if is, err := s.store.Observe(t.Context(), store.Sandbox, org, name, prod, st); err != nil || !is {
+		t.Fatal(is, err)
+	}
+	s.Remove(o)
+	s.ended(name)
+	if all := s.events("sandbox.expire"); len(all) != 1 || all[0].By.Kind != model.KindSystem {
+		t.Errorf("the audit trail: %+v", all)
+	}
+}
+
+// TestAnObjectOfAnotherManager is not changed, and the status names the manager.
+func TestAnObjectOfAnotherManager(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("foreign")
+	theirs := &crdv1.SignadotSandbox{}
+	theirs.Name, theirs.Spec.ID, theirs.Spec.Name = name, name, name
+	s.Must(s.Client.Create(t.Context(), theirs, client.FieldOwner("argocd")))
+	row := s.put(sandbox(name, key, "ours"))
+	st := s.status(name, reason(delivery.ReasonForeign)).Status
+	if !strings.Contains(st.Message, `"argocd"`) || st.Generation != row.Generation || st.Applied != 0 {
+		t.Errorf("the status: %+v", st)
+	}
+	version := theirs.ResourceVersion
+	s.put(sandbox(name, key, "again"))
+	if s.Get(theirs); theirs.ResourceVersion != version {
+		t.Errorf("the object was written: %+v", theirs)
+	}
+	s.Remove(theirs)
+	row = s.put(sandbox(name, key, "mine"))
+	s.applied(row)
+
+	// A tombstone of a row ends without it, too.
+	other, otherKey := unique("foreign")
+	theirs = &crdv1.SignadotSandbox{}
+	theirs.Name, theirs.Spec.ID, theirs.Spec.Name = other, other, other
+	s.Must(s.Client.Create(t.Context(), theirs, client.FieldOwner("argocd")))
+	s.put(sandbox(other, otherKey, "ours"))
+	s.status(other, reason(delivery.ReasonForeign))
+	s.Must(s.store.DeleteSandbox(t.Context(), org, other, false, time.Now(), event("sandbox.delete")))
+	s.ended(other)
+	s.Get(theirs)
+}
+
+// TestAWriteTakesBackFields that others have changed, and the audit trail names them.
+func TestAWriteTakesBackFields(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("taken")
+	o := s.applied(s.put(sandbox(name, key, "one")))
+	world.Edit(s.World, o, func(o *crdv1.SignadotSandbox) { o.Annotations[crdv1.AnnotationDescription] = "theirs" })
+	s.ready(o) // an event: the change stays
+	s.status(name, func(st model.Status) bool { return st.Ready })
+	if s.Get(o); o.Annotations[crdv1.AnnotationDescription] != "theirs" {
+		t.Fatal("the change was taken back without a write")
+	}
+	o = s.applied(s.put(sandbox(name, key, "two")))
+	if o.Annotations[crdv1.AnnotationDescription] != "two" {
+		t.Errorf("the description is %q", o.Annotations[crdv1.AnnotationDescription])
+	}
+	all := s.events("sandbox.takeback")
+	if len(all) != 1 || !strings.Contains(string(all[0].Data), "description") || !strings.Contains(string(all[0].Data), `conflict with`) {
+		t.Errorf("the audit trail: %+v", all)
+	}
+}
+
+// TestARefusalIsTheStatus of the row until the write is accepted: that of a webhook, with its words, that of the rights
+// of the author, and a fault of the specification.
+func TestARefusalIsTheStatus(t *testing.T) {
+	s := newSite(t)
+	accept := s.webhook("no sandboxes on Mondays")
+	name, key := unique("refused")
+	row := s.put(sandbox(name, key, "refuse"))
+	st := s.status(name, func(st model.Status) bool { return strings.Contains(st.Message, "no sandboxes on Mondays") }).Status
+	if st.Ready || st.Generation != row.Generation || st.Applied != 0 || st.Reason == "" {
+		t.Errorf("the status: %+v", st)
+	}
+	s.missing(name)
+	accept()
+	s.applied(row)
+
+	other, otherKey := unique("refused")
+	eve := sandbox(other, otherKey, "of eve")
+	eve.Author = model.Author{Principal: model.Principal{Kind: model.KindServiceAccount, ID: "eve", Name: "ev/e"}}
+	s.put(eve)
+	st = s.status(other, reason(delivery.ReasonRefused)).Status
+	if !strings.Contains(st.Message, "name") {
+		t.Errorf("the status: %+v", st)
+	}
+	s.missing(other)
+
+	faulty, faultyKey := unique("refused")
+	o := sandbox(faulty, faultyKey, "")
+	o.Spec = []byte(`{"cluster":"prod","ttl":{"duration":"soon"},"virtual":[]}`)
+	s.put(o)
+	st = s.status(faulty, reason(delivery.ReasonInvalid)).Status
+	if !strings.Contains(st.Message, "spec.ttl.duration") {
+		t.Errorf("the status: %+v", st)
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, faulty, false, time.Now(), event("sandbox.delete")))
+	s.ended(faulty)
+}
+
+// TestAStaleListProvesNothing has an agent whose API server lists no sandbox and watches none.
+func TestAStaleListProvesNothing(t *testing.T) {
+	w := world.Shared(t)
+	stale := &staleLists{}
+	access := *w.Config
+	access.WrapTransport = stale.wrap
+	s := siteWith(t, w, nil, &access)
+	s.start()
+	name, key := unique("stale")
+	o := s.applied(s.put(sandbox(name, key, "one")))
+	uid := o.UID
+	stale.on.Store(true)
+	agents := s.replica.Server.Agents()
+	s.front.Cut()
+	s.front.Mend()
+	s.Eventually("a later session", func() error { return later(s, agents) })
+	s.Eventually("a stale list", func() error {
+		if stale.lists.Load() == 0 {
+			return errors.New("none was read")
+		}
+		return nil
+	})
+	other, otherKey := unique("stale")
+	s.put(sandbox(other, otherKey, "")) // it is applied after all rows were reconciled
+	s.object(other, func(*crdv1.SignadotSandbox) error { return nil })
+	if row, err := s.store.Sandbox(t.Context(), org, name); err != nil || row.Status.Reason == delivery.ReasonDeleted {
+		t.Errorf("the status: %+v, %v", row.Status, err)
+	}
+	second := s.put(sandbox(name, key, "two"))
+	o = s.object(name, generation(second.Generation))
+	if o.UID != uid {
+		t.Error("the object was created again")
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
+	s.Gone(o)
+	stale.on.Store(false)
+}
+
+// TestARestoredStoreWritesNothing until the cluster is adopted.
+func TestARestoredStoreWritesNothing(t *testing.T) {
+	s := siteWith(t, world.Shared(t), nil)
+	stop := s.start()
+	changed, changedKey := unique("restored")
+	dropped, droppedKey := unique("restored")
+	created, createdKey := unique("restored")
+	s.applied(s.put(sandbox(changed, changedKey, "one")))
+	gone := s.applied(s.put(sandbox(dropped, droppedKey, "one")))
+	backup := filepath.Join(s.dir, "backup.db")
+	s.Must(s.store.Backup(t.Context(), backup))
+	for range 3 {
+		s.applied(s.put(sandbox(changed, changedKey, "two")))
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, dropped, false, time.Now(), event("sandbox.delete")))
+	s.Gone(gone)
+	s.ended(dropped)
+	made := s.applied(s.put(sandbox(created, createdKey, "three")))
+	is := s.applied(s.put(sandbox(changed, changedKey, "four")))
+	s.front.Set()
+	stop()
+	var err error
+	s.store, err = deliveries.Open(t.Context(), backup, "")
+	s.Must(err)
+	t.Cleanup(func() { _ = s.store.Close() }) // after the replica
+	s.start()
+	s.status(changed, reason(delivery.ReasonNewer))
+	s.status(dropped, reason(delivery.ReasonDeleted))
+	s.put(sandbox(changed, changedKey, "of the restored store"))
+	s.status(changed, func(st model.Status) bool { return st.Reason == delivery.ReasonNewer && st.Generation > 4 })
+	s.Must(s.store.DeleteSandbox(t.Context(), org, dropped, false, time.Now(), event("sandbox.delete")))
+	s.ended(dropped)
+	for _, before := range []*crdv1.SignadotSandbox{is, made} {
+		now := before.DeepCopy()
+		if s.Get(now); now.ResourceVersion != before.ResourceVersion {
+			t.Errorf("%s was written: %+v", now.Name, now.Annotations)
+		}
+	}
+	want := []string{"sandbox " + changed, "sandbox " + created}
+	if newer, err := delivery.Newer(t.Context(), s.store, org, prod); err != nil || !slices.Equal(newer, want[:1]) {
+		t.Errorf("newer: %q, %v", newer, err)
+	}
+	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod)
+	taken := slices.DeleteFunc(out.Taken, func(name string) bool { return !strings.Contains(name, "restored") }) // those of other tests
+	if err != nil || !slices.Equal(taken, want) {
+		t.Errorf("adopt: %+v, %v", out, err)
+	}
+	if newer, err := delivery.Newer(t.Context(), s.store, org, prod); err != nil || len(newer) > 0 {
+		t.Errorf("newer, once adopted: %q, %v", newer, err)
+	}
+	row := s.status(changed, func(st model.Status) bool { return st.Applied > is.Generation && st.Newer == 0 })
+	if !strings.Contains(string(row.Spec), "four") {
+		t.Errorf("the specification is %s", row.Spec)
+	}
+	s.applied(row)
+	s.applied(s.put(sandbox(changed, changedKey, "five")))
+	row = s.status(created, func(st model.Status) bool { return st.Applied > 0 })
+	if row.RoutingKey != createdKey || row.Author.Name != jo.Name || row.Author.Role != jo.Role {
+		t.Errorf("the row: %+v", row)
+	}
+}
+
+// TestTheNextReplicaTakesOver has two replicas with a database; the session of the first is cut.
+func TestTheNextReplicaTakesOver(t *testing.T) {
+	database, err := postgres.Temporary(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = database.Remove() }) // a temporary folder
+	url, err := database.Create(t.Context(), "store", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stores []*store.Store
+	for range 2 {
+		in, err := deliveries.Open(t.Context(), "", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = in.Close() }) // after its replica
+		stores = append(stores, in)
+	}
+	if err := deliveries.Fill(t.Context(), stores[0], prod); err != nil {
+		t.Fatal(err)
+	}
+	s := siteWith(t, world.Shared(t), stores[0])
+	s.start()
+	name, key := unique("taken-over")
+	s.applied(s.put(sandbox(name, key, "one")))
+	first := s.replica
+	s.front.Cut()
+	second := s.put(sandbox(name, key, "two")) // by the first one, which has no session
+	s.store = stores[1]
+	s.start()
+	s.front.Mend()
+	s.applied(second)
+	s.store = stores[0]
+	s.applied(s.put(sandbox(name, key, "three")))
+	if n, m := len(first.Server.Agents()), len(s.replica.Server.Agents()); n != 0 || m != 1 {
+		t.Errorf("sessions: %d and %d", n, m)
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
+	s.ended(name)
+	s.missing(name)
+}
+
+// TestARouteGroup follows the labels of sandboxes, and ends in its cluster.
+func TestARouteGroup(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("member")
+	group, groupKey := unique("group")
+	label := `,"labels":{"feature":"` + group + `"}`
+	s.applied(s.put(sandbox(name, key, "", label)))
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	_, err := s.store.PutRouteGroup(t.Context(), model.RouteGroup{
+		Org: org, Name: group, RoutingKey: groupKey, CreatedAt: now, UpdatedAt: now, Author: jo,
+		Spec: []byte(`{"match":{"label":{"key":"feature","value":"` + group + `"}}}`),
+	}, event("routegroup.apply"))
+	s.Must(err)
+	o := &crdv1.SignadotRouteGroup{}
+	o.Name = group
+	members := func(want ...string) {
+		s.Eventually("the members of the group", func() error {
+			if err := s.Look(o); err != nil {
+				return err
+			}
+			if !slices.Equal(o.Spec.SandboxNames, want) {
+				return fmt.Errorf("they are %q, not %q", o.Spec.SandboxNames, want)
+			}
+			g, err := s.store.RouteGroup(t.Context(), org, group)
+			if err == nil && (!slices.Equal(g.Status.Matched, want) || g.Status.Generation != g.Generation) {
+				err = fmt.Errorf("the status: %+v", g.Status)
+			}
+			return err
+		})
+	}
+	members(name)
+	other, otherKey := unique("member")
+	s.put(sandbox(other, otherKey, "", label))
+	members(name, other)
+	s.put(sandbox(name, key, ""))
+	members(other)
+	s.Must(s.store.DeleteRouteGroup(t.Context(), org, group, time.Now(), event("routegroup.delete")))
+	s.Gone(o)
+	s.Eventually("the end of the row", func() error {
+		_, err := s.store.RouteGroup(t.Context(), org, group)
+		if errors.Is(err, model.ErrNotFound) {
+			return nil
+		}
+		return errors.Join(err, errors.New("it is there"))
+	})
+}

@@ -1,0 +1,207 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/sandboxes"
+	"switchyard.dev/workflows/steps"
+)
+
+const (
+	// soon is when an object is reconciled again that another client has written in the meantime.
+	soon = 20 * time.Millisecond
+	// checkAgain is how often an object is reconciled that is newer than the store, or has resources that are
+	// deleted by force.
+	checkAgain = 5 * time.Second
+)
+
+// entry is a row.
+type entry struct {
+	request
+	// Sandbox is the row; that of a route group has the same fields.
+	model.Sandbox
+	// part is the status in this cluster; isNew: there is none.
+	part  model.Status
+	isNew bool
+	// want returns the object. Its errors are faults of the specification.
+	want func(plugins []model.Plugin, members []model.Sandbox) (crdv1.Object, error)
+}
+
+// reconcile brings one object in line with its row, or enqueues all rows of the cluster. Objects are enqueued by
+// the watches.
+func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result, err error) {
+	if r == everything {
+		all, err := s.Store.Delivered(ctx, s.at.Organisation, s.at.Name)
+		for _, c := range all {
+			s.queue.Add(request{c.Kind, c.Name})
+		}
+		return again, err
+	}
+	e, err := s.entry(ctx, r)
+	if e == nil || err != nil {
+		return again, err
+	}
+	o, err := get(ctx, s.cache, r)
+	if err != nil {
+		return again, err
+	}
+	do := decide(e.row(), seen(o), false, s.Now())
+	if do == confirm {
+		if o, err = get(ctx, s.live, r); err != nil {
+			return again, err
+		}
+		do = decide(e.row(), seen(o), true, s.Now())
+	}
+	return s.act(ctx, e, o, do)
+}
+
+// entry reads a row; nil: there is none for this cluster.
+func (s *site) entry(ctx context.Context, r request) (*entry, error) {
+	e := &entry{request: r}
+	var err error
+	if r.kind == store.Sandbox {
+		e.Sandbox, err = s.Store.Sandbox(ctx, s.at.Organisation, r.name)
+		e.part = e.Status
+		e.want = func(plugins []model.Plugin, _ []model.Sandbox) (crdv1.Object, error) {
+			return desired.Sandbox(e.Sandbox, plugins)
+		}
+	} else {
+		var g model.RouteGroup
+		g, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
+		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, DeletedAt: g.DeletedAt, Author: g.Author}
+		e.part, e.isNew = g.Status.Clusters[s.at.Name], true
+		if _, is := g.Status.Clusters[s.at.Name]; is {
+			e.isNew = false
+		}
+		e.want = func(_ []model.Plugin, members []model.Sandbox) (crdv1.Object, error) {
+			return desired.Group(g, s.at.Name, members)
+		}
+	}
+	if errors.Is(err, model.ErrNotFound) || err == nil && e.Cluster != "" && e.Cluster != s.at.Name {
+		return nil, nil
+	}
+	return e, err
+}
+
+// row is the entry as decide takes it.
+func (e *entry) row() *row {
+	return &row{
+		generation: e.Generation, deleted: !e.DeletedAt.IsZero(), key: e.RoutingKey,
+		applied: e.part.Applied, newer: e.part.Newer, adopted: e.part.Adopted, ends: e.part.ScheduledDeleteTime,
+	}
+}
+
+// seen is an object as decide takes it.
+func seen(o crdv1.Object) *object {
+	if o == nil {
+		return nil
+	}
+	return &object{generation: generationOf(o), key: keyOf(o), deleting: o.GetDeletionTimestamp() != nil}
+}
+
+// get reads an object; nil: there is none.
+func get(ctx context.Context, from client.Reader, r request) (crdv1.Object, error) {
+	o, err := kinds[r.kind].GetObject(ctx, from, r.name)
+	if errors.Is(err, sandboxes.ErrNotFound) {
+		return nil, nil
+	}
+	return o, err
+}
+
+// act does a step.
+func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (again reconcile.Result, err error) {
+	status := e.part
+	switch do {
+	case apply:
+		return s.apply(ctx, e, o)
+	case remove:
+		return s.remove(ctx, e, o)
+	case finish:
+		_, err := s.Store.Finish(ctx, e.kind, e.Org, e.Name, s.at.Name, e.Generation, s.event(e, "deleted"))
+		return again, err
+	case expire:
+		ev := s.event(e, "expire")
+		return again, s.Store.DeleteSandbox(ctx, e.Org, e.Name, false, ev.At, ev)
+	case observe:
+		if !e.DeletedAt.IsZero() {
+			return s.giveUp(ctx, e)
+		}
+		status = statusOf(e.kind, o, e.part)
+	case missing:
+		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
+			again.RequeueAfter = end.Sub(s.Now())
+		}
+		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
+	case foreign:
+		status = because(status, e.Generation, ReasonForeign, ManagedByOther(o, s.at.Name))
+	case newer:
+		again.RequeueAfter, status = checkAgain, s.newer(e, generationOf(o))
+	default:
+		return again, nil
+	}
+	return again, s.record(ctx, e, status)
+}
+
+// newer returns the status for an object that is newer than the store.
+func (s *site) newer(e *entry, generation int64) model.Status {
+	status := e.part
+	if generation > status.Newer {
+		status.Newer = generation
+		s.Logger.Warn("an object is newer than the store, which is from a backup: it is not written until its cluster is adopted",
+			"organisation", e.Org, "cluster", s.at.Name, "kind", e.kind, "name", e.Name, "generation", generation)
+	}
+	remedy := "run controlplane adopt " + s.at.Name
+	if status.Newer <= status.Adopted {
+		remedy = "apply it again"
+	}
+	return because(status, e.Generation, ReasonNewer, fmt.Sprintf("Cluster %s has a newer one than the store, which is from a backup: %s.", s.at.Name, remedy))
+}
+
+// record records a status, unless the store has it.
+func (s *site) record(ctx context.Context, e *entry, status model.Status) error {
+	if !e.isNew && same(status, e.part) {
+		return nil
+	}
+	_, err := s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, status)
+	return err
+}
+
+// giveUp skips the delete steps of a sandbox that is deleted by force.
+func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, err error) {
+	if !e.Force {
+		return again, nil
+	}
+	again.RequeueAfter = checkAgain
+	all, err := steps.List(ctx, s.live, e.Name)
+	if err != nil {
+		return again, err
+	}
+	as, err := s.as(e.Author)
+	for i := range all {
+		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
+			err = steps.GiveUp(ctx, as, r)
+		}
+	}
+	return again, err
+}
+
+// event returns the entry of the audit trail for a write of the control plane itself.
+func (s *site) event(e *entry, verb string, fields ...string) model.Event {
+	text, _ := json.Marshal(map[string]any{"name": e.Name, "cluster": s.at.Name, "fields": fields}) // texts
+	return model.Event{
+		Org: e.Org, ID: rand.Text(), Type: string(e.kind) + "." + verb, At: s.Now().UTC().Truncate(time.Microsecond),
+		By: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal, Data: text,
+	}
+}

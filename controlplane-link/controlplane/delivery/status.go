@@ -1,0 +1,112 @@
+package delivery
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Reasons of a status that the delivery itself reports. Others are those of the operator, and of the API server
+// for a write that it has refused.
+const (
+	// ReasonForeign: the cluster has an object of that name with another manager.
+	ReasonForeign = "ManagedByOther"
+	// ReasonDeleted: the object was deleted in the cluster.
+	ReasonDeleted = "DeletedInCluster"
+	// ReasonNewer: the object is newer than the store, which is from a backup.
+	ReasonNewer = "NewerInCluster"
+	// ReasonInvalid: the specification does not compile.
+	ReasonInvalid = "InvalidSpecification"
+	// ReasonRefused: the write is refused without a reason of its own.
+	ReasonRefused     = "Refused"
+	reasonTerminating = "Terminating"
+)
+
+// statusOf returns the status that an object reports.
+func statusOf(kind store.Kind, o crdv1.Object, before model.Status) model.Status {
+	generation, of := generationOf(o), kinds[kind].Object(o).State()
+	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted, Ready: of.Ready, Reason: of.Reason, Message: of.Message}
+	if at, err := time.Parse(time.RFC3339, of.ScheduledDeleteTime); err == nil {
+		out.ScheduledDeleteTime = at.UTC()
+	}
+	switch o := o.(type) {
+	case *crdv1.SignadotSandbox:
+		for _, x := range o.Status.ExternalWorkloads {
+			connected := x.Tunnel != nil && x.Tunnel.Health != nil && x.Tunnel.Health.Connected
+			out.Local = append(out.Local, model.Tunnel{Name: x.Name, Connected: connected})
+		}
+	case *crdv1.SignadotRouteGroup:
+		out.Matched = o.Spec.SandboxNames
+	}
+	if o.GetDeletionTimestamp() != nil {
+		out.Ready, out.Reason, out.Message = false, reasonTerminating, "The object is being deleted in the cluster."
+	}
+	return out
+}
+
+// because returns a status of a generation with a reason that is not the object's.
+func because(before model.Status, generation int64, reason, message string) model.Status {
+	before.Generation, before.Ready, before.Reason, before.Message = generation, false, reason, message
+	return before
+}
+
+// same reports whether two statuses are the same in the store.
+func same(a, b model.Status) bool {
+	one, _ := json.Marshal(a) // it has texts, numbers and times
+	other, _ := json.Marshal(b)
+	return bytes.Equal(one, other)
+}
+
+// generationOf returns the number of the control plane's version of an object; 0: it has none.
+func generationOf(o metav1.Object) int64 {
+	n, err := strconv.ParseInt(o.GetAnnotations()[crdv1.AnnotationGeneration], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// keyOf returns the routing key of an object.
+func keyOf(o crdv1.Object) string {
+	if s, is := o.(*crdv1.SignadotSandbox); is {
+		return s.Spec.ID
+	}
+	g, _ := o.(*crdv1.SignadotRouteGroup)
+	return g.Spec.RoutingKey
+}
+
+// ManagedByOther returns the message about an object that has another manager than the control plane, the one
+// that has written it last.
+func ManagedByOther(o metav1.Object, cluster string) string {
+	manager, last := "another client", time.Time{}
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource == "" && m.Time != nil && !m.Time.Time.Before(last) {
+			manager, last = strconv.Quote(m.Manager), m.Time.Time
+		}
+	}
+	return fmt.Sprintf("Cluster %s has an object of this name that is managed by %s: delete it there, or choose another name.", cluster, manager)
+}
+
+// authorOf returns the author that an object of an organisation names; none: the control plane itself.
+func authorOf(o metav1.Object, org string) (a model.Author) {
+	user, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // one that cannot be read counts as none
+	prefix := crdv1.ControlPlanePrefix + org + ":"
+	if name, is := strings.CutPrefix(user.User, prefix); is {
+		a.Principal = model.Principal{Kind: model.KindUser, ID: name, Name: name}
+	}
+	for _, group := range user.Groups {
+		if role, is := strings.CutPrefix(group, prefix); is {
+			a.Role = model.Role(role)
+		}
+	}
+	return a
+}

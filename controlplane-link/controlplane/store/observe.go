@@ -1,0 +1,63 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
+)
+
+// Observe records the status of an object that is observed in a cluster. That of a route group is the union of its
+// parts. It returns false if that changes nothing: it is the same, it is of an older generation than the last one,
+// or of a newer one than was ever written, or the first part of a route group that is being deleted.
+func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
+	if what == Sandbox {
+		n, err := s.db.Observe(ctx, observeObject, org, name, string(what), part.Generation, database.JSON{Of: part})
+		return n == 1, err
+	}
+	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
+		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
+			return err
+		}
+		found, err := database.List(ctx, t, scanObject, selectObject, org, name, string(what))
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		was := found[0].Status
+		if _, has := was.Clusters[cluster]; !has && !found[0].DeletedAt.IsZero() {
+			return nil
+		}
+		status := was.With(cluster, part)
+		n, err := database.Exec(ctx, t, observeObject, org, name, string(what), max(status.Generation, was.Generation), database.JSON{Of: status})
+		changed = n == 1
+		return err
+	})
+	return changed && err == nil, err
+}
+
+// Finish removes the tombstone of a generation: the cluster has no such object. That of a route group stays until no
+// cluster has a part of it. It returns false if there is none, as when another replica was faster.
+func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
+	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: what, Org: org, Name: name})
+		all, err := database.List(ctx, t, scanObject, selectObject, org, name, string(what))
+		if err != nil || len(all) == 0 || all[0].DeletedAt.IsZero() || all[0].Generation != generation {
+			return cmp.Or(err, errUnchanged)
+		}
+		left := maps.Clone(all[0].Status.Clusters)
+		if delete(left, cluster); len(left) == 0 {
+			return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
+		}
+		return database.Must(ctx, t, errUnchanged, partObject, org, name, database.JSON{Of: model.Status{Clusters: left}})
+	})
+	return unlessUnchanged(err)
+}
+
+// Delivered names the objects that belong in a cluster, and those that belong in all, with those that are being deleted.
+func (s *Store) Delivered(ctx context.Context, org, cluster string) ([]Change, error) {
+	return database.List(ctx, s.db.Reads(), func(r database.Row) (c Change, err error) {
+		return c, r.Scan(&c.Kind, &c.Name)
+	}, selectObjectsIn, org, cluster)
+}
