@@ -10,6 +10,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -48,10 +49,7 @@ type RefusedError struct {
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	if message := e.Refused.GetMessage(); message != "" {
-		return message
-	}
-	return "refused: " + e.Refused.GetReason().String()
+	return cmp.Or(e.Refused.GetMessage(), "refused: "+e.Refused.GetReason().String())
 }
 
 var (

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"maps"
+	"slices"
 	"sync"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -139,12 +140,7 @@ func (m *MemoryTokens) Find(_ context.Context, value string) (Token, bool, error
 func (m *MemoryTokens) Valid(_ context.Context, id string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, t := range m.tokens {
-		if t.ID == id {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(slices.Collect(maps.Values(m.tokens)), func(t Token) bool { return t.ID == id }), nil
 }
 
 // Bind implements Tokens.
