@@ -129,20 +129,17 @@ func (a *Agent) Run(ctx context.Context) {
 
 // drain lets connections end. No attempt begins.
 func (l *loop) drain() {
-	late := time.After(l.cfg.Linger)
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for l.connections.Load() > 0 {
+	for late := time.Now().Add(l.cfg.Linger); l.connections.Load() > 0 && time.Now().Before(late); {
 		select {
 		case event := <-l.events:
 			l.mu.Lock()
 			event(time.Now())
 			l.mu.Unlock()
-		case <-ticker.C:
-		case <-late:
-			l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", l.connections.Load(), "after", l.cfg.Linger.String())
-			return
+		case <-time.After(100 * time.Millisecond):
 		}
+	}
+	if n := l.connections.Load(); n > 0 {
+		l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", n, "after", l.cfg.Linger.String())
 	}
 }
 
@@ -195,7 +192,7 @@ func (l *loop) set(s State) {
 
 // connect makes one attempt, and runs its session until that or ctx ends.
 func (l *loop) connect(ctx context.Context, epoch uint64) {
-	s, welcome, err := l.try(ctx)
+	s, hello, welcome, err := l.try(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.event(func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
@@ -225,6 +222,10 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 		})
 	}, func() {
 		for in := range s.Requests(ctx) {
+			if open, _ := in.Request.(*linkv1.Open); open.GetDataConnection() != nil {
+				l.Running.Go(func() { l.openData(ctx, in, s, hello) })
+				continue
+			}
 			l.connections.Add(1)
 			l.Running.Go(func() {
 				defer l.connections.Add(-1)

@@ -6,11 +6,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	dice "math/rand/v2"
 	"net"
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/dialer"
 )
@@ -19,22 +23,50 @@ import (
 // *trust.Roots has such a method.
 type Verify func(shown []*x509.Certificate, name string, now time.Time) error
 
-// try makes one attempt.
-func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, error) {
+// try makes one attempt. hello is what was sent.
+func (a *Agent) try(ctx context.Context) (s *carrier.Session, hello *linkv1.Hello, welcome *linkv1.Welcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
 	defer cancel()
 	token, err := a.cfg.Token()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	a.shown.Store(token)
 	if token == "" {
-		return nil, nil, ErrNoToken
+		return nil, nil, nil, ErrNoToken
 	}
-	hello, err := a.cfg.Hello(ctx)
+	if hello, err = a.cfg.Hello(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	hello.Token, hello.Superseded, hello.OpensDataConnection = token, a.superseded.Load(), true
+	s, welcome, err = a.greet(ctx, hello, nil)
+	return s, hello, welcome, err
+}
+
+// dataTries is how often an agent tries to reach the replica of its session, at random intervals of up to dataWithin.
+const dataTries, dataWithin = 8, 500 * time.Millisecond
+
+// openData opens the data connection of a session, which began with hello, as the server requests.
+func (a *Agent) openData(ctx context.Context, in *carrier.Incoming, of *carrier.Session, hello *linkv1.Hello) {
+	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
+	defer cancel()
+	hello = proto.Clone(hello).(*linkv1.Hello)
+	hello.DataConnection = in.Request.(*linkv1.Open).GetDataConnection()
+	_, _, err := a.greet(ctx, hello, of)
+	refused := &RefusedError{}
+	for try := 1; try < dataTries && errors.As(err, &refused) && refused.Refused.GetReason() == linkv1.Reason_REASON_UNAVAILABLE; try++ {
+		time.Sleep(dice.N(dataWithin))
+		_, _, err = a.greet(ctx, hello, of)
+	}
 	if err != nil {
-		return nil, nil, err
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: err.Error()})
+	} else if c, err := in.Accept(); err == nil {
+		_ = c.Close()
 	}
+}
+
+// greet begins a session, or the data connection of one.
+func (a *Agent) greet(ctx context.Context, hello *linkv1.Hello, of *carrier.Session) (*carrier.Session, *linkv1.Welcome, error) {
 	conn, err := dialer.Through(ctx, a.cfg.Proxy, a.cfg.Address)
 	if err != nil {
 		return nil, nil, a.trusting(fmt.Errorf("control plane %s is not reached: %w", a.cfg.Address, err))
@@ -46,8 +78,7 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	}
 	answer := &linkv1.Answer{}
 	settings := Settings()
-	settings.Timing = a.cfg.Timing
-	hello.Token, hello.Superseded = token, a.superseded.Load()
+	settings.Timing, settings.Beside = a.cfg.Timing, func() *carrier.Session { return of }
 	s, err := settings.Connect(ctx, secure, hello, answer, func() error {
 		switch is := answer.GetIs().(type) {
 		case *linkv1.Answer_Welcome:
@@ -74,10 +105,7 @@ func (a *Agent) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if a.cfg.Plain {
 		return conn, nil
 	}
-	name, _, err := net.SplitHostPort(a.cfg.Address)
-	if err != nil {
-		return nil, fmt.Errorf("address of the control plane: %w", err)
-	}
+	name, _, _ := net.SplitHostPort(a.cfg.Address) // New has checked it
 	var untrusted error
 	secure := tls.Client(conn, Settings().Secure(&tls.Config{
 		ServerName: name,
@@ -94,7 +122,7 @@ func (a *Agent) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			return untrusted
 		},
 	}))
-	err = secure.HandshakeContext(ctx)
+	err := secure.HandshakeContext(ctx)
 	switch {
 	case err == nil:
 		return secure, nil

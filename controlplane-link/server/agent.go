@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -28,7 +30,8 @@ type Agent struct {
 
 	token   string // its ID
 	session *carrier.Session
-	taken   sync.Once // superseded was called
+	taken   sync.Once    // superseded was called
+	secret  atomic.Value // of the data connection that was requested; "": it has begun
 }
 
 // Done is closed once the session has ended.
@@ -51,6 +54,43 @@ func (a *Agent) ask(ctx context.Context, open *linkv1.Open) error {
 		return err
 	}
 	return c.Close()
+}
+
+// connection returns the one of the agent's two connections that a stream is opened over. It requests the data
+// connection for the first stream that can carry much, unless handshakes of agents wait, and again after it has ended.
+func (s *Server) connection(ctx context.Context, a *Agent, open *linkv1.Open) *carrier.Session {
+	if !open.GetBulk() || !a.Hello.GetOpensDataConnection() {
+		return a.session
+	}
+	request := func(ctx context.Context) error {
+		secret := rand.Text()
+		a.secret.Store(secret)
+		err := a.ask(ctx, &linkv1.Open{To: &linkv1.Open_DataConnection{DataConnection: &linkv1.DataConnection{Epoch: a.Epoch, Secret: secret}}})
+		if err != nil {
+			s.cfg.Logger.Info("an agent has no data connection, so that requests wait for streams", "cluster", a.Cluster.Name, "epoch", a.Epoch, "error", err)
+		}
+		return err
+	}
+	if s.turns.Tokens() < 0 {
+		request = nil
+	}
+	return a.session.Second(ctx, request)
+}
+
+// join decides about the Hello of a data connection, and returns the session that it is of.
+func (s *Server) join(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Refused) {
+	token, refused := s.find(ctx, h)
+	if refused != nil {
+		return nil, refused
+	}
+	s.mu.Lock()
+	a := s.agents[token.Cluster]
+	s.mu.Unlock()
+	of := h.GetDataConnection()
+	if a == nil || a.token != token.ID || a.Instance != h.GetInstance() || a.Epoch != of.GetEpoch() || of.GetSecret() == "" || !a.secret.CompareAndSwap(of.GetSecret(), "") {
+		return nil, admission.Refuse(linkv1.Reason_REASON_UNAVAILABLE, 0, "The session of the data connection is not at this replica of the control plane.")
+	}
+	return a, nil
 }
 
 // ErrNoAgent is the error of a cluster without a session.

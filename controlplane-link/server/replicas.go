@@ -100,7 +100,7 @@ func (s *Server) openHere(ctx context.Context, c registry.Cluster, open *linkv1.
 	if a == nil || a.Epoch < newest && !s.draining.Load() { // its successor is about to have a session
 		return nil, ErrNoAgent
 	}
-	return a.session.Open(ctx, open)
+	return s.connection(ctx, a, open).Open(ctx, open)
 }
 
 // peer returns the session with another replica.

@@ -11,6 +11,8 @@
 //   - A session ends when its token is revoked.
 //   - Open reaches the agent of a cluster at any replica: the replica that has the session serves the
 //     others (ServeReplicas), in mutual TLS. It waits for an agent that reconnects.
+//   - Connections that can carry much are opened over a second connection of the session, the data connection, which
+//     the server requests for the first of them. The session continues without it.
 //   - Drain hands sessions over: each agent is asked to connect to another replica, and its
 //     connections here have Config.Linger to end.
 package server
@@ -140,9 +142,13 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	hello := &linkv1.Hello{}
 	settings := link.Settings()
 	settings.Timing.Handshake = within
+	settings.Beside = func() *carrier.Session { return a.session } // nil: this connection begins it
 	session, err := settings.Serve(ctx, secure, hello, func(ctx context.Context) (proto.Message, error) {
-		var refused *linkv1.Refused
-		if a, refused = s.admit(ctx, hello); refused != nil {
+		admit, refused := s.admit, (*linkv1.Refused)(nil)
+		if hello.GetDataConnection() != nil {
+			admit = s.join
+		}
+		if a, refused = admit(ctx, hello); refused != nil {
 			return &linkv1.Answer{Is: &linkv1.Answer_Refused{Refused: refused}}, &link.RefusedError{Refused: refused}
 		}
 		return &linkv1.Answer{Is: &linkv1.Answer_Welcome{Welcome: &linkv1.Welcome{
@@ -151,7 +157,7 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	})
 	log := s.cfg.Logger.With("from", conn.RemoteAddr().String(), "instance", hello.GetInstance(), "clusterUID", hello.GetClusterUid())
 	if err != nil {
-		if a != nil {
+		if a != nil && a.session == nil {
 			s.ended(a) // the answer did not arrive
 		}
 		level := slog.LevelDebug // unauthenticated clients may send anything
@@ -162,8 +168,14 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 		return
 	}
 	callers.Identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
-	a.session, a.Since = session, time.Now()
 	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
+	if hello.GetDataConnection() != nil {
+		log.Info("a data connection has begun")
+		<-session.Done() // also at the end of the session of a
+		log.Info("a data connection has ended", "because", session.Err())
+		return
+	}
+	a.session, a.Since = session, time.Now()
 	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
 	s.run(ctx, a)
 	log.Info("an agent disconnected", "because", session.Err())

@@ -86,6 +86,6 @@ func authenticate(r *http.Request, known *credentials.File) (t target, no *refus
 		return t, refuse(http.StatusBadRequest, "%.253q is not the address of a Service. Write NAME.NAMESPACE.svc:PORT.", r.Host)
 	}
 	to := &tunnelv1.Address{Host: strings.Trim(host, "[]"), Port: uint32(number)}
-	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}}
+	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}, Bulk: r.Method == http.MethodConnect}
 	return t, nil
 }
