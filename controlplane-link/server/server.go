@@ -272,9 +272,6 @@ func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission
 	}
 }
 
-// lingerCheck is how often linger checks a session.
-const lingerCheck = time.Second
-
 // superseded ends a session because another agent, or another connection of this one, has that of the cluster.
 // Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
 // them. New ones are opened in the other session.
@@ -302,9 +299,9 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 // linger waits until the connections of a session have ended, its token is revoked, its time is over, or no agent has
 // the session of the cluster: twice in a row, because one that changes its replica has none for a moment.
 func (s *Server) linger(ctx context.Context, a *Agent) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger-time.Second/2) // it ends between two checks, the last of which is before the agent's
 	defer cancel()
-	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(lingerCheck) {
+	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(time.Second) {
 		if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 			return
 		}
