@@ -30,6 +30,7 @@ type target struct {
 	key     *credentials.Key
 	cluster registry.Cluster
 	open    *linkv1.Open // for a Service, never for the Kubernetes API
+	guessed bool         // a key was sent
 }
 
 // bearer returns the token of an Authorization header.
@@ -69,7 +70,7 @@ func authenticate(r *http.Request, known *credentials.File) (t target, no *refus
 		host, port = r.Host, "80"
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
-	switch t.key = known.Find(sent); {
+	switch t.key, t.guessed = known.Find(sent), sent != ""; {
 	case sent == "":
 		return t, refuse(status, "The request has no API key. Send it in header signadot-api-key, or as password of the proxy, with the cluster as user.")
 	case t.key == nil:
