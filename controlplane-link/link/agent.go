@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -234,6 +236,28 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 		}
 	})
 	l.lost(s, epoch)
+}
+
+// dataTries is how often an agent tries to reach the replica of its session, at random intervals of up to dataWithin.
+const dataTries, dataWithin = 8, 500 * time.Millisecond
+
+// openData opens the data connection of a session, which began with hello, as the server requests.
+func (a *Agent) openData(ctx context.Context, in *carrier.Incoming, of *carrier.Session, hello *linkv1.Hello) {
+	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
+	defer cancel()
+	hello = proto.Clone(hello).(*linkv1.Hello)
+	hello.DataConnection = in.Request.(*linkv1.Open).GetDataConnection()
+	_, _, err := a.greet(ctx, hello, of)
+	refused := &RefusedError{}
+	for try := 1; try < dataTries && errors.As(err, &refused) && refused.Refused.GetReason() == linkv1.Reason_REASON_UNAVAILABLE; try++ {
+		time.Sleep(dice.N(dataWithin))
+		_, _, err = a.greet(ctx, hello, of)
+	}
+	if err != nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: err.Error()})
+	} else if c, err := in.Accept(); err == nil {
+		_ = c.Close()
+	}
 }
 
 // failed notes that an attempt failed.

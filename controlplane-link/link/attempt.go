@@ -6,15 +6,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	dice "math/rand/v2"
 	"net"
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	linkv1 "switchyard.dev/protos/gen/link/v1"
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/dialer"
 )
@@ -41,28 +37,6 @@ func (a *Agent) try(ctx context.Context) (s *carrier.Session, hello *linkv1.Hell
 	hello.Token, hello.Superseded, hello.OpensDataConnection = token, a.superseded.Load(), true
 	s, welcome, err = a.greet(ctx, hello, nil)
 	return s, hello, welcome, err
-}
-
-// dataTries is how often an agent tries to reach the replica of its session, at random intervals of up to dataWithin.
-const dataTries, dataWithin = 8, 500 * time.Millisecond
-
-// openData opens the data connection of a session, which began with hello, as the server requests.
-func (a *Agent) openData(ctx context.Context, in *carrier.Incoming, of *carrier.Session, hello *linkv1.Hello) {
-	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
-	defer cancel()
-	hello = proto.Clone(hello).(*linkv1.Hello)
-	hello.DataConnection = in.Request.(*linkv1.Open).GetDataConnection()
-	_, _, err := a.greet(ctx, hello, of)
-	refused := &RefusedError{}
-	for try := 1; try < dataTries && errors.As(err, &refused) && refused.Refused.GetReason() == linkv1.Reason_REASON_UNAVAILABLE; try++ {
-		time.Sleep(dice.N(dataWithin))
-		_, _, err = a.greet(ctx, hello, of)
-	}
-	if err != nil {
-		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: err.Error()})
-	} else if c, err := in.Accept(); err == nil {
-		_ = c.Close()
-	}
 }
 
 // greet begins a session, or the data connection of one.

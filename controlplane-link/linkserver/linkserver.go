@@ -100,10 +100,7 @@ func (m *Main) Run(ctx context.Context) error {
 	accepting, refuse := context.WithCancel(serving)
 	all.Go(func() error { return m.cfg.TLS.Run(serving) })
 	all.Go(func() error { return m.credentials.Run(serving, m.cfg.Logger) })
-	all.Go(func() error {
-		m.credentials.Until(serving, m.setTokens)
-		return nil
-	})
+	go m.credentials.Until(serving, m.setTokens)
 	all.Go(func() error { return m.server.Serve(serving, m.Listeners["agents"]) })
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
@@ -129,10 +126,7 @@ func (m *Main) Run(ctx context.Context) error {
 
 // unready returns why no client should connect.
 func (m *Main) unready() string {
-	if m.server.Draining() {
-		return "this replica is ending"
-	}
-	return ""
+	return map[bool]string{true: "this replica is ending"}[m.server.Draining()]
 }
 
 // setTokens applies the cluster tokens of the file.
