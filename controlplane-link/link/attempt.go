@@ -19,7 +19,7 @@ import (
 // *trust.Roots has such a method.
 type Verify func(shown []*x509.Certificate, name string, now time.Time) error
 
-// try makes one attempt. hello is what was sent.
+// try makes one attempt. hello is the first message.
 func (a *Agent) try(ctx context.Context) (s *carrier.Session, hello *linkv1.Hello, welcome *linkv1.Welcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
 	defer cancel()
