@@ -355,6 +355,47 @@ func TestADataConnectionIsOfItsSessionOnly(t *testing.T) {
 	}
 }
 
+// found calls a function after each look-up of a token.
+type found struct {
+	registry.Tokens
+	do func()
+}
+
+// Find implements registry.Tokens.
+func (f found) Find(ctx context.Context, value string) (registry.Token, bool, error) {
+	defer f.do()
+	return f.Tokens.Find(ctx, value)
+}
+
+// TestADataConnectionThatBreaksDoesNotEndItsSession closes it before the agent is answered.
+func TestADataConnectionThatBreaksDoesNotEndItsSession(t *testing.T) {
+	s := newSite(t)
+	var b *balancer
+	r := s.serve("one", 100, func(c *server.Config) {
+		c.Tokens = found{s.tokens, func() {
+			if b.count() == 2 {
+				b.cut(1)
+				time.Sleep(time.Second) // the server writes to it after that
+			}
+		}}
+	})
+	b = s.balance(func(int) string { return r.address })
+	a, _ := s.start(s.config(b.address, "a"))
+	s.up(a, 1)
+	small := s.eventually(r)
+	wait.Eventually(t, patience, "the end of the data connection", func() error {
+		s.bulkInBackground(r)
+		if !s.log.Says("an agent has no session") {
+			return errors.New("the log does not state it")
+		}
+		return nil
+	})
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || e.Until.IsZero() {
+		t.Errorf("the session is now %+v", e)
+	}
+	s.echoes(small)
+}
+
 // bulkInBackground opens a connection that can carry much, and does not wait for it.
 func (s *site) bulkInBackground(r *replica) {
 	go func() {

@@ -160,8 +160,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 		if a != nil && a.session == nil {
 			s.ended(a) // the answer did not arrive
 		}
-		level := slog.LevelDebug // unauthenticated clients may send anything
-		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) {
+		level := slog.LevelDebug // unauthenticated clients may send anything, and data connections reach other replicas
+		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) && hello.GetDataConnection() == nil {
 			level = slog.LevelInfo
 		}
 		log.Log(ctx, level, "an agent has no session", "error", err)
