@@ -113,6 +113,7 @@ func TestTwoSessionsHaveOneBoundOfUnreadData(t *testing.T) {
 	if _, err := larger.Write(make([]byte, 180<<10)); err != nil {
 		t.Fatal(err)
 	}
+	through(t, client, server2) // all has arrived before
 	if _, err := smaller.Write(make([]byte, 50<<10)); err != nil {
 		t.Fatal(err)
 	}
