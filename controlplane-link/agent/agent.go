@@ -1,3 +1,11 @@
+// Package agent is the program that connects a cluster to its control plane: it keeps the session
+// (controlplane-link/link), and answers connections to Services (controlplane-link/reach) and to the
+// Kubernetes API (controlplane-link/kubeapi).
+//
+//	8088  /healthz: whether it is ready, and the state of the link as text; /nullz: alive
+//	9090  /metrics
+//
+// Without a cluster token it is idle and ready. The token is read again when its file changes.
 package agent
 
 import (
@@ -9,6 +17,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -25,6 +34,8 @@ import (
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/cluster"
+	"switchyard.dev/tunnels/controlkeys"
+	"switchyard.dev/tunnels/credential/signed"
 )
 
 // Main is the agent. Make one with Settings.Open.
@@ -125,6 +136,29 @@ func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1
 	}
 }
 
+// keysWithin bounds the requests that store keys.
+const keysWithin = 8 * time.Second
+
+// setKeys stores the public keys of the control plane, for tunnel proxies and tunnel-api, and answers
+// once they are stored.
+func (m *Main) setKeys(ctx context.Context, in *carrier.Incoming, keys *linkv1.Keys, welcome *linkv1.Welcome) {
+	set, err := signed.ParseKeys([]byte(keys.GetKeySet()))
+	if err != nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_INVALID, Message: "The agent does not store the keys: " + err.Error() + "."})
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, keysWithin)
+	defer cancel()
+	if err := controlkeys.Store(ctx, m.core.ConfigMaps(m.settings.Namespace), signed.Cluster{Organisation: welcome.GetOrganisation(), Name: welcome.GetCluster()}, set); err != nil {
+		m.logger.Warn("the keys of the control plane are not stored, so tunnel proxies may refuse credentials of its users, or accept those of a removed key", "error", err)
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: "The agent cannot store the keys: " + err.Error() + "."})
+		return
+	}
+	if c, err := in.Accept(); err == nil {
+		_ = c.Close()
+	}
+}
+
 // health returns the handler of probes.
 func (m *Main) health() http.Handler {
 	mux := http.NewServeMux()
@@ -134,4 +168,40 @@ func (m *Main) health() http.Handler {
 		return state.Ready(time.Now())
 	}))
 	return mux
+}
+
+// metrics are the agent's. The first has its published name.
+type metrics struct {
+	attempts prometheus.Counter
+	active   prometheus.Gauge
+	opened   prometheus.Counter
+	unknown  *prometheus.GaugeVec
+}
+
+// newMetrics registers the metrics. state returns the present state of the link.
+func newMetrics(registry prometheus.Registerer, state func() link.Kind) *metrics {
+	in := promauto.With(registry)
+	for _, k := range link.Kinds {
+		in.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "signadot_operator_agent_link_state", Help: "1 for the present state of the link to the control plane.", ConstLabels: prometheus.Labels{"state": k.String()},
+		}, func() float64 {
+			if k == state() {
+				return 1
+			}
+			return 0
+		})
+	}
+	return &metrics{
+		attempts: in.NewCounter(prometheus.CounterOpts{Name: "signadot_operator_agent_connection_attempts", Help: "Attempts to connect to the control plane."}),
+		active:   in.NewGauge(prometheus.GaugeOpts{Name: "signadot_operator_agent_active_connections", Help: "Connections to Services that pass the agent now."}),
+		opened:   in.NewCounter(prometheus.CounterOpts{Name: "signadot_operator_agent_connections_total", Help: "Connections to Services that have passed the agent."}),
+		unknown:  in.NewGaugeVec(prometheus.GaugeOpts{Name: "switchyard_agent_unknown_objects", Help: "Objects that the control plane does not know."}, []string{"resource"}),
+	}
+}
+
+// Begun implements outbound.Counts.
+func (m *metrics) Begun(audit.Direction) (ended func()) {
+	m.active.Inc()
+	m.opened.Inc()
+	return m.active.Dec
 }

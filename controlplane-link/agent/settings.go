@@ -7,7 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 
@@ -116,6 +118,15 @@ func (s *Settings) addPorts(text string) error {
 	return nil
 }
 
+// token returns the cluster token as its file has it, which the kubelet replaces; empty: there is none.
+func (s Settings) token() (string, error) {
+	text, err := os.ReadFile(s.TokenFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the cluster token: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
 // verify returns which servers are trusted; nil: none.
 func (s Settings) verify() (verify link.Verify, err error) {
 	switch {
@@ -139,15 +150,23 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 		state, _ := m.link.State()
 		return state.Kind
 	})
-	var err error
 	watched := cluster.Config{Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused}
 	if len(s.SidecarPorts) > 0 {
 		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}
 	}
-	if m.cluster, err = cluster.New(watched); err != nil {
-		return nil, err
-	}
-	finder, err := ready.New(access)
+	var failed [6]error
+	var finder *ready.Finder
+	var objects metadata.Interface
+	var verify link.Verify
+	m.cluster, failed[0] = cluster.New(watched)
+	finder, failed[1] = ready.New(access)
+	m.kubernetes, failed[2] = kubeapi.New(kubeapi.Config{
+		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{PodLogs: s.Configuration.GetPodLogs(), Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
+	})
+	m.core, failed[3] = client.NewForConfig(access)
+	objects, failed[4] = metadata.NewForConfig(access)
+	verify, failed[5] = s.verify()
+	err := errors.Join(failed[:]...)
 	if err != nil {
 		return nil, err
 	}
@@ -160,24 +179,8 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	}); err != nil {
 		return nil, err
 	}
-	if m.kubernetes, err = kubeapi.New(kubeapi.Config{
-		Access: access, Record: slog.New(slog.NewJSONHandler(out, nil)), Policy: table.Policy{PodLogs: s.Configuration.GetPodLogs(), Namespaces: s.Configuration.GetAllowedNamespaces(), Operator: s.Namespace},
-	}); err != nil {
-		return nil, err
-	}
-	if m.core, err = client.NewForConfig(access); err != nil {
-		return nil, err
-	}
 	if s.ReportUnknown {
-		client, err := metadata.NewForConfig(access)
-		if err != nil {
-			return nil, err
-		}
-		m.unknown = &unknown{client: client, logger: logger, gauge: m.metrics.unknown, last: map[string][]string{}}
-	}
-	verify, err := s.verify()
-	if err != nil {
-		return nil, err
+		m.unknown = &unknown{client: objects, logger: logger, gauge: m.metrics.unknown, last: map[string][]string{}}
 	}
 	instance := rand.Text()
 	m.link, err = link.New(link.Config{

@@ -17,14 +17,6 @@ import (
 // errForm is the error of a body in which the author cannot be named.
 var errForm = errors.New("the body's form is not supported for objects of " + crdv1.Group + ": use JSON, a merge patch or an apply patch")
 
-// counted are the annotations that a patch without a specification changes only in the name of its
-// user: the author itself, and those that count as specification (reconcilers/admission).
-var counted = []string{
-	crdv1.AnnotationAuthor,
-	crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, crdv1.AnnotationLocal, crdv1.AnnotationSpecification,
-	crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom, crdv1.AnnotationUpdatedAt, crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationMachine,
-}
-
 const applyPatch = "application/apply-patch+yaml"
 
 // authored returns the body of a write, as JSON, with its author. Bodies of other groups are
@@ -86,6 +78,7 @@ func claims(patch map[string]any) (bool, error) {
 	if _, has := patch["spec"]; has || metadata["ownerReferences"] != nil {
 		return true, nil
 	}
+	counted := append(crdv1.SpecificationAnnotations(), crdv1.AnnotationAuthor)
 	return slices.ContainsFunc(counted, func(key string) bool { _, has := annotations[key]; return has }), nil
 }
 

@@ -2,13 +2,11 @@ package kubeapi
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 
 	"switchyard.dev/controlplane-link/kubeapi/table"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/admission"
 )
 
 // TestPatchesAreMadeInTheNameOfTheirUser shows which patches get their user as author. A webhook takes
@@ -53,15 +51,5 @@ func TestPatchesAreMadeInTheNameOfTheirUser(t *testing.T) {
 		if c.named != (author != nil) || c.named && *author != jo.String() || strings.Contains(string(got), "admin") {
 			t.Errorf("%s: %s", name, got)
 		}
-	}
-}
-
-// TestCountedAnnotations compares the list with that of the webhooks.
-func TestCountedAnnotations(t *testing.T) {
-	want := append(admission.Annotations(), crdv1.AnnotationAuthor)
-	slices.Sort(want)
-	got := slices.Sorted(slices.Values(counted))
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, not %v", got, want)
 	}
 }

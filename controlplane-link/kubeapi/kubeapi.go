@@ -108,6 +108,30 @@ func (a *API) Serve(ctx context.Context, in *carrier.Incoming, user identity.Use
 	<-ended
 }
 
+// single is a listener with the connection that it contains. Its end is io.EOF.
+type single chan net.Conn
+
+func newSingle(conn net.Conn) single {
+	s := make(single, 1)
+	s <- conn
+	close(s)
+	return s
+}
+
+// Accept implements net.Listener.
+func (s single) Accept() (net.Conn, error) {
+	if conn, is := <-s; is {
+		return conn, nil
+	}
+	return nil, io.EOF
+}
+
+// Close implements net.Listener.
+func (s single) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (s single) Addr() net.Addr { return &net.TCPAddr{} }
+
 // passed are the headers of requests that pass.
 var passed = []string{"Accept", "Accept-Encoding", "Content-Type", "If-Match", "If-None-Match", "User-Agent"}
 
@@ -154,8 +178,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, user identity.User) 
 // allowed reports whether a user may send a request, and otherwise answers it.
 func (a *API) allowed(w http.ResponseWriter, r *http.Request, request table.Request, user identity.User) bool {
 	is, err := a.may(r.Context(), user, request)
-	if err == nil && is && applies(r) {
-		request.Verb = "create" // if there is no such object
+	if err == nil && is && r.Method == http.MethodPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch") {
+		request.Verb = "create" // as a server-side apply does if there is no such object
 		is, err = a.may(r.Context(), user, request)
 	}
 	switch {
@@ -184,11 +208,6 @@ func (a *API) may(ctx context.Context, user identity.User, q table.Request) (boo
 	return is, err
 }
 
-// applies reports whether a request is a server-side apply, which also creates objects.
-func applies(r *http.Request) bool {
-	return r.Method == http.MethodPatch && strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch")
-}
-
 // write forwards a write. It is recorded before its answer is sent; with status 0 if there is none.
 func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Request, user identity.User) {
 	code := 0
@@ -201,16 +220,13 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Reques
 		record()
 	}
 	control := http.NewResponseController(w)
-	err := control.SetReadDeadline(time.Now().Add(bodyWithin))
-	var body []byte
-	if err == nil {
-		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	}
-	if err == nil {
-		err = control.SetReadDeadline(time.Time{})
-	}
-	if err == nil {
+	unbounded := control.SetReadDeadline(time.Now().Add(bodyWithin))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err = errors.Join(unbounded, err); err == nil {
 		body, err = authored(request, r.Header.Get("Content-Type"), body, crdv1.Author{User: user.Name, Groups: user.Groups})
+	}
+	if err == nil { // else nothing is read any more
+		err = control.SetReadDeadline(time.Time{})
 	}
 	if err != nil {
 		answered(http.StatusBadRequest)

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -129,20 +131,17 @@ func (a *Agent) Run(ctx context.Context) {
 
 // drain lets connections end. No attempt begins.
 func (l *loop) drain() {
-	late := time.After(l.cfg.Linger)
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for l.connections.Load() > 0 {
+	for late := time.Now().Add(l.cfg.Linger); l.connections.Load() > 0 && time.Now().Before(late); {
 		select {
 		case event := <-l.events:
 			l.mu.Lock()
 			event(time.Now())
 			l.mu.Unlock()
-		case <-ticker.C:
-		case <-late:
-			l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", l.connections.Load(), "after", l.cfg.Linger.String())
-			return
+		case <-time.After(100 * time.Millisecond):
 		}
+	}
+	if n := l.connections.Load(); n > 0 {
+		l.cfg.Logger.Warn("the agent ends, and cuts the connections through the link that have not ended in time", "connections", n, "after", l.cfg.Linger.String())
 	}
 }
 
@@ -195,7 +194,7 @@ func (l *loop) set(s State) {
 
 // connect makes one attempt, and runs its session until that or ctx ends.
 func (l *loop) connect(ctx context.Context, epoch uint64) {
-	s, welcome, err := l.try(ctx)
+	s, hello, welcome, err := l.try(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			l.event(func(now time.Time) attempts.Step { return l.failed(now, epoch, err) })
@@ -225,6 +224,10 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 		})
 	}, func() {
 		for in := range s.Requests(ctx) {
+			if open, _ := in.Request.(*linkv1.Open); open.GetDataConnection() != nil {
+				l.Running.Go(func() { l.openData(ctx, in, s, hello) })
+				continue
+			}
 			l.connections.Add(1)
 			l.Running.Go(func() {
 				defer l.connections.Add(-1)
@@ -233,6 +236,28 @@ func (l *loop) connect(ctx context.Context, epoch uint64) {
 		}
 	})
 	l.lost(s, epoch)
+}
+
+// dataTries is how often an agent tries to reach the replica of its session, at random intervals of up to dataWithin.
+const dataTries, dataWithin = 8, 500 * time.Millisecond
+
+// openData opens the data connection of a session, which began with hello, as the server requests.
+func (a *Agent) openData(ctx context.Context, in *carrier.Incoming, of *carrier.Session, hello *linkv1.Hello) {
+	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
+	defer cancel()
+	hello = proto.Clone(hello).(*linkv1.Hello)
+	hello.DataConnection = in.Request.(*linkv1.Open).GetDataConnection()
+	_, _, err := a.greet(ctx, hello, of)
+	refused := &RefusedError{}
+	for try := 1; try < dataTries && errors.As(err, &refused) && refused.Refused.GetReason() == linkv1.Reason_REASON_UNAVAILABLE; try++ {
+		time.Sleep(dice.N(dataWithin))
+		_, _, err = a.greet(ctx, hello, of)
+	}
+	if err != nil {
+		in.Refuse(&tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_UNAVAILABLE, Message: err.Error()})
+	} else if c, err := in.Accept(); err == nil {
+		_ = c.Close()
+	}
 }
 
 // failed notes that an attempt failed.

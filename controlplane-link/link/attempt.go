@@ -19,22 +19,28 @@ import (
 // *trust.Roots has such a method.
 type Verify func(shown []*x509.Certificate, name string, now time.Time) error
 
-// try makes one attempt.
-func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, error) {
+// try makes one attempt. hello is the first message.
+func (a *Agent) try(ctx context.Context) (s *carrier.Session, hello *linkv1.Hello, welcome *linkv1.Welcome, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptWithin)
 	defer cancel()
 	token, err := a.cfg.Token()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	a.shown.Store(token)
 	if token == "" {
-		return nil, nil, ErrNoToken
+		return nil, nil, nil, ErrNoToken
 	}
-	hello, err := a.cfg.Hello(ctx)
-	if err != nil {
-		return nil, nil, err
+	if hello, err = a.cfg.Hello(ctx); err != nil {
+		return nil, nil, nil, err
 	}
+	hello.Token, hello.Superseded, hello.OpensDataConnection = token, a.superseded.Load(), true
+	s, welcome, err = a.greet(ctx, hello, nil)
+	return s, hello, welcome, err
+}
+
+// greet begins a session, or the data connection of one.
+func (a *Agent) greet(ctx context.Context, hello *linkv1.Hello, of *carrier.Session) (*carrier.Session, *linkv1.Welcome, error) {
 	conn, err := dialer.Through(ctx, a.cfg.Proxy, a.cfg.Address)
 	if err != nil {
 		return nil, nil, a.trusting(fmt.Errorf("control plane %s is not reached: %w", a.cfg.Address, err))
@@ -46,8 +52,7 @@ func (a *Agent) try(ctx context.Context) (*carrier.Session, *linkv1.Welcome, err
 	}
 	answer := &linkv1.Answer{}
 	settings := Settings()
-	settings.Timing = a.cfg.Timing
-	hello.Token, hello.Superseded = token, a.superseded.Load()
+	settings.Timing, settings.Beside = a.cfg.Timing, func() *carrier.Session { return of }
 	s, err := settings.Connect(ctx, secure, hello, answer, func() error {
 		switch is := answer.GetIs().(type) {
 		case *linkv1.Answer_Welcome:
@@ -74,10 +79,7 @@ func (a *Agent) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	if a.cfg.Plain {
 		return conn, nil
 	}
-	name, _, err := net.SplitHostPort(a.cfg.Address)
-	if err != nil {
-		return nil, fmt.Errorf("address of the control plane: %w", err)
-	}
+	name, _, _ := net.SplitHostPort(a.cfg.Address) // New has checked it
 	var untrusted error
 	secure := tls.Client(conn, Settings().Secure(&tls.Config{
 		ServerName: name,
@@ -94,7 +96,7 @@ func (a *Agent) secure(ctx context.Context, conn net.Conn) (net.Conn, error) {
 			return untrusted
 		},
 	}))
-	err = secure.HandshakeContext(ctx)
+	err := secure.HandshakeContext(ctx)
 	switch {
 	case err == nil:
 		return secure, nil

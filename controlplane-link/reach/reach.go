@@ -68,10 +68,9 @@ func Refused(namespace string) []cluster.Refused {
 
 // Reach opens connections into the cluster. It is safe for concurrent use.
 type Reach struct {
-	cfg  Config
-	gate *outbound.Gate
-	// exceptions are the gates of exceptions, by Service.
-	exceptions map[string]*outbound.Gate
+	cfg Config
+	// gates are those of exceptions by their Service, and that of all other Services by "".
+	gates map[string]*outbound.Gate
 }
 
 // New returns a Reach.
@@ -80,23 +79,16 @@ func New(cfg Config) (*Reach, error) {
 		return nil, errors.New("reach: Cluster and Pods are required")
 	}
 	cfg.Resolver = cmp.Or[outbound.Resolver](cfg.Resolver, net.DefaultResolver)
-	r := &Reach{cfg: cfg, exceptions: map[string]*outbound.Gate{}}
-	var err error
-	if r.gate, err = r.open(""); err != nil {
-		return nil, err
-	}
-	for _, e := range allow.Exceptions {
-		if r.exceptions[e.Service], err = r.open(e.Service); err != nil {
+	r := &Reach{cfg: cfg, gates: map[string]*outbound.Gate{}}
+	for _, e := range append([]allow.Exception{{}}, allow.Exceptions...) {
+		known := &knows{Knows: cfg.Cluster, reach: r, service: e.Service}
+		gate, err := outbound.New(outbound.Config{Cluster: known, Resolver: known, Audit: cfg.Audit, Counts: cfg.Counts, Logger: cfg.Logger})
+		if err != nil {
 			return nil, err
 		}
+		r.gates[e.Service] = gate
 	}
 	return r, nil
-}
-
-// open returns the gate for one Service of the operator or, if that is empty, for all others.
-func (r *Reach) open(service string) (*outbound.Gate, error) {
-	known := &knows{Knows: r.cfg.Cluster, reach: r, service: service}
-	return outbound.New(outbound.Config{Cluster: known, Resolver: known, Audit: r.cfg.Audit, Counts: r.cfg.Counts, Logger: r.cfg.Logger})
 }
 
 // Serve answers one connection that the control plane requests for a user (controlplane-link/identity), and ends
@@ -106,15 +98,11 @@ func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Op
 	exception, refused := r.cfg.Allow.Judge(open.GetCaller(), to.GetHost(), to.GetPort())
 	who := outbound.Who{Via: "link", User: user.Name, From: "link"}
 	if refused != nil {
-		r.gate.RecordRefused(who, to.GetHost(), to.GetPort(), refused)
+		r.gates[""].RecordRefused(who, to.GetHost(), to.GetPort(), refused)
 		in.Refuse(refused)
 		return
 	}
-	gate := r.gate
-	if exception != nil {
-		gate = r.exceptions[exception.Service]
-	}
-	out, refused := gate.Open(ctx, who, to.GetHost(), to.GetPort())
+	out, refused := r.gates[exception.Service].Open(ctx, who, to.GetHost(), to.GetPort())
 	if refused != nil {
 		in.Refuse(refused)
 		return

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"maps"
+	"slices"
 	"sync"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -22,8 +23,8 @@ type Registry interface {
 	Get(ctx context.Context, c Cluster) (admission.Entry, error)
 	// Swap replaces the entry that Get returned. It returns false if that has changed.
 	Swap(ctx context.Context, c Cluster, old, next admission.Entry) (bool, error)
-	// Watch calls changed with each entry of a new epoch, until ctx ends. It does not block, and
-	// changed must not.
+	// Watch calls changed with the entry of a cluster after each new epoch, until ctx ends. It does not block,
+	// and changed must not.
 	Watch(ctx context.Context, changed func(Cluster, admission.Entry))
 }
 
@@ -67,12 +68,7 @@ func (w *watchers[T]) notify(t T) {
 type Memory struct {
 	mu       sync.Mutex
 	entries  map[Cluster]admission.Entry
-	watchers watchers[change]
-}
-
-type change struct {
-	of  Cluster
-	now admission.Entry
+	watchers watchers[Cluster]
 }
 
 // Get implements Registry.
@@ -95,14 +91,17 @@ func (m *Memory) Swap(_ context.Context, c Cluster, old, next admission.Entry) (
 	m.entries[c] = next
 	m.mu.Unlock()
 	if next.Epoch > old.Epoch {
-		m.watchers.notify(change{c, next})
+		m.watchers.notify(c)
 	}
 	return true, nil
 }
 
 // Watch implements Registry.
 func (m *Memory) Watch(ctx context.Context, changed func(Cluster, admission.Entry)) {
-	m.watchers.add(ctx, func(c change) { changed(c.of, c.now) })
+	m.watchers.add(ctx, func(c Cluster) {
+		now, _ := m.Get(ctx, c)
+		changed(c, now)
+	})
 }
 
 // MemoryTokens are Tokens in memory, by the SHA-256 of their values. The zero value is empty.
@@ -139,12 +138,7 @@ func (m *MemoryTokens) Find(_ context.Context, value string) (Token, bool, error
 func (m *MemoryTokens) Valid(_ context.Context, id string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, t := range m.tokens {
-		if t.ID == id {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(slices.Collect(maps.Values(m.tokens)), func(t Token) bool { return t.ID == id }), nil
 }
 
 // Bind implements Tokens.

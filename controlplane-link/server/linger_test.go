@@ -1,10 +1,13 @@
 package server_test
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -71,6 +75,63 @@ func TestConnectionsOfAFormerAgentEndByThemselves(t *testing.T) {
 		t.Error(err)
 	}
 	<-ended
+}
+
+// TestRequestsToTheAPILeaveAFormerAgent has a transport that keeps a connection through it. A new one is used at once,
+// and the former agent does not wait for the other.
+func TestRequestsToTheAPILeaveAFormerAgent(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Hour })
+	start := func(name string) {
+		cfg := s.config(r.address, name)
+		cfg.Handle = func(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
+			c, err := in.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			for from := bufio.NewReader(c); ; {
+				if _, err := http.ReadRequest(from); err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"+name)
+			}
+		}
+		s.start(cfg)
+	}
+	kube := r.Transport(prod, &linkv1.Caller{})
+	defer kube.CloseIdleConnections()
+	answers := func(want string) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://kubernetes/version", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := kube.RoundTrip(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		if got, err := io.ReadAll(answer.Body); err != nil || string(got) != want {
+			t.Errorf("agent %q answers, not %q: %v", got, want, err)
+		}
+	}
+	start("a")
+	former := s.session(r)
+	answers("a")
+	start("b")
+	wait.Eventually(t, patience, "the session of b", func() error {
+		if r.Epoch(prod) != 2 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	answers("b")
+	select {
+	case <-former.Done():
+	case <-time.After(patience):
+		t.Error("the session of the former agent continues")
+	}
 }
 
 // TestConnectionsOfAFormerAgentAreCutInTheEnd has one that does not end by itself.

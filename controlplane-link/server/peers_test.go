@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tools/wait"
 )
 
 // accepting is a listener that counts connections.
@@ -60,7 +61,8 @@ func TestNoSessionWithAReplicaBeginsAfterTheEnd(t *testing.T) {
 	reached := listen()
 	two := s.serve(reached.Addr().String(), 100, mutual)
 	defer run(two, reached)()
-	a, _ := s.start(s.config(two.address, "a"))
+	b := s.balance(func(int) string { return two.address })
+	a, _ := s.start(s.config(b.address, "a"))
 	s.up(a, 1)
 	for _, late := range []bool{false, true} {
 		before := reached.n.Load()
@@ -71,7 +73,7 @@ func TestNoSessionWithAReplicaBeginsAfterTheEnd(t *testing.T) {
 		} else {
 			defer stop()
 		}
-		c, err := one.Open(t.Context(), prod, &linkv1.Open{})
+		c, err := one.Open(t.Context(), prod, &linkv1.Open{Bulk: true})
 		switch {
 		case !late && err != nil:
 			t.Errorf("before the end: %v", err)
@@ -85,4 +87,10 @@ func TestNoSessionWithAReplicaBeginsAfterTheEnd(t *testing.T) {
 			t.Errorf("late %t: %d sessions", late, n)
 		}
 	}
+	wait.Eventually(t, patience, "the data connection", func() error {
+		if b.count() != 2 {
+			return errors.New("a connection from the other replica has none")
+		}
+		return nil
+	})
 }

@@ -59,15 +59,29 @@ func (s *Server) Open(ctx context.Context, c registry.Cluster, open *linkv1.Open
 	}
 }
 
-// Transport returns a transport for requests of a caller to the API of a cluster, http://kubernetes, over
-// HTTP/1.1. Each caller needs one of its own: the agent identifies the caller of a connection, not of a
-// request.
-func (s *Server) Transport(c registry.Cluster, caller *linkv1.Caller) *http.Transport {
+// Transport sends requests to the API of a cluster, http://kubernetes.
+type Transport struct {
+	*http.Transport
+	epoch func() uint64
+}
+
+// RoundTrip implements http.RoundTripper. It uses no connection that is kept from an earlier epoch: a former agent
+// cuts those.
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.URL.Host = fmt.Sprint(t.epoch(), ".", r.URL.Host) // names the connections only
+	return t.Transport.RoundTrip(r)
+}
+
+// Transport returns a transport for requests of a caller to the API of a cluster, over HTTP/1.1. Each caller needs one
+// of its own: the agent identifies the caller of a connection, not of a request. Connections are kept for ten seconds:
+// a former agent waits for as long.
+func (s *Server) Transport(c registry.Cluster, caller *linkv1.Caller) Transport {
 	open := &linkv1.Open{Caller: caller, To: &linkv1.Open_KubernetesApi{KubernetesApi: &linkv1.KubernetesAPI{}}}
-	return &http.Transport{
+	return Transport{epoch: func() uint64 { return s.Epoch(c) }, Transport: &http.Transport{
 		DialContext:         func(ctx context.Context, _, _ string) (net.Conn, error) { return s.Open(ctx, c, open) },
-		MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, DisableCompression: true,
-	}
+		MaxIdleConnsPerHost: 16, IdleConnTimeout: 10 * time.Second, DisableCompression: true,
+	}}
 }
 
 // open makes one attempt. A session that leaves this replica is used only while there is no other one.
@@ -100,7 +114,7 @@ func (s *Server) openHere(ctx context.Context, c registry.Cluster, open *linkv1.
 	if a == nil || a.Epoch < newest && !s.draining.Load() { // its successor is about to have a session
 		return nil, ErrNoAgent
 	}
-	return a.session.Open(ctx, open)
+	return s.connection(ctx, a, open).Open(ctx, open)
 }
 
 // peer returns the session with another replica.

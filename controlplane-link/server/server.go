@@ -1,3 +1,20 @@
+// Package server is the control plane's side of the link: it accepts the agents of clusters, knows
+// which has the session of a cluster, and opens connections through it. The replicas of a control
+// plane share a registry (controlplane-link/registry).
+//
+//   - A connection that is silent may wait for 5 s, and the oldest such connection makes way for new
+//     ones; one that has offered the protocol waits for its handshake. The server begins at most
+//     Config.Handshakes a second, so that agents that lost it do not exhaust it when it is back, and
+//     refuses those that would wait for more than 10 s. The handshake and Hello then have 5 s each.
+//   - A session with a higher epoch ends the former one: at this replica at once, at another one
+//     when the registry notifies that. Connections of a former agent have Config.Linger to end.
+//   - A session ends when its token is revoked.
+//   - Open reaches the agent of a cluster at any replica: the replica that has the session serves the
+//     others (ServeReplicas), in mutual TLS. It waits for an agent that reconnects.
+//   - Connections that can carry much are opened over a second connection of the session, the data connection, which
+//     the server requests for the first of them. The session continues without it.
+//   - Drain hands sessions over: each agent is asked to connect to another replica, and its
+//     connections here have Config.Linger to end.
 package server
 
 import (
@@ -125,9 +142,13 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	hello := &linkv1.Hello{}
 	settings := link.Settings()
 	settings.Timing.Handshake = within
+	settings.Beside = func() *carrier.Session { return a.session } // nil: this connection begins it
 	session, err := settings.Serve(ctx, secure, hello, func(ctx context.Context) (proto.Message, error) {
-		var refused *linkv1.Refused
-		if a, refused = s.admit(ctx, hello); refused != nil {
+		admit, refused := s.admit, (*linkv1.Refused)(nil)
+		if hello.GetDataConnection() != nil {
+			admit = s.join
+		}
+		if a, refused = admit(ctx, hello); refused != nil {
 			return &linkv1.Answer{Is: &linkv1.Answer_Refused{Refused: refused}}, &link.RefusedError{Refused: refused}
 		}
 		return &linkv1.Answer{Is: &linkv1.Answer_Welcome{Welcome: &linkv1.Welcome{
@@ -136,19 +157,25 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	})
 	log := s.cfg.Logger.With("from", conn.RemoteAddr().String(), "instance", hello.GetInstance(), "clusterUID", hello.GetClusterUid())
 	if err != nil {
-		if a != nil {
+		if a != nil && a.session == nil {
 			s.ended(a) // the answer did not arrive
 		}
-		level := slog.LevelDebug // unauthenticated clients may send anything
-		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) {
+		level := slog.LevelDebug // unauthenticated clients may send anything, and data connections reach other replicas
+		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) && hello.GetDataConnection() == nil {
 			level = slog.LevelInfo
 		}
 		log.Log(ctx, level, "an agent has no session", "error", err)
 		return
 	}
 	callers.Identify(l, conn, a.Cluster.Organisation+"/"+a.Cluster.Name)
-	a.session, a.Since = session, time.Now()
 	log = log.With("cluster", a.Cluster.Name, "epoch", a.Epoch)
+	if hello.GetDataConnection() != nil {
+		log.Info("a data connection has begun")
+		<-session.Done() // also at the end of the session of a
+		log.Info("a data connection has ended", "because", session.Err())
+		return
+	}
+	a.session, a.Since = session, time.Now()
 	log.Info("an agent connected", "version", a.Hello.GetOperatorVersion())
 	s.run(ctx, a)
 	log.Info("an agent disconnected", "because", session.Err())
@@ -246,9 +273,6 @@ func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission
 	}
 }
 
-// lingerCheck is how often linger checks a session.
-const lingerCheck = time.Second
-
 // superseded ends a session because another agent, or another connection of this one, has that of the cluster.
 // Connections of a former agent have Config.Linger to end, unless its token is revoked: an upgrade does not cut
 // them. New ones are opened in the other session.
@@ -276,9 +300,9 @@ func (s *Server) superseded(ctx context.Context, a *Agent, instance string) {
 // linger waits until the connections of a session have ended, its token is revoked, its time is over, or no agent has
 // the session of the cluster: twice in a row, because one that changes its replica has none for a moment.
 func (s *Server) linger(ctx context.Context, a *Agent) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger-time.Second/2) // it ends between two checks, the last of which is before the agent's
 	defer cancel()
-	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(lingerCheck) {
+	for alone := 0; ctx.Err() == nil && a.session.Err() == nil && a.session.Connections() > 0 && alone < 2; time.Sleep(time.Second) {
 		if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
 			return
 		}

@@ -30,6 +30,7 @@ type target struct {
 	key     *credentials.Key
 	cluster registry.Cluster
 	open    *linkv1.Open // for a Service, never for the Kubernetes API
+	guessed bool         // a key was sent
 }
 
 // bearer returns the token of an Authorization header.
@@ -70,6 +71,7 @@ func authenticate(r *http.Request, known Keys) (t target, no *refusal) {
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
 	var unknown error
+	t.guessed = sent != ""
 	switch t.key, unknown = known.Find(r.Context(), sent); {
 	case unknown != nil:
 		return t, refuse(http.StatusServiceUnavailable, "The API key cannot be checked now. Try again.")
@@ -89,6 +91,6 @@ func authenticate(r *http.Request, known Keys) (t target, no *refusal) {
 		return t, refuse(http.StatusBadRequest, "%.253q is not the address of a Service. Write NAME.NAMESPACE.svc:PORT.", r.Host)
 	}
 	to := &tunnelv1.Address{Host: strings.Trim(host, "[]"), Port: uint32(number)}
-	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}}
+	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}, Bulk: r.Method == http.MethodConnect}
 	return t, nil
 }

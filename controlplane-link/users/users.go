@@ -24,6 +24,7 @@ import (
 	"net/http/httputil"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -42,7 +43,8 @@ const (
 	openWithin = 30 * time.Second
 	stopWithin = 5 * time.Second
 	maxHead    = 64 << 10
-	// refusedAfter is how long a request without a valid key waits for its answer.
+	// refusedAfter is how long a request without a valid key waits for its answer, except for the first of a connection
+	// without any: clients may send a key only where one is requested.
 	refusedAfter = 250 * time.Millisecond
 	// each is how many requests and connections one user may have at a time.
 	each = 1024
@@ -110,11 +112,21 @@ func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
 	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
+	s.ConnContext = connected
 	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)
 }
 
-// targetKey is the key of the target in the context of a request.
-type targetKey struct{}
+// connected returns the context of a connection.
+func connected(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, askedKey{}, new(atomic.Bool))
+}
+
+// targetKey is the key of the target in the context of a request, and askedKey that of whether a request of the same
+// connection was answered that had no API key.
+type (
+	targetKey struct{}
+	askedKey  struct{}
+)
 
 func targetOf(ctx context.Context) target {
 	t, _ := ctx.Value(targetKey{}).(target)
@@ -240,7 +252,9 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, no *refusal) {
 	if t.key != nil { // clients without a key could fill the log
 		h.logger.Info("a request was refused", "status", no.status, "organisation", t.key.Organisation, "user", t.key.User, "cluster", t.cluster.Name, "from", r.RemoteAddr)
 	} else {
-		time.Sleep(refusedAfter) // so that a client that guesses keys occupies no processor
+		if asked, is := r.Context().Value(askedKey{}).(*atomic.Bool); t.guessed || is && asked.Swap(true) {
+			time.Sleep(refusedAfter) // so that a client that guesses keys occupies no processor
+		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		w.Header().Set("Proxy-Authenticate", `Basic realm="the cluster is the user, the API key the password"`)
 	}

@@ -11,37 +11,15 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Annotations returns the annotations that count as specification: the operator or a
-// workstation acts on them, so a change of one takes the rights of the whole object. The chart has
-// the same list (operator.authorsAnnotations).
-func Annotations() []string {
-	return append(AuthorAnnotations(),
-		crdv1.AnnotationTTL, crdv1.AnnotationTTLFrom, crdv1.AnnotationUpdatedAt,
-		crdv1.AnnotationRetry, crdv1.AnnotationGiveUp, crdv1.AnnotationMachine,
-	)
-}
-
-// AuthorAnnotations returns those of Annotations that decide what runs, or which addresses a
-// workstation opens: the user who changes one becomes the author. The others decide when, or on which
-// workstation, and leave the author as it is: plain "connect" opens the addresses of an author without
-// a question. The chart has the same list (operator.authorAnnotations).
-func AuthorAnnotations() []string {
-	return []string{
-		crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey, // Templates in patches can use them.
-		crdv1.AnnotationLocal,
-		crdv1.AnnotationSpecification, // Other users can apply what "sandbox get" prints.
-	}
-}
-
 // Change has the relevant changes of a request. The zero value requires no rights: the request changes
 // a status, labels, finalizers or other annotations, or deletes. The matchConditions of the webhooks
 // are equivalent.
 type Change struct {
 	// Spec reports that the request creates an object, or changes its specification or an
-	// annotation of Annotations.
+	// annotation of crdv1.SpecificationAnnotations.
 	Spec bool
 	// Author reports that the sender becomes the author: the request creates an object, or changes
-	// its specification or an annotation of AuthorAnnotations.
+	// its specification or an annotation of crdv1.AuthorAnnotations.
 	Author bool
 	// Owners reports that it adds an owner to an object that exists.
 	Owners bool
@@ -75,8 +53,8 @@ func ChangeOf(req *admissionv1.AdmissionRequest) Change {
 	differs := func(a string) bool { return before.Metadata.Annotations[a] != after.Metadata.Annotations[a] }
 	spec := !bytes.Equal(before.Spec, after.Spec)
 	return Change{
-		Spec:   spec || slices.ContainsFunc(Annotations(), differs),
-		Author: spec || slices.ContainsFunc(AuthorAnnotations(), differs),
+		Spec:   spec || slices.ContainsFunc(crdv1.SpecificationAnnotations(), differs),
+		Author: spec || slices.ContainsFunc(crdv1.AuthorAnnotations(), differs),
 		Owners: slices.ContainsFunc(after.Metadata.OwnerReferences, added),
 	}
 }

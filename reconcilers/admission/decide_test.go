@@ -130,8 +130,8 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		b.WriteString("\n")
 	}
 	b.WriteString("\n## Changes\n\nWhich users can make which change to an existing object. The annotations that count as specification are `" +
-		strings.Join(admission.Annotations(), "`, `") + "`: a change of one takes the rights of the whole object. Only a change of the specification or of `" +
-		strings.Join(admission.AuthorAnnotations(), "`, `") + "` makes the user the author.\n\n| |")
+		strings.Join(crdv1.SpecificationAnnotations(), "`, `") + "`: a change of one takes the rights of the whole object. Only a change of the specification or of `" +
+		strings.Join(crdv1.AuthorAnnotations(), "`, `") + "` makes the user the author.\n\n| |")
 	for _, u := range users() {
 		b.WriteString(" " + u.name + " |")
 	}

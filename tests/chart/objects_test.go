@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/admission/forget"
 	"switchyard.dev/reconcilers/admission/record"
@@ -305,7 +306,7 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 	if len(hook.Rules) != 1 || !slices.Equal(rule.Resources, resources) || !slices.Equal(rule.Operations, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}) {
 		t.Errorf("it is called for %v; authors are asked about %v", hook.Rules, resources)
 	}
-	for _, a := range admission.Annotations() {
+	for _, a := range crdv1.SpecificationAnnotations() {
 		if !strings.Contains(hook.MatchConditions[1].Expression, "'"+a+"'") {
 			t.Errorf("a change of annotation %s does not call it", a)
 		}
@@ -322,14 +323,14 @@ func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
 		t.Errorf("the webhook that records: failure policy, timeout, side effects, match policy, CA bundle, path (-want +got):\n%s", diff)
 	}
 	policy := as[admissionv1.ValidatingAdmissionPolicy](t, all.find("ValidatingAdmissionPolicy", "", forget.Policy))
-	for _, a := range admission.AuthorAnnotations() {
+	for _, a := range crdv1.AuthorAnnotations() {
 		if !strings.Contains(records.MatchConditions[1].Expression, "'"+a+"'") || !strings.Contains(policy.Spec.Variables[3].Expression, "'"+a+"'") {
 			t.Errorf("a change of annotation %s does not count for the webhook that records, or for the policy", a)
 		}
 	}
 	for expression, list := range map[string][]string{
-		hook.MatchConditions[1].Expression:    admission.Annotations(),
-		records.MatchConditions[1].Expression: admission.AuthorAnnotations(), policy.Spec.Variables[3].Expression: admission.AuthorAnnotations(),
+		hook.MatchConditions[1].Expression:    crdv1.SpecificationAnnotations(),
+		records.MatchConditions[1].Expression: crdv1.AuthorAnnotations(), policy.Spec.Variables[3].Expression: crdv1.AuthorAnnotations(),
 	} {
 		if n := strings.Count(expression, "/"); n != len(list) {
 			t.Errorf("%d annotations count in the chart, and %d in the program: %s", n, len(list), expression)

@@ -89,10 +89,10 @@ func (in *Incoming) answer(opened *tunnelv1.Opened) error {
 	return writeMessage(in.stream, opened, maxOpen)
 }
 
-// Accept returns the next connection that the other end requests.
+// Accept returns the next connection that the other end requests, in this session or in one that has joined it.
 func (s *Session) Accept(ctx context.Context) (*Incoming, error) {
 	select {
-	case in := <-s.incoming:
+	case in := <-s.shared().incoming:
 		return in, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -117,7 +117,7 @@ func (s *Session) takeStreams() {
 			s.end(fmt.Errorf("%w: %w", ErrCut, err))
 			return
 		}
-		there := s.accepted.Add(1)
+		there := s.shared().accepted.Add(1)
 		go s.take(mux, int(there) > s.limits.Streams)
 	}
 }
@@ -126,7 +126,7 @@ func (s *Session) takeStreams() {
 func (s *Session) take(mux *yamux.Stream, full bool) {
 	in := &Incoming{
 		Request: s.opens(),
-		stream:  newStream(mux, s, func() { s.accepted.Add(-1) }),
+		stream:  newStream(mux, s, func() { s.shared().accepted.Add(-1) }),
 	}
 	in.Open, _ = in.Request.(*tunnelv1.Open)
 	_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
@@ -144,7 +144,7 @@ func (s *Session) take(mux *yamux.Stream, full bool) {
 	}
 	_ = in.stream.SetDeadline(time.Time{})
 	select {
-	case s.incoming <- in:
+	case s.shared().incoming <- in:
 	default:
 		_ = in.stream.SetDeadline(time.Now().Add(s.timing.Handshake))
 		in.exhausted("%d connections are there or wait to be accepted. Try again in a moment.")

@@ -19,6 +19,8 @@
 //     the stream that has the most is cut.
 //   - Of what streams send, 128 KiB and a frame of each wait for the session's connection. A stream that
 //     sends little waits for that at most, and for what the system has queued.
+//   - A second session can join a first one, for connections that carry much: others do not wait for what the
+//     system has queued of these, or for their lost packets (decision record 0067). The bounds hold for both in sum.
 //   - A peer may have at most 1,024 connections open at once, 256 of them not yet accepted. Others
 //     are refused as EXHAUSTED. Limits can change these bounds, and those of unread data.
 package carrier

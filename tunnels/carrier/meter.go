@@ -22,8 +22,9 @@ const (
 // each stream within its window, but does not expose how much of it is used, nor does it notify a
 // stream's owner of a reset while the owner waits for something else.
 type meter struct {
-	// limits bound the unread data.
+	// limits bound the unread data, that of in.
 	limits Limits
+	in     atomic.Pointer[shared] // it changes while the meter is locked
 	// The frame being read; only the reading goroutine uses these.
 	header [headerBytes]byte
 	got    int    // bytes of the header read so far
@@ -63,6 +64,7 @@ func newMeter() *meter { return limited(Limits{}.orDefaults()) }
 // limited returns a meter with the limits of its session.
 func limited(limits Limits) *meter {
 	m := &meter{limits: limits, streams: map[uint32]*unread{}}
+	m.in.Store(&shared{incoming: make(chan *Incoming, limits.Pending), growth: growth{left: maxGrowth}})
 	allMeters.Lock()
 	defer allMeters.Unlock()
 	if allMeters.meters == nil {
@@ -90,7 +92,7 @@ func (m *meter) came(b []byte) {
 		m.body -= n
 		m.change(m.of, func(u *unread) { u.bytes += int64(n) })
 	}
-	if m.excess(m.limits.Unread) || allMeters.total.Load() > m.limits.UnreadAll {
+	if m.in.Load().unread.Load() > m.limits.Unread || allMeters.total.Load() > m.limits.UnreadAll {
 		m.relieve()
 	}
 }
@@ -148,6 +150,7 @@ func (m *meter) change(id uint32, by func(*unread)) {
 
 func (m *meter) add(n int64) {
 	m.total += n
+	m.in.Load().unread.Add(n)
 	allMeters.total.Add(n)
 }
 
@@ -209,25 +212,28 @@ func (m *meter) stop() {
 	}
 }
 
-func (m *meter) excess(limit int64) bool {
+// move has the unread data count in another session, which this one has joined.
+func (m *meter) move(to *shared) {
 	m.Lock()
 	defer m.Unlock()
-	return m.total > limit
+	n := m.total
+	m.add(-n)
+	m.in.Store(to)
+	m.add(n)
 }
 
-// relieve cuts the stream with the most unread data: in this session if that exceeds its bound,
-// else in the session with the most.
+// relieve cuts the stream with the most unread data: in this session, and those that share its bound, if that is
+// exceeded, else in the session with the most.
 func (m *meter) relieve() {
-	most := m
-	if !m.excess(m.limits.Unread) {
-		allMeters.Lock()
-		for other := range allMeters.meters {
-			if other.held() > most.held() {
-				most = other
-			}
+	most, in := m, m.in.Load()
+	over := in.unread.Load() > m.limits.Unread
+	allMeters.Lock()
+	for other := range allMeters.meters {
+		if (!over || other.in.Load() == in) && other.held() > most.held() {
+			most = other
 		}
-		allMeters.Unlock()
 	}
+	allMeters.Unlock()
 	most.Lock()
 	defer most.Unlock()
 	var worst *unread

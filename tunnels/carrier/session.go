@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-yamux/v5"
@@ -25,6 +24,7 @@ type Session struct {
 	opens   func() proto.Message // returns an empty message that opens a connection
 	control *Stream
 	proxy   bool // this end is the proxy
+	beside  func() *Session
 
 	// config is read by openStream, with opening, and by the multiplexer's reader, which alone writes it.
 	config  *yamux.Config
@@ -32,12 +32,10 @@ type Session struct {
 
 	writing  sync.Mutex             // of control
 	received chan *tunnelv1.Control // the newest, until it is received
-	incoming chan *Incoming
-	accepted atomic.Int32 // open streams that the peer has opened
-	streams  atomic.Int32 // all open streams, including the control stream
 	leaving  chan *tunnelv1.Leave
 	renewals chan *tunnelv1.Renew // the newest, until it is received
 	fresh    freshness
+	second   second
 
 	ending  sync.Mutex
 	err     error
@@ -55,8 +53,8 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 		limits:   settings.Limits,
 		opens:    settings.Open,
 		proxy:    proxy,
+		beside:   settings.Beside,
 		received: make(chan *tunnelv1.Control, 1),
-		incoming: make(chan *Incoming, settings.Limits.Pending),
 		leaving:  make(chan *tunnelv1.Leave, 1),
 		renewals: make(chan *tunnelv1.Renew, 1),
 		done:     make(chan struct{}),
@@ -66,9 +64,9 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 	defer s.opening.Unlock()
 	var err error
 	if proxy {
-		s.mux, err = yamux.Server(s.wire, s.config, newGrowth().stream)
+		s.mux, err = yamux.Server(s.wire, s.config, s.memory)
 	} else {
-		s.mux, err = yamux.Client(s.wire, s.config, newGrowth().stream)
+		s.mux, err = yamux.Client(s.wire, s.config, s.memory)
 	}
 	if err != nil {
 		return nil, err
@@ -88,6 +86,10 @@ func (s *Session) size() {
 
 // greeted starts the goroutines of a session after the handshake.
 func (s *Session) greeted() {
+	s.shared().streams.Add(-1) // that of control
+	if first := s.beside(); first != nil {
+		s.join(first)
+	}
 	s.wire.greeted.Store(true)
 	go s.takeControl()
 	go s.takeStreams()
@@ -211,7 +213,7 @@ func (s *Session) Leaving() <-chan *tunnelv1.Leave { return s.leaving }
 func (s *Session) Renewals() <-chan *tunnelv1.Renew { return s.renewals }
 
 // Connections returns the number of open connections in the session, opened by either end.
-func (s *Session) Connections() int { return max(int(s.streams.Load())-1, 0) }
+func (s *Session) Connections() int { return int(s.shared().streams.Load()) }
 
 // Done is closed once the session and all its streams have ended.
 func (s *Session) Done() <-chan struct{} { return s.done }

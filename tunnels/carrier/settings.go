@@ -69,12 +69,19 @@ type Settings struct {
 	Limits Limits
 	// Open returns an empty message of the type that opens a connection. Default: a tunnelv1.Open.
 	Open func() proto.Message
+	// Beside returns the session that a new one joins, once its handshake has ended; nil: it joins none, which is
+	// the default. The limits, except for that of the process, hold for both in sum. Accept and Connections of the
+	// first are for both, and the second ends with the first.
+	Beside func() *Session
 }
 
 func (c Settings) orDefaults() Settings {
 	c.Timing, c.Limits = c.Timing.orDefaults(), c.Limits.orDefaults()
 	if c.Open == nil {
 		c.Open = func() proto.Message { return &tunnelv1.Open{} }
+	}
+	if c.Beside == nil {
+		c.Beside = func() *Session { return nil }
 	}
 	return c
 }
@@ -121,12 +128,10 @@ type growth struct {
 	left int
 }
 
-func newGrowth() *growth { return &growth{left: maxGrowth} }
-
 var errGrowth = errors.New("the windows of the session have grown as far as they may")
 
-// stream returns the memory manager of one stream.
-func (g *growth) stream() (yamux.MemoryManager, error) { return &grown{of: g}, nil }
+// memory returns the memory manager of one stream.
+func (s *Session) memory() (yamux.MemoryManager, error) { return &grown{of: &s.shared().growth}, nil }
 
 // grown is the memory of one stream. Its first window is not counted.
 type grown struct {

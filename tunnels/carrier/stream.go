@@ -38,7 +38,7 @@ type Stream struct {
 func newStream(mux *yamux.Stream, session *Session, gone func()) *Stream {
 	s := &Stream{mux: mux, session: session, gone: gone, left: make(chan struct{})}
 	session.wire.meter.join(mux.StreamID(), s)
-	session.streams.Add(1)
+	session.shared().streams.Add(1)
 	return s
 }
 
@@ -69,7 +69,7 @@ func (s *Stream) notify() {
 func (s *Stream) leave() {
 	s.once.Do(func() {
 		s.session.wire.meter.leave(s.mux.StreamID())
-		s.session.streams.Add(-1)
+		s.session.shared().streams.Add(-1)
 		close(s.left)
 		s.gone()
 	})

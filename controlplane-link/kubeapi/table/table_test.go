@@ -11,6 +11,9 @@ import (
 	"switchyard.dev/controlplane-link/kubeapi/table"
 )
 
+// never are subresources and resources that no row may have for requests through the link.
+var never = []string{"secrets", "nodes", "proxy", "exec", "attach", "portforward", "ephemeralcontainers", "token", "serviceaccounts", "impersonate"}
+
 func parse(t *testing.T, method, path string) (table.Request, error) {
 	t.Helper()
 	u, err := url.ParseRequestURI(path)
@@ -90,7 +93,7 @@ func TestNoRowGivesMoreThanItMay(t *testing.T) {
 		}
 		for _, resource := range row.Resources {
 			for part := range strings.SplitSeq(resource, "/") {
-				if slices.Contains(table.Never, part) || part == "*" {
+				if slices.Contains(never, part) || part == "*" {
 					t.Errorf("a row has %s", resource)
 				}
 			}

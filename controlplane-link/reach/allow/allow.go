@@ -45,10 +45,11 @@ type Config struct {
 	Disabled bool
 }
 
-// Judge returns the exception by which a destination can be reached if it is the operator's, or the refusal.
-func (c Config) Judge(caller *linkv1.Caller, host string, port uint32) (*Exception, *tunnelv1.Refused) {
-	refuse := func(format string, values ...any) (*Exception, *tunnelv1.Refused) {
-		return nil, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DESTINATION, Message: fmt.Sprintf("%.253q port %d cannot be reached through the link: ", host, port) + fmt.Sprintf(format, values...)}
+// Judge returns the exception by which a destination can be reached if it is the operator's, or the refusal. The
+// exception for others is empty.
+func (c Config) Judge(caller *linkv1.Caller, host string, port uint32) (Exception, *tunnelv1.Refused) {
+	refuse := func(format string, values ...any) (Exception, *tunnelv1.Refused) {
+		return Exception{}, &tunnelv1.Refused{Reason: tunnelv1.Reason_REASON_DESTINATION, Message: fmt.Sprintf("%.253q port %d cannot be reached through the link: ", host, port) + fmt.Sprintf(format, values...)}
 	}
 	target, is := policy.Parse(host, c.Domain)
 	switch {
@@ -59,7 +60,7 @@ func (c Config) Judge(caller *linkv1.Caller, host string, port uint32) (*Excepti
 	case target.Namespace == c.Namespace:
 		for _, e := range Exceptions {
 			if target.Kind == policy.KindService && target.Name == e.Service && slices.Contains(e.Ports, port) && e.For(caller) {
-				return &e, nil
+				return e, nil
 			}
 		}
 		return refuse("namespace %s is the operator's.", c.Namespace)
@@ -68,5 +69,5 @@ func (c Config) Judge(caller *linkv1.Caller, host string, port uint32) (*Excepti
 	case target.Kind != "" && len(c.Namespaces) > 0 && !slices.Contains(c.Namespaces, target.Namespace):
 		return refuse("namespace %s is none of those that may be reached. Add it to allowedNamespaces.", target.Namespace)
 	}
-	return nil, nil
+	return Exception{}, nil
 }

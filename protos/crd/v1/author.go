@@ -51,6 +51,28 @@ func (a Author) String() string {
 	return string(text)
 }
 
+// SpecificationAnnotations returns the annotations that count as specification: the operator or a
+// workstation acts on them, so a change of one takes the rights of the whole object. The chart has
+// the same list (operator.authorsAnnotations).
+func SpecificationAnnotations() []string {
+	return append(AuthorAnnotations(),
+		AnnotationTTL, AnnotationTTLFrom, AnnotationUpdatedAt,
+		AnnotationRetry, AnnotationGiveUp, AnnotationMachine,
+	)
+}
+
+// AuthorAnnotations returns those of SpecificationAnnotations that decide what runs, or which addresses a
+// workstation opens: the user who changes one becomes the author. The others decide when, or on which
+// workstation, and leave the author as it is: plain "connect" opens the addresses of an author without
+// a question. The chart has the same list (operator.authorAnnotations).
+func AuthorAnnotations() []string {
+	return []string{
+		AnnotationSandboxName, AnnotationRoutingKey, // Templates in patches can use them.
+		AnnotationLocal,
+		AnnotationSpecification, // Other users can apply what "sandbox get" prints.
+	}
+}
+
 // ControlPlanePrefix begins the names of users and groups of a control plane
 // (controlplane-link/identity). The API server authenticates no such user: where it does, another
 // authenticator has the same prefix, and the user is refused.

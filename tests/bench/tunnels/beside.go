@@ -57,7 +57,7 @@ func sources(l *lab.Lab, address string, n int) (conns []net.Conn, err error) {
 	return conns, nil
 }
 
-// underLink does something with two agents and their control plane over a link.
+// underLink does something with an agent and its control plane over a link.
 func underLink(link lab.Link, s site, do func(*programs) error) error {
 	l, err := lab.New(link)
 	if err != nil {
@@ -66,7 +66,7 @@ func underLink(link lab.Link, s site, do func(*programs) error) error {
 	defer l.Close()
 	p := &programs{lab: l}
 	defer p.Close()
-	if err := errors.Join(p.ourselves(l.Near, "-service", serviceAddress+","+directAddress), openLinks(p, s, 2), p.await(2)); err != nil {
+	if err := errors.Join(p.ourselves(l.Near, "-service", serviceAddress+","+directAddress), openLink(p, s), p.await(2)); err != nil {
 		return err
 	}
 	return do(p)
@@ -111,27 +111,27 @@ func stall(s site) error {
 	return nil
 }
 
-// where are the sessions of streams beside requests in the first session.
-var where = []string{"the-same-session", "a-second-session", "none"}
+// where are the connections of the agent that streams are over, beside requests over the first.
+var where = []string{"the-same-connection", "the-data-connection", "none"}
 
-// bulk compares one session for streams and requests with one for each.
+// bulk compares one connection for streams and requests with one for each.
 func bulk(congestion string, s site) error {
 	measured := map[string][]beside{}
 	for range options.rounds {
-		for session, name := range where {
+		for connection, name := range where {
 			err := underLink(lab.Link{RoundTrip: bulkRoundTrip, Loss: bulkLoss, Congestion: congestion}, s, func(p *programs) (err error) {
 				requests := open(p.lab, func(int) string { return entrance(0) }, keptConnections, 16)
 				defer closeAll(requests)
 				var sending []net.Conn
-				if session < 2 {
-					sending, err = sources(p.lab, entrance(session), bulkStreams)
+				if connection < 2 {
+					sending, err = sources(p.lab, entrance(connection), bulkStreams)
 					defer closeAll(sending)
 				}
 				if err != nil {
 					return err
 				}
 				b, err := sideBySide(requests, sending, 20, 2*besideFor)
-				fmt.Printf("ten streams in %-16s %-5s %5.1f MB/s, requests p50 %.1f ms, p99 %.1f ms\n", name, congestion, b.rate, b.p50, b.p99)
+				fmt.Printf("ten streams in %-19s %-5s %5.1f MB/s, requests p50 %.1f ms, p99 %.1f ms\n", name, congestion, b.rate, b.p50, b.p99)
 				measured[name] = append(measured[name], b)
 				return err
 			})

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -36,24 +35,18 @@ import (
 // directAddress.
 const linkHost, linkPort = "service.bench.svc", 9001
 
-// linked is the cluster of a session.
-func linked(n int) registry.Cluster {
-	return registry.Cluster{Organisation: "bench", Name: "cluster-" + strconv.Itoa(n)}
-}
+// linked is the cluster. Its name is also its token.
+var linked = registry.Cluster{Organisation: "bench", Name: "cluster"}
 
-// runLinkServer is a control plane: connections to an entrance go to the cluster of the same number, of
-// so many, as those of an API key's holder do.
-func runLinkServer(at string, sessions int, cert, key string) error {
+// runLinkServer is a control plane: connections to its two entrances go to the cluster as those of an API key's holder
+// do, and those to the second can carry much.
+func runLinkServer(at, cert, key string) error {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
 	}
-	all := map[[sha256.Size]byte]registry.Token{}
-	for i := range sessions {
-		all[sha256.Sum256([]byte(linked(i).Name))] = registry.Token{ID: strconv.Itoa(i), Cluster: linked(i)}
-	}
 	tokens := &registry.MemoryTokens{}
-	tokens.Set(all)
+	tokens.Set(map[[sha256.Size]byte]registry.Token{sha256.Sum256([]byte(linked.Name)): {ID: "1", Cluster: linked}})
 	main, err := server.New(server.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate}}, Registry: &registry.Memory{}, Tokens: tokens, Replica: "bench"})
 	if err != nil {
 		return err
@@ -64,22 +57,22 @@ func runLinkServer(at string, sessions int, cert, key string) error {
 	}
 	in.AwaitHandshakes()
 	ended := make(chan error)
-	for i := range sessions {
+	for i := range 2 {
 		front, err := net.Listen("tcp4", entrance(i))
 		if err != nil {
 			return err
 		}
-		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, linked(i), conn) }) }()
+		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, conn, i > 0) }) }()
 	}
 	go func() { ended <- main.Serve(context.Background(), in) }()
 	ready()
 	return <-ended
 }
 
-func throughLink(s *server.Server, c registry.Cluster, conn net.Conn) {
+func throughLink(s *server.Server, conn net.Conn, bulk bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	stream, err := s.Open(ctx, c, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: linkPort}}})
+	stream, err := s.Open(ctx, linked, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: linkPort}}, Bulk: bulk})
 	if err != nil {
 		_ = conn.Close()
 		return
@@ -87,8 +80,8 @@ func throughLink(s *server.Server, c registry.Cluster, conn net.Conn) {
 	relay.Pipe(relay.Of(conn), relay.Of(stream))
 }
 
-// runLinkAgent is an agent of each of some clusters. It has no API server: bench answers for that.
-func runLinkAgent(at string, sessions int, cert string) error {
+// runLinkAgent is the agent of the cluster. It has no API server: bench answers for that.
+func runLinkAgent(at, cert string) error {
 	bundle, err := os.ReadFile(cert)
 	if err != nil {
 		return err
@@ -109,29 +102,23 @@ func runLinkAgent(at string, sessions int, cert string) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan error)
-	for i := range sessions {
-		a, err := link.New(link.Config{
-			Address: at, Verify: roots.Verify, Token: func() (string, error) { return linked(i).Name, nil },
-			Hello: func(context.Context) (*linkv1.Hello, error) {
-				return &linkv1.Hello{Version: admission.Version, ClusterUid: linked(i).Name, Instance: "bench", OperatorVersion: "bench"}, nil
-			},
-			Handle: func(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
-				open, _ := in.Request.(*linkv1.Open)
-				user, _ := identity.Of(welcome.GetOrganisation(), open.GetCaller())
-				service.Serve(ctx, in, open, user)
-			},
-		})
-		if err != nil {
-			return err
-		}
-		go func() {
-			a.Run(context.Background())
-			ended <- errors.New("an agent has ended")
-		}()
+	a, err := link.New(link.Config{
+		Address: at, Verify: roots.Verify, Token: func() (string, error) { return linked.Name, nil },
+		Hello: func(context.Context) (*linkv1.Hello, error) {
+			return &linkv1.Hello{Version: admission.Version, ClusterUid: linked.Name, Instance: "bench", OperatorVersion: "bench"}, nil
+		},
+		Handle: func(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
+			open, _ := in.Request.(*linkv1.Open)
+			user, _ := identity.Of(welcome.GetOrganisation(), open.GetCaller())
+			service.Serve(ctx, in, open, user)
+		},
+	})
+	if err != nil {
+		return err
 	}
 	ready()
-	return <-ended
+	a.Run(context.Background())
+	return errors.New("the agent has ended")
 }
 
 // bench is a cluster with one Service.
@@ -148,12 +135,10 @@ func (bench) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) 
 	return []netip.Addr{netip.MustParseAddr(lab.NearAddress)}, nil
 }
 
-func openLink(p *programs, s site) error { return openLinks(p, s, 1) }
-
-func openLinks(p *programs, s site, sessions int) error {
-	at, n := lab.FarAddress+":7443", strconv.Itoa(sessions)
+func openLink(p *programs, s site) error {
+	at := lab.FarAddress + ":7443"
 	return errors.Join(
-		p.ourselves(p.lab.Far, "-link-server", at, "-sessions", n, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
-		p.ourselves(p.lab.Near, "-link-agent", at, "-sessions", n, "-cert", s.file("cert.pem")),
+		p.ourselves(p.lab.Far, "-link-server", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
+		p.ourselves(p.lab.Near, "-link-agent", at, "-cert", s.file("cert.pem")),
 	)
 }

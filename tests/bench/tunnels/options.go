@@ -62,9 +62,9 @@ func run() error {
 	case options.workstation != "":
 		return runWorkstation(options.workstation, options.sessions, options.cert)
 	case options.linkServer != "":
-		return runLinkServer(options.linkServer, options.sessions, options.cert, options.key)
+		return runLinkServer(options.linkServer, options.cert, options.key)
 	case options.linkAgent != "":
-		return runLinkAgent(options.linkAgent, options.sessions, options.cert)
+		return runLinkAgent(options.linkAgent, options.cert)
 	case options.plainEnd != "":
 		return runPlainEnd(options.plainEnd, options.cert, options.key)
 	case options.plainEntrance != "":

@@ -1,5 +1,6 @@
 // The protocol between the agent of a cluster and its control plane, inside TLS 1.3: one session
-// of many connections, over one TCP connection that the agent opens (tunnels/carrier).
+// of many connections, over one TCP connection that the agent opens (tunnels/carrier), and a second one
+// for data if the server requests it (DataConnection).
 //
 // Both ends negotiate "switchyard-link/1" (ALPN), and the agent verifies the server's certificate,
 // before the agent sends anything. It then opens the first stream and sends Hello; the server
@@ -120,9 +121,14 @@ type Hello struct {
 	Configuration   *Configuration `protobuf:"bytes,6,opt,name=configuration,proto3" json:"configuration,omitempty"`
 	// Whether a newer agent took the last session of this one. It is refused while another has the session, also
 	// by a server that does not know that, such as one that was restarted.
-	Superseded    bool `protobuf:"varint,7,opt,name=superseded,proto3" json:"superseded,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Superseded bool `protobuf:"varint,7,opt,name=superseded,proto3" json:"superseded,omitempty"`
+	// Whether the agent opens a data connection when the server requests it.
+	OpensDataConnection bool `protobuf:"varint,8,opt,name=opens_data_connection,json=opensDataConnection,proto3" json:"opens_data_connection,omitempty"`
+	// Set in the first message of a data connection, which is else that of its session. It is answered as that of a
+	// session is; REASON_UNAVAILABLE: the session is not at this replica, which another attempt can reach.
+	DataConnection *DataConnection `protobuf:"bytes,9,opt,name=data_connection,json=dataConnection,proto3" json:"data_connection,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -204,6 +210,76 @@ func (x *Hello) GetSuperseded() bool {
 	return false
 }
 
+func (x *Hello) GetOpensDataConnection() bool {
+	if x != nil {
+		return x.OpensDataConnection
+	}
+	return false
+}
+
+func (x *Hello) GetDataConnection() *DataConnection {
+	if x != nil {
+		return x.DataConnection
+	}
+	return nil
+}
+
+// DataConnection is the second connection of a session. The server opens those streams over it that can carry much,
+// so that others do not wait for them. It ends with the session, and the session continues without it.
+type DataConnection struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// That of the session.
+	Epoch uint64 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	// Text that the server has sent in the session. It is valid once.
+	Secret        string `protobuf:"bytes,2,opt,name=secret,proto3" json:"secret,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DataConnection) Reset() {
+	*x = DataConnection{}
+	mi := &file_link_v1_link_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DataConnection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DataConnection) ProtoMessage() {}
+
+func (x *DataConnection) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DataConnection.ProtoReflect.Descriptor instead.
+func (*DataConnection) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DataConnection) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *DataConnection) GetSecret() string {
+	if x != nil {
+		return x.Secret
+	}
+	return ""
+}
+
 // Configuration is the part of the operator's configuration that the control plane needs.
 type Configuration struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -223,7 +299,7 @@ type Configuration struct {
 
 func (x *Configuration) Reset() {
 	*x = Configuration{}
-	mi := &file_link_v1_link_proto_msgTypes[1]
+	mi := &file_link_v1_link_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -235,7 +311,7 @@ func (x *Configuration) String() string {
 func (*Configuration) ProtoMessage() {}
 
 func (x *Configuration) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[1]
+	mi := &file_link_v1_link_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -248,7 +324,7 @@ func (x *Configuration) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Configuration.ProtoReflect.Descriptor instead.
 func (*Configuration) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{1}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Configuration) GetAllowedNamespaces() []string {
@@ -300,7 +376,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_link_v1_link_proto_msgTypes[2]
+	mi := &file_link_v1_link_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +388,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[2]
+	mi := &file_link_v1_link_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +401,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{2}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Answer) GetIs() isAnswer_Is {
@@ -386,7 +462,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_link_v1_link_proto_msgTypes[3]
+	mi := &file_link_v1_link_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -398,7 +474,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[3]
+	mi := &file_link_v1_link_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -411,7 +487,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{3}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Welcome) GetOrganisation() string {
@@ -456,7 +532,7 @@ type Refused struct {
 
 func (x *Refused) Reset() {
 	*x = Refused{}
-	mi := &file_link_v1_link_proto_msgTypes[4]
+	mi := &file_link_v1_link_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -468,7 +544,7 @@ func (x *Refused) String() string {
 func (*Refused) ProtoMessage() {}
 
 func (x *Refused) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[4]
+	mi := &file_link_v1_link_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -481,7 +557,7 @@ func (x *Refused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refused.ProtoReflect.Descriptor instead.
 func (*Refused) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{4}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Refused) GetReason() Reason {
@@ -515,14 +591,17 @@ type Open struct {
 	//	*Open_Service
 	//	*Open_KubernetesApi
 	//	*Open_Keys
-	To            isOpen_To `protobuf_oneof:"to"`
+	//	*Open_DataConnection
+	To isOpen_To `protobuf_oneof:"to"`
+	// Whether the connection can carry much: it is opened over the data connection, if there is one.
+	Bulk          bool `protobuf:"varint,6,opt,name=bulk,proto3" json:"bulk,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Open) Reset() {
 	*x = Open{}
-	mi := &file_link_v1_link_proto_msgTypes[5]
+	mi := &file_link_v1_link_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +613,7 @@ func (x *Open) String() string {
 func (*Open) ProtoMessage() {}
 
 func (x *Open) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[5]
+	mi := &file_link_v1_link_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +626,7 @@ func (x *Open) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Open.ProtoReflect.Descriptor instead.
 func (*Open) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{5}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Open) GetCaller() *Caller {
@@ -591,6 +670,22 @@ func (x *Open) GetKeys() *Keys {
 	return nil
 }
 
+func (x *Open) GetDataConnection() *DataConnection {
+	if x != nil {
+		if x, ok := x.To.(*Open_DataConnection); ok {
+			return x.DataConnection
+		}
+	}
+	return nil
+}
+
+func (x *Open) GetBulk() bool {
+	if x != nil {
+		return x.Bulk
+	}
+	return false
+}
+
 type isOpen_To interface {
 	isOpen_To()
 }
@@ -610,11 +705,18 @@ type Open_Keys struct {
 	Keys *Keys `protobuf:"bytes,4,opt,name=keys,proto3,oneof"`
 }
 
+type Open_DataConnection struct {
+	// No connection: the agent opens the data connection of the session, and answers once it has one. Caller is unset.
+	DataConnection *DataConnection `protobuf:"bytes,5,opt,name=data_connection,json=dataConnection,proto3,oneof"`
+}
+
 func (*Open_Service) isOpen_To() {}
 
 func (*Open_KubernetesApi) isOpen_To() {}
 
 func (*Open_Keys) isOpen_To() {}
+
+func (*Open_DataConnection) isOpen_To() {}
 
 // Forward requests one connection from the replica of the control plane where the session of a cluster
 // ends. It is the message that opens a stream of a session between two replicas, inside mutual TLS
@@ -631,7 +733,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_link_v1_link_proto_msgTypes[6]
+	mi := &file_link_v1_link_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -643,7 +745,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[6]
+	mi := &file_link_v1_link_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -656,7 +758,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{6}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Forward) GetOrganisation() string {
@@ -692,7 +794,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +806,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +819,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Keys) GetKeySet() string {
@@ -742,7 +844,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_link_v1_link_proto_msgTypes[8]
+	mi := &file_link_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -754,7 +856,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[8]
+	mi := &file_link_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -767,7 +869,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Caller) GetName() string {
@@ -800,7 +902,7 @@ type KubernetesAPI struct {
 
 func (x *KubernetesAPI) Reset() {
 	*x = KubernetesAPI{}
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -812,7 +914,7 @@ func (x *KubernetesAPI) String() string {
 func (*KubernetesAPI) ProtoMessage() {}
 
 func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -825,14 +927,14 @@ func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesAPI.ProtoReflect.Descriptor instead.
 func (*KubernetesAPI) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 var File_link_v1_link_proto protoreflect.FileDescriptor
 
 const file_link_v1_link_proto_rawDesc = "" +
 	"\n" +
-	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tunnel/v1/session.proto\"\x88\x02\n" +
+	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tunnel/v1/session.proto\"\x89\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1f\n" +
@@ -843,7 +945,12 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\rconfiguration\x18\x06 \x01(\v2!.switchyard.link.v1.ConfigurationR\rconfiguration\x12\x1e\n" +
 	"\n" +
 	"superseded\x18\a \x01(\bR\n" +
-	"superseded\"\xb4\x01\n" +
+	"superseded\x122\n" +
+	"\x15opens_data_connection\x18\b \x01(\bR\x13opensDataConnection\x12K\n" +
+	"\x0fdata_connection\x18\t \x01(\v2\".switchyard.link.v1.DataConnectionR\x0edataConnection\">\n" +
+	"\x0eDataConnection\x12\x14\n" +
+	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xb4\x01\n" +
 	"\rConfiguration\x12-\n" +
 	"\x12allowed_namespaces\x18\x01 \x03(\tR\x11allowedNamespaces\x12\x1a\n" +
 	"\bservices\x18\x02 \x01(\bR\bservices\x12\x19\n" +
@@ -863,12 +970,14 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.switchyard.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\xf7\x01\n" +
+	"retryAfter\"\xda\x02\n" +
 	"\x04Open\x122\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.switchyard.link.v1.CallerR\x06caller\x129\n" +
 	"\aservice\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.AddressH\x00R\aservice\x12J\n" +
 	"\x0ekubernetes_api\x18\x03 \x01(\v2!.switchyard.link.v1.KubernetesAPIH\x00R\rkubernetesApi\x12.\n" +
-	"\x04keys\x18\x04 \x01(\v2\x18.switchyard.link.v1.KeysH\x00R\x04keysB\x04\n" +
+	"\x04keys\x18\x04 \x01(\v2\x18.switchyard.link.v1.KeysH\x00R\x04keys\x12M\n" +
+	"\x0fdata_connection\x18\x05 \x01(\v2\".switchyard.link.v1.DataConnectionH\x00R\x0edataConnection\x12\x12\n" +
+	"\x04bulk\x18\x06 \x01(\bR\x04bulkB\x04\n" +
 	"\x02to\"u\n" +
 	"\aForward\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x18\n" +
@@ -903,38 +1012,41 @@ func file_link_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_link_v1_link_proto_goTypes = []any{
 	(Reason)(0),                 // 0: switchyard.link.v1.Reason
 	(*Hello)(nil),               // 1: switchyard.link.v1.Hello
-	(*Configuration)(nil),       // 2: switchyard.link.v1.Configuration
-	(*Answer)(nil),              // 3: switchyard.link.v1.Answer
-	(*Welcome)(nil),             // 4: switchyard.link.v1.Welcome
-	(*Refused)(nil),             // 5: switchyard.link.v1.Refused
-	(*Open)(nil),                // 6: switchyard.link.v1.Open
-	(*Forward)(nil),             // 7: switchyard.link.v1.Forward
-	(*Keys)(nil),                // 8: switchyard.link.v1.Keys
-	(*Caller)(nil),              // 9: switchyard.link.v1.Caller
-	(*KubernetesAPI)(nil),       // 10: switchyard.link.v1.KubernetesAPI
-	(*durationpb.Duration)(nil), // 11: google.protobuf.Duration
-	(*v1.Address)(nil),          // 12: switchyard.tunnel.v1.Address
+	(*DataConnection)(nil),      // 2: switchyard.link.v1.DataConnection
+	(*Configuration)(nil),       // 3: switchyard.link.v1.Configuration
+	(*Answer)(nil),              // 4: switchyard.link.v1.Answer
+	(*Welcome)(nil),             // 5: switchyard.link.v1.Welcome
+	(*Refused)(nil),             // 6: switchyard.link.v1.Refused
+	(*Open)(nil),                // 7: switchyard.link.v1.Open
+	(*Forward)(nil),             // 8: switchyard.link.v1.Forward
+	(*Keys)(nil),                // 9: switchyard.link.v1.Keys
+	(*Caller)(nil),              // 10: switchyard.link.v1.Caller
+	(*KubernetesAPI)(nil),       // 11: switchyard.link.v1.KubernetesAPI
+	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*v1.Address)(nil),          // 13: switchyard.tunnel.v1.Address
 }
 var file_link_v1_link_proto_depIdxs = []int32{
-	2,  // 0: switchyard.link.v1.Hello.configuration:type_name -> switchyard.link.v1.Configuration
-	4,  // 1: switchyard.link.v1.Answer.welcome:type_name -> switchyard.link.v1.Welcome
-	5,  // 2: switchyard.link.v1.Answer.refused:type_name -> switchyard.link.v1.Refused
-	0,  // 3: switchyard.link.v1.Refused.reason:type_name -> switchyard.link.v1.Reason
-	11, // 4: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	9,  // 5: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
-	12, // 6: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
-	10, // 7: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
-	8,  // 8: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
-	6,  // 9: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	3,  // 0: switchyard.link.v1.Hello.configuration:type_name -> switchyard.link.v1.Configuration
+	2,  // 1: switchyard.link.v1.Hello.data_connection:type_name -> switchyard.link.v1.DataConnection
+	5,  // 2: switchyard.link.v1.Answer.welcome:type_name -> switchyard.link.v1.Welcome
+	6,  // 3: switchyard.link.v1.Answer.refused:type_name -> switchyard.link.v1.Refused
+	0,  // 4: switchyard.link.v1.Refused.reason:type_name -> switchyard.link.v1.Reason
+	12, // 5: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	10, // 6: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
+	13, // 7: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
+	11, // 8: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
+	9,  // 9: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
+	2,  // 10: switchyard.link.v1.Open.data_connection:type_name -> switchyard.link.v1.DataConnection
+	7,  // 11: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_link_v1_link_proto_init() }
@@ -942,14 +1054,15 @@ func file_link_v1_link_proto_init() {
 	if File_link_v1_link_proto != nil {
 		return
 	}
-	file_link_v1_link_proto_msgTypes[2].OneofWrappers = []any{
+	file_link_v1_link_proto_msgTypes[3].OneofWrappers = []any{
 		(*Answer_Welcome)(nil),
 		(*Answer_Refused)(nil),
 	}
-	file_link_v1_link_proto_msgTypes[5].OneofWrappers = []any{
+	file_link_v1_link_proto_msgTypes[6].OneofWrappers = []any{
 		(*Open_Service)(nil),
 		(*Open_KubernetesApi)(nil),
 		(*Open_Keys)(nil),
+		(*Open_DataConnection)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -957,7 +1070,7 @@ func file_link_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_v1_link_proto_rawDesc), len(file_link_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
