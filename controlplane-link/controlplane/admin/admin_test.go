@@ -234,6 +234,9 @@ func TestTheFirstAdministrator(t *testing.T) {
 		t.Fatalf("handed over before a login: %v", err)
 	case <-time.After(100 * time.Millisecond): // it has read the store, or does so after this
 	}
+	if deleted.Load() > 0 {
+		t.Error("the key was removed before a login")
+	}
 	keys, err := s.APIKeys(ctx, org, model.Principal{Kind: model.KindUser, ID: "admin-default"})
 	must(t, err)
 	must(t, s.Used(ctx, keys[0].ID, time.Now(), "192.0.2.1"))
