@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,9 @@ func server(t *testing.T) *store.Store {
 		}}.Serve(ctx, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() {
+		silent, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+		must(t, err)
+		defer silent.Close()
 		stop()
 		must(t, <-ended)
 		must(t, s.Close())
