@@ -1,6 +1,11 @@
-// Package lists has the two functions on slices that most packages need and that the standard
+// Package lists has the functions on slices that most packages need and that the standard
 // library lacks.
 package lists
+
+import (
+	"cmp"
+	"slices"
+)
 
 // Map returns f of each item, in order; nil if there is none.
 func Map[T, R any](items []T, f func(T) R) []R {
@@ -21,6 +26,35 @@ func Filter[T any](items []T, keep func(T) bool) []T {
 		if keep(item) {
 			out = append(out, item)
 		}
+	}
+	return out
+}
+
+// FlatMap returns the results of f for each item, one after the other; nil if there is none.
+func FlatMap[T, R any](items []T, f func(T) []R) []R {
+	return slices.Concat(Map(items, f)...)
+}
+
+// Pointers returns a pointer to each item, in order; nil if there is none.
+func Pointers[T any](items []T) []*T {
+	var out []*T
+	for i := range items {
+		out = append(out, &items[i])
+	}
+	return out
+}
+
+// Unique sorts items in place and returns the distinct ones.
+func Unique[T cmp.Ordered](items []T) []T {
+	slices.Sort(items)
+	return slices.Compact(items)
+}
+
+// Set returns a map with true for each item.
+func Set[T comparable](items []T) map[T]bool {
+	out := make(map[T]bool, len(items))
+	for _, item := range items {
+		out[item] = true
 	}
 	return out
 }
