@@ -7,6 +7,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // Identify is Listener.IdentifyAs for a connection of any listener; of one that is no Listener nothing is known.
@@ -31,10 +33,7 @@ func Accept(ctx context.Context, l net.Listener, logger *slog.Logger, running *s
 		}
 		if err != nil {
 			logger.Warn("a connection cannot be accepted", "listener", l.Addr().String(), "error", err)
-			select {
-			case <-time.After(acceptPause):
-			case <-ctx.Done():
-			}
+			wake.Sleep(ctx, acceptPause)
 			continue
 		}
 		running.Go(func() { serve(conn) })

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Begin implements eventbus.Log. A stream that is there is verified, keeps its
@@ -103,8 +104,8 @@ func (l *Log) createEmpty(ctx context.Context, epoch string) error {
 		if !left {
 			return done(err)
 		}
-		if ended := sleep(bounded, pauseBetween); ended != nil {
-			return fmt.Errorf("the files of the former stream are still there: %w", cmp.Or(err, done(ended)))
+		if !wake.Sleep(bounded, pauseBetween) {
+			return fmt.Errorf("the files of the former stream are still there: %w", cmp.Or(err, done(context.Cause(bounded))))
 		}
 	}
 }

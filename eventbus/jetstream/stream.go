@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 const (
@@ -70,8 +71,8 @@ func (l *Log) readState(ctx context.Context) (streamState, error) {
 	bounded, done := l.attempt(ctx)
 	stream, err := l.js.Stream(bounded, StreamName)
 	for err == nil && !ofLeader(stream.CachedInfo().Cluster) {
-		if ended := sleep(bounded, pauseBetween); ended != nil {
-			return streamState{}, fmt.Errorf("read the state of stream %s: the server that answered is not its leader; %w", StreamName, done(ended))
+		if !wake.Sleep(bounded, pauseBetween) {
+			return streamState{}, fmt.Errorf("read the state of stream %s: the server that answered is not its leader; %w", StreamName, done(context.Cause(bounded)))
 		}
 		stream, err = l.js.Stream(bounded, StreamName)
 	}

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 const (
@@ -88,10 +89,8 @@ func notByHelm(ctx context.Context, c client.Client, namespace, name string) (wh
 		if err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job); err == nil {
 			return NotByHelm(job), nil
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, pause) {
 			return "", ctx.Err()
-		case <-time.After(pause):
 		}
 	}
 	return "", fmt.Errorf("drain: nothing is drained, since Job %s/%s, which runs this program, cannot be read: %w", namespace, name, err)

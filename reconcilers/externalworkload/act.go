@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -85,11 +85,7 @@ func (r *Reconciler) clearEndpoints(ctx context.Context) error {
 			return nil
 		}
 		ctrl.LoggerFrom(ctx).Error(err, "Endpoints of former tunnels cannot be deleted")
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(apply.RefusedAgain):
-		}
+		wake.Sleep(ctx, apply.RefusedAgain)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
@@ -49,12 +50,8 @@ func (r *Receipts) pursue(ctx context.Context, q question) {
 
 // inTurn asks when there is room for the question.
 func (r *Receipts) inTurn(ctx context.Context, q question) (Answer, bool) {
-	if q.failures > 0 {
-		select {
-		case <-time.After(pauseAfter(q.failures)):
-		case <-ctx.Done():
-			return Answer{}, false
-		}
+	if q.failures > 0 && !wake.Sleep(ctx, pauseAfter(q.failures)) {
+		return Answer{}, false
 	}
 	if q.repeated {
 		if r.repeated.Acquire(ctx, 1) != nil {

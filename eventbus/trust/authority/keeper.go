@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Config configures a Keeper.
@@ -121,19 +122,13 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 // Run checks at once and then regularly until ctx ends. It returns nil: errors are retried,
 // logged, and returned by Ready.
 func (k *Keeper) Run(ctx context.Context) error {
-	ticker := time.NewTicker(k.cfg.Every)
-	defer ticker.Stop()
 	for {
 		err := k.Ensure(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.report(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+		wake.Sleep(ctx, k.cfg.Every)
 	}
 }
 

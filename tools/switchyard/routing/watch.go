@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/wake"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
@@ -73,9 +74,7 @@ func watch(ctx context.Context, s *command.Session, client routingv1.RoutingClie
 		if exit.Of(err) == exit.Gone {
 			req.Behind = nil // the log has begun again: so does the watch
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, pause) {
 			return nil
 		}
 		pause = min(2*pause, againLast)

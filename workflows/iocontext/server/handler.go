@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/store"
@@ -66,12 +67,7 @@ func (m *Main) slow(r *http.Request) {
 		leave()
 		return
 	}
-	late := time.NewTimer(m.cfg.Penalty)
-	defer late.Stop()
-	select {
-	case <-late.C:
-	case <-r.Context().Done():
-	}
+	wake.Sleep(r.Context(), m.cfg.Penalty)
 }
 
 // answer writes the response for an error; for nil it only counts the request.
