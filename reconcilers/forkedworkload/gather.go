@@ -1,6 +1,7 @@
 package forkedworkload
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -149,10 +150,7 @@ type Input struct {
 func (in Input) identity() fork.Identity {
 	w := in.Workload
 	ref, _ := w.BaselineRef()
-	name := w.Annotations[crdv1.AnnotationSandboxName]
-	if name == "" {
-		name = w.Name
-	}
+	name := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name)
 	return fork.Identity{
 		ForkedWorkload: w.Name,
 		Namespace:      w.Namespace,
@@ -175,9 +173,7 @@ func (in Input) reached() bool {
 // the Services do.
 func (in Input) tellsOfBaseline() bool {
 	made := lists.Map(in.Forks, func(o fork.Object) metav1.Object { return o })
-	for i := range in.Services {
-		made = append(made, &in.Services[i])
-	}
+	made = append(made, lists.Map(lists.Pointers(in.Services), func(o *corev1.Service) metav1.Object { return o })...)
 	return member.StatusIsCurrent(in.Workload, in.Workload.Status.ObservedGeneration, made)
 }
 

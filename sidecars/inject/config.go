@@ -73,9 +73,7 @@ func (c Config) WithDefaults() Config {
 	c.XDSAddress = cmp.Or(c.XDSAddress, devmesh.DefaultXDSAddress)
 	c.LogLevel = cmp.Or(c.LogLevel, devmesh.DefaultLogLevel)
 	c.IptablesMode = cmp.Or(c.IptablesMode, spec.ModeAuto)
-	if c.Bounds == nil {
-		c.Bounds = new(DefaultBounds())
-	}
+	c.Bounds = cmp.Or(c.Bounds, new(DefaultBounds()))
 	return c
 }
 

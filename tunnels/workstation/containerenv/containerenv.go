@@ -31,6 +31,7 @@
 package containerenv
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -139,10 +140,7 @@ type Needed struct {
 func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	all := t.Spec.Containers
 	there := strings.Join(names(t), ", ")
-	asked := name
-	if asked == "" {
-		asked = t.Annotations["kubectl.kubernetes.io/default-container"]
-	}
+	asked := cmp.Or(name, t.Annotations["kubectl.kubernetes.io/default-container"])
 	for i := range all {
 		if all[i].Name == asked {
 			return &all[i], nil
@@ -176,9 +174,7 @@ func Needs(in Input) (Needed, error) {
 		}
 	}
 	from := lists.Map(c.Env, func(e corev1.EnvVar) *corev1.EnvVarSource { return e.ValueFrom })
-	for _, f := range in.files {
-		from = append(from, f.ValueFrom)
-	}
+	from = append(from, lists.Map(in.files, func(f crdv1.LocalFile) *corev1.EnvVarSource { return f.ValueFrom })...)
 	for _, f := range from {
 		if f != nil && f.ConfigMapKeyRef != nil {
 			configMaps[f.ConfigMapKeyRef.Name] = true
