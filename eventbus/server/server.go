@@ -154,11 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 // Close ends all that Start began. Facts that were acknowledged are on disk.
 func (s *Server) Close() {
 	s.stop()
-	for _, l := range []*callers.Listener{s.health, s.metrics} {
-		if l != nil {
-			_ = l.Close() // closed already when it has been served
-		}
-	}
+	_ = callers.Close(s.health, s.metrics) // closed already when they have been served
 	if bus := s.bus.Load(); bus != nil {
 		bus.Close()
 	}

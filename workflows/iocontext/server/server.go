@@ -127,12 +127,4 @@ func (m *Main) serve(ctx context.Context) error {
 }
 
 // Close closes the listeners of a Main that is not run.
-func (m *Main) Close() error {
-	var errs []error
-	for _, l := range []*callers.Listener{m.onAPI, m.onM} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (m *Main) Close() error { return callers.Close(m.onAPI, m.onM) }
