@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -25,12 +26,9 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]st
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for i := range pods {
-		if HasProxy(&pods[i]) {
-			out = append(out, pods[i].Namespace+"/"+pods[i].Name)
-		}
-	}
+	out := lists.Map(lists.Filter(lists.Pointers(pods), HasProxy), func(o *corev1.Pod) string {
+		return o.Namespace + "/" + o.Name
+	})
 	return out, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/sidecars/inject"
@@ -157,11 +158,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 		}
 		out = append(out, neighbour{KindRollout + " " + u.GetName(), u.GetName(), labels})
 	}
-	for i := range in.Others {
-		if pod := &in.Others[i]; counts(pod) {
-			out = append(out, neighbourOf(pod))
-		}
-	}
+	out = append(out, lists.Map(lists.Filter(lists.Pointers(in.Others), counts), neighbourOf)...)
 	return out, nil
 }
 

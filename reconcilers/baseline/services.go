@@ -2,12 +2,12 @@ package baseline
 
 import (
 	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/inject"
 )
@@ -65,8 +65,7 @@ func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
 			add(f.Pods[i].Spec)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // takesRequests reports whether a pod of the baseline can still receive requests; a pod that is being

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/sidecars/coverage"
@@ -144,15 +145,9 @@ func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, in
 		Refused:  PodsRefused(w.Object),
 	}
 	for _, m := range services {
-		for _, p := range m.Ports {
-			s.Ports = append(s.Ports, uint16(p.TargetPort))
-		}
+		s.Ports = append(s.Ports, lists.Map(m.Ports, func(p crdv1.MappedPort) uint16 { return uint16(p.TargetPort) })...)
 	}
-	for i := range pods {
-		if pod := &pods[i]; counts(pod) {
-			s.Pods = append(s.Pods, coverage.PodOf(pod))
-		}
-	}
+	s.Pods = append(s.Pods, lists.Map(lists.Filter(lists.Pointers(pods), counts), coverage.PodOf)...)
 	return coverage.Of(s, injected, nil)
 }
 

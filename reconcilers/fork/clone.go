@@ -218,8 +218,7 @@ func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 
 // containerNames lists containers of a kind for a message.
 func containerNames(kind string, of []corev1.Container) string {
-	names := make([]string, 0, len(of))
-	names = append(names, lists.Map(of, func(c corev1.Container) string { return c.Name })...)
+	names := lists.Map(of, func(c corev1.Container) string { return c.Name })
 	switch len(names) {
 	case 0:
 		return "no " + kind

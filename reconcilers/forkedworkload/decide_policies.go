@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/lists"
@@ -134,8 +133,7 @@ func (in Input) baselineServices() []string {
 			out = append(out, s.Name)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // unreadPolicies returns the decision to change nothing until policies can be read, since it is

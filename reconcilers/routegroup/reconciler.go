@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
@@ -69,10 +70,7 @@ func (r *Reconciler) deleteOrphans(ctx context.Context, name string, now types.U
 // delete deletes the RoutingConfigs of a group that is being deleted but still exists because of a
 // finalizer.
 func (r *Reconciler) delete(ctx context.Context, in Input) error {
-	var errs []error
-	for i := range in.Configs {
-		errs = append(errs, r.writer.Delete(ctx, &in.Configs[i]))
-	}
+	errs := lists.Map(lists.Pointers(in.Configs), func(o *crdv1.RoutingConfig) error { return r.writer.Delete(ctx, o) })
 	if atrest.Shown(in.Group) && len(in.Configs) == 0 {
 		return nil // The status at rest was written when the group was put to rest.
 	}

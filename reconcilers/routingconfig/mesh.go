@@ -137,9 +137,7 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 		}
 	}
 	for _, all := range in.MeshRoutes {
-		for _, have := range all {
-			errs = append(errs, r.writer.Delete(ctx, have))
-		}
+		errs = append(errs, lists.Map(all, func(have crdv1.MeshRoute) error { return r.writer.Delete(ctx, have) })...)
 	}
 	return 0, errors.Join(errs...)
 }

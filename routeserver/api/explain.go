@@ -218,11 +218,9 @@ func (s *Server) acknowledged(ctx context.Context, req *routingv1.ExplainRequest
 	if !known {
 		return
 	}
-	for _, c := range sidecars {
-		if e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod() {
-			e.Sidecars = append(e.Sidecars, c)
-		}
-	}
+	e.Sidecars = append(e.Sidecars, lists.Filter(sidecars, func(c *routingv1.Sidecar) bool {
+		return e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod()
+	})...)
 	if e.Pod == "" || len(e.Sidecars) == 0 {
 		e.Silent = silent
 	}

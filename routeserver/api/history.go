@@ -176,6 +176,5 @@ func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upT
 // routingKeys returns the routing keys of changes, each once.
 func routingKeys(changes []explain.Change) []string {
 	out := lists.Map(changes, func(c explain.Change) string { return c.RoutingKey })
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/api/messages"
@@ -44,15 +45,9 @@ func (s *Server) GetTable(ctx context.Context, req *routingv1.GetTableRequest) (
 	f := messages.Filter(req.GetFilter())
 	rules, more := from.rules(t, f, size)
 	out := &routingv1.GetTableResponse{Version: version, Rules: make([]*routingv1.Rule, 0, len(rules))}
-	for _, r := range rules {
-		out.Rules = append(out.Rules, messages.Rule(r))
-	}
+	out.Rules = append(out.Rules, lists.Map(rules, messages.Rule)...)
 	if from.Pos.Seq == 0 {
-		for _, c := range t.Conflicts() {
-			if f.Conflict(c) {
-				out.Conflicts = append(out.Conflicts, messages.Conflict(c))
-			}
-		}
+		out.Conflicts = append(out.Conflicts, lists.Map(lists.Filter(t.Conflicts(), f.Conflict), messages.Conflict)...)
 	}
 	if more {
 		last := rules[len(rules)-1]

@@ -1,9 +1,8 @@
 package explain
 
 import (
-	"slices"
-
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 )
@@ -80,6 +79,5 @@ func Keys(ofKey []event.Recorded, behind uint64) []event.Key {
 			out = append(out, keyOf(m))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -124,8 +125,7 @@ func (s *services) namespaces() []string {
 	for name := range s.there {
 		out = append(out, name.Namespace)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // serviceOf returns the message that describes a Service.

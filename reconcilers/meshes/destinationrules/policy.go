@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -63,8 +64,7 @@ func byPort(policy map[string]any) map[int32]map[string]any {
 
 func ports(a, b map[int32]map[string]any) []int32 {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(all)
-	return slices.Compact(all)
+	return lists.Unique(all)
 }
 
 func onlyFields(of map[string]any, fields []string) map[string]any {

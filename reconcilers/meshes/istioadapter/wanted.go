@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
@@ -119,8 +120,7 @@ func withPorts(ctx context.Context, c client.Reader, services map[types.Namespac
 					s.Ports = append(s.Ports, m.FromPort)
 				}
 			}
-			slices.Sort(s.Ports)
-			s.Ports = slices.Compact(s.Ports)
+			s.Ports = lists.Unique(s.Ports)
 		}
 		out = append(out, s)
 	}

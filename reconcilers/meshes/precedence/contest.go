@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Loss is a request that matches a rule and is handled by another one.
@@ -218,8 +220,7 @@ func texts(name string, all []value) []string {
 	out = slices.DeleteFunc(out, func(text string) bool {
 		return slices.ContainsFunc(all, func(v value) bool { return v.name == name && !v.fits(text) })
 	})
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // paths returns paths that meet both conditions; the last one meets as few others as possible.

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -58,11 +59,8 @@ func (in *Input) Customize(changes crdv1.LocalWorkload) (err error) {
 	return nil
 }
 
-func names(t corev1.PodTemplateSpec) (out []string) {
-	for i := range t.Spec.Containers {
-		out = append(out, t.Spec.Containers[i].Name)
-	}
-	return out
+func names(t corev1.PodTemplateSpec) []string {
+	return lists.Map(t.Spec.Containers, func(o corev1.Container) string { return o.Name })
 }
 
 // ownFiles adds the files of the sandbox, which replace those of volumes.
