@@ -2,9 +2,12 @@ package callers
 
 import (
 	"container/list"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,13 +79,22 @@ func Listeners(addresses map[string]string, most int, metrics prometheus.Registe
 			err = l.CountClosed(metrics, metric, prometheus.Labels{"listener": name})
 		}
 		if err != nil {
-			for _, open := range all {
-				_ = open.Close() // they were not used
-			}
+			_ = Close(slices.Collect(maps.Values(all))...) // they were not used
 			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// Close closes listeners; one that is nil was not opened.
+func Close(all ...*Listener) error {
+	var errs []error
+	for _, l := range all {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // warnEvery is the least time between two warnings about closed connections.

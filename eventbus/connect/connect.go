@@ -10,6 +10,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -169,9 +170,7 @@ func Dial(c Config) (*nats.Conn, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	conn, err := nats.Connect(c.URL, c.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("event bus client: %w", err)

@@ -1,16 +1,16 @@
 package connect
 
-import "flag"
+import (
+	"cmp"
+	"flag"
+)
 
 // Flags adds to a set the flags for the connection to the event bus, which write to c. Missing
 // flags are taken from the environment (EVENTBUS_URL), then from the defaults: the operator's
 // own bus, and the token that the chart mounts. Call the returned function once the set is
 // parsed.
 func Flags(set *flag.FlagSet, getenv func(string) string, c *Config) (parsed func()) {
-	url := getenv("EVENTBUS_URL")
-	if url == "" {
-		url = "nats://eventbus.signadot.svc:4222"
-	}
+	url := cmp.Or(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222")
 	set.StringVar(&c.URL, "eventbus-url", url, "event bus; several servers of one cluster with commas between; EVENTBUS_URL in the environment")
 	set.StringVar(&c.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
 	set.StringVar(&c.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")

@@ -65,6 +65,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Config has the server's files, its listener and its clients.
@@ -221,10 +222,7 @@ func (l *logger) Errorf(format string, v ...any) {
 		return
 	}
 	l.to.Error(msg, "text", fmt.Sprintf(format, v...))
-	select {
-	case l.alarm <- struct{}{}:
-	default:
-	}
+	wake.Notify(l.alarm)
 }
 
 // Fatalf keeps why the server could not start. It does not end the process:

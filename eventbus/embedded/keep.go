@@ -7,6 +7,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // keep keeps the store open until ctx ends: when the disk has failed it closes
@@ -45,12 +46,7 @@ func (s *Server) keep(ctx context.Context) {
 // before, or when it cannot be done in this process.
 func (s *Server) heal(ctx context.Context, trouble error) *opened {
 	began := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(healPause):
-		}
+	for wake.Sleep(ctx, healPause) {
 		o, err := s.reopen(ctx)
 		if err == nil {
 			s.now(o, nil)
@@ -73,6 +69,7 @@ func (s *Server) heal(ctx context.Context, trouble error) *opened {
 		trouble = err
 		s.now(nil, err)
 	}
+	return nil
 }
 
 // attend keeps the witness and monitors an open store. It returns the failure, or nil when ctx
@@ -119,14 +116,7 @@ func (s *Server) attend(ctx context.Context, o *opened) error {
 // witness writes down how far the log is on disk whenever it has gone further,
 // until ctx ends or the disk fails.
 func (s *Server) witness(ctx context.Context, o *opened) error {
-	ticker := time.NewTicker(witnessPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	for wake.Sleep(ctx, witnessPause) {
 		// attend handles failures of these requests.
 		kept, err := o.mine.Kept(ctx)
 		if err != nil || kept.Tip == s.Witnessed().Pos {
@@ -140,6 +130,7 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 			return err
 		}
 	}
+	return nil
 }
 
 // note writes the witness if it has changed.

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/wake"
 )
 
 // opened is one NATS server on the open store. When the disk has failed it is closed
@@ -259,9 +260,7 @@ func (o *opened) close() error {
 func (o *opened) settle(ctx context.Context) (event.Mark, error) {
 	before, err := o.mine.TipMark(ctx)
 	for err == nil {
-		select {
-		case <-time.After(settlePause):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, settlePause) {
 			return before, ctx.Err()
 		}
 		var now event.Mark

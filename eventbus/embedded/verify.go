@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/wake"
 )
 
 // verify reads the log from its floor to its tip and compares it with the witness, and returns
@@ -114,10 +115,7 @@ func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) er
 		return damaged(store.Altered, fmt.Errorf("event %d is missing or does not read", seq))
 	}
 	if err != nil { // no server answers yet
-		select {
-		case <-time.After(stall):
-		case <-ctx.Done():
-		}
+		wake.Sleep(ctx, stall)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"reflect"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -24,23 +25,23 @@ const (
 // Type is the CloudEvents type of the fact, decided by its data; empty when
 // there is none for such data.
 func (f Fact) Type() string {
-	switch f.Data.(type) {
-	case *factv1.RoutingDeclared:
-		return TypeRoutingDeclared
-	case *factv1.RoutingWithdrawn:
-		return TypeRoutingWithdrawn
-	case *factv1.WorkloadObserved:
-		return TypeWorkloadObserved
-	case *factv1.WorkloadWithdrawn:
-		return TypeWorkloadWithdrawn
-	case *factv1.Complete:
-		return TypeComplete
-	case *factv1.Floor:
-		return TypeFloor
-	case *factv1.KeyHeadersDeclared:
-		return TypeKeyHeadersDeclared
+	for typ, data := range dataOf {
+		if reflect.TypeOf(data) == reflect.TypeOf(f.Data) {
+			return typ
+		}
 	}
 	return ""
+}
+
+// dataOf has the data of the events of each type.
+var dataOf = map[string]proto.Message{
+	TypeRoutingDeclared:    (*factv1.RoutingDeclared)(nil),
+	TypeRoutingWithdrawn:   (*factv1.RoutingWithdrawn)(nil),
+	TypeWorkloadObserved:   (*factv1.WorkloadObserved)(nil),
+	TypeWorkloadWithdrawn:  (*factv1.WorkloadWithdrawn)(nil),
+	TypeComplete:           (*factv1.Complete)(nil),
+	TypeFloor:              (*factv1.Floor)(nil),
+	TypeKeyHeadersDeclared: (*factv1.KeyHeadersDeclared)(nil),
 }
 
 // Tombstone reports whether the fact withdraws its key. Tombstones stay in the log, so that a
@@ -59,21 +60,8 @@ func (f Fact) Tombstone() bool {
 // newData returns an empty message for the data of a type; nil when the type is
 // not known to this version of the program.
 func newData(typ string) proto.Message {
-	switch typ {
-	case TypeRoutingDeclared:
-		return &factv1.RoutingDeclared{}
-	case TypeRoutingWithdrawn:
-		return &factv1.RoutingWithdrawn{}
-	case TypeWorkloadObserved:
-		return &factv1.WorkloadObserved{}
-	case TypeWorkloadWithdrawn:
-		return &factv1.WorkloadWithdrawn{}
-	case TypeComplete:
-		return &factv1.Complete{}
-	case TypeFloor:
-		return &factv1.Floor{}
-	case TypeKeyHeadersDeclared:
-		return &factv1.KeyHeadersDeclared{}
+	if data, known := dataOf[typ]; known {
+		return data.ProtoReflect().New().Interface()
 	}
 	return nil
 }

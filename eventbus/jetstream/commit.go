@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // commit records a batch of facts, and answers each one. It takes no longer than
@@ -85,8 +86,8 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 			return todo, err
 		}
 		// The server is not there, or it is and the log has not moved.
-		if err := sleep(ctx, pauseBetween); err != nil {
-			return todo, err
+		if !wake.Sleep(ctx, pauseBetween) {
+			return todo, context.Cause(ctx)
 		}
 		if err == nil {
 			return todo, nil
@@ -97,16 +98,6 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 
 // pauseBetween is between two attempts to publish the same, or to reach the leader.
 const pauseBetween = 20 * time.Millisecond
-
-// sleep waits for a while, or until ctx ends, and returns why that is then.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 // isEnd reports whether an error means that there is no log to write to.
 func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // crash kills the store three times under a writer that goes on, and checks that
@@ -65,10 +66,8 @@ func appendAgain(ctx context.Context, log eventbus.Log, f event.Fact, last uint6
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, 5*time.Millisecond) {
 			return fmt.Errorf("%w; the last error: %w", ctx.Err(), err)
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

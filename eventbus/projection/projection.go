@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Projection is something that is folded from a log.
@@ -49,9 +50,7 @@ func (p Projection) Run(ctx context.Context) error {
 			p.Forget()
 		}
 		p.Away(err, wait)
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait/2+rand.N(wait/2+1)) {
 			return nil
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 const (
@@ -43,8 +44,8 @@ func (p *Publisher) keepWhole(ctx context.Context) error {
 			p.config.Logger.Info("the routing log is whole", "reason", reason,
 				"tip", p.Position().Seq, "took", time.Since(started).String())
 		}
-		if err := sleep(ctx, roundPause); err != nil {
-			return err
+		if !wake.Sleep(ctx, roundPause) {
+			return ctx.Err()
 		}
 	}
 }
@@ -71,8 +72,8 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 		if _, err := p.config.Log.Tip(ctx); err == nil {
 			break
 		}
-		if err := sleep(ctx, reachPause); err != nil {
-			return err
+		if !wake.Sleep(ctx, reachPause) {
+			return ctx.Err()
 		}
 	}
 	if err := p.config.Refill(ctx); err != nil {
@@ -129,8 +130,8 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 			p.config.Logger.Warn("the routing log waits for objects to be stated",
 				"missing", len(missing), "of", len(keys), "first", string(missing[0]))
 		}
-		if err := sleep(ctx, checkPause); err != nil {
-			return nil, err
+		if !wake.Sleep(ctx, checkPause) {
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -194,13 +195,4 @@ func (p *Publisher) complete(ctx context.Context, reason string) error {
 	defer p.mu.Unlock()
 	p.round.filling = false
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

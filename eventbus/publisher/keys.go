@@ -46,9 +46,7 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 		p.mu.Unlock()
 		if ctx.Err() != nil || tired && !starts {
 			p.request(reasonMissed)
-			if why == nil {
-				why = cmp.Or(ctx.Err(), context.DeadlineExceeded)
-			}
+			why = cmp.Or(why, ctx.Err(), context.DeadlineExceeded)
 			return 0, fmt.Errorf("state a fact of %q: %w: %w", key, ErrAway, why)
 		}
 		select {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
@@ -151,10 +152,7 @@ func (p *Publisher) learn(r event.Recorded) bool {
 
 // outgrow triggers a check of the bounds. The caller holds mu.
 func (p *Publisher) outgrow() {
-	select {
-	case p.outgrown <- struct{}{}:
-	default:
-	}
+	wake.Notify(p.outgrown)
 }
 
 // awaitFollowed waits until everything up to a place was read from the log.

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"time"
 
 	"switchyard.dev/eventbus/event"
@@ -32,9 +33,7 @@ type round struct {
 
 // request asks for a round. Of two reasons the first counts.
 func (r *round) request(reason string) {
-	if r.due == "" {
-		r.due = reason
-	}
+	r.due = cmp.Or(r.due, reason)
 }
 
 // begin begins the round that is due.

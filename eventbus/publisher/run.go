@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 const (
@@ -60,10 +61,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 			continue
 		}
 		p.config.Logger.Warn("the routing log is away; trying again", "error", err, "within", pause.String())
-		select {
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		case <-ctx.Done():
-		}
+		wake.Sleep(ctx, pause/2+rand.N(pause/2))
 	}
 	p.saveLast(ctx)
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Witness is the state of the log that is kept outside of it, in the API server. It shows
@@ -157,14 +158,12 @@ func (p *Publisher) seen() Witness {
 // keepSaved saves the Witness soon after the log has grown.
 func (p *Publisher) keepSaved(ctx context.Context) error {
 	saved := p.seen().Mark
-	for {
-		if err := sleep(ctx, savePause); err != nil {
-			return err
-		}
+	for wake.Sleep(ctx, savePause) {
 		if w := p.seen(); w.Mark != saved && p.save(ctx, w) {
 			saved = w.Mark
 		}
 	}
+	return ctx.Err()
 }
 
 // saveLast saves the Witness at the end of Run, when the last facts in flight are recorded:

@@ -49,14 +49,7 @@ const every = 500 * time.Millisecond
 // Run reads the file twice a second until ctx ends, and returns nil. While it is missing or not valid, the
 // former content remains, and the reason is logged once. Call it once.
 func (f *File[T]) Run(ctx context.Context, logger *slog.Logger) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for last := ""; ; {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return nil
-		}
+	for last := ""; wake.Sleep(ctx, every); {
 		reason := ""
 		if err := f.read(); err != nil {
 			reason = err.Error()
@@ -66,6 +59,7 @@ func (f *File[T]) Run(ctx context.Context, logger *slog.Logger) error {
 		}
 		last = reason
 	}
+	return nil
 }
 
 // Current returns the content.

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // The files of a folder: those of a Secret of the type kubernetes.io/tls, and the bundle.
@@ -78,20 +80,14 @@ func (f *Folder) Roots() *Roots { return f.roots }
 
 // Run re-reads the files until ctx ends, and returns nil.
 func (f *Folder) Run(ctx context.Context) error {
-	ticker := time.NewTicker(f.cfg.Every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			err := f.reload()
-			if err != nil { // Perhaps the files were replaced between two reads.
-				err = f.reload()
-			}
-			f.complain(err)
+	for wake.Sleep(ctx, f.cfg.Every) {
+		err := f.reload()
+		if err != nil { // Perhaps the files were replaced between two reads.
+			err = f.reload()
 		}
+		f.complain(err)
 	}
+	return nil
 }
 
 // complain logs an error, once for each reason.

@@ -1,9 +1,10 @@
-// Package wake wakes those who wait for a change of something that others guard.
+// Package wake has the ways to wait: for a change of something that others guard, and for a while.
 package wake
 
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Signal wakes all its waiters. The zero value is ready; it is safe for concurrent use. Nothing
@@ -47,5 +48,23 @@ func (s *Signal) Until(ctx context.Context, done func() bool) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+	}
+}
+
+// Sleep waits for d and returns true, or returns false as soon as ctx ends.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Notify sends to a channel with room for one value, unless it has one: its reader is woken once for many.
+func Notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }

@@ -61,3 +61,24 @@ func TestUntilEndsWithItsContext(t *testing.T) {
 		t.Errorf("what is so already was waited for: %v", err)
 	}
 }
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	began := time.Now()
+	if !wake.Sleep(ctx, 5*time.Millisecond) || time.Since(began) < 5*time.Millisecond {
+		t.Errorf("slept for %s", time.Since(began))
+	}
+	cancel()
+	if wake.Sleep(ctx, time.Hour) || wake.Sleep(ctx, 0) {
+		t.Error("slept although the context had ended")
+	}
+}
+
+func TestNotifyDoesNotBlock(t *testing.T) {
+	c := make(chan struct{}, 1)
+	wake.Notify(c)
+	wake.Notify(c)
+	if !closed(c) || closed(c) {
+		t.Error("two notifications of a reader that is busy are not one")
+	}
+}

@@ -80,10 +80,7 @@ func changes(p crdv1.Patch) bool { return p.Strategic != nil || p.Merge != nil |
 // planOf returns the controller's plan of the fork, as far as it affects the objects that it reads.
 func planOf(w *crdv1.ForkedWorkload) fork.Plan {
 	ref, _ := w.BaselineRef()
-	name := w.Annotations[crdv1.AnnotationSandboxName]
-	if name == "" {
-		name = w.Name
-	}
+	name := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name)
 	siblings := map[string]variables.Reached{}
 	for _, name := range fork.Siblings(w.Spec.Patches) {
 		siblings[name] = variables.Reached{Host: "host", Port: 1} // The values do not affect the objects that are read.

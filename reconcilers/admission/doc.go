@@ -3,17 +3,17 @@
 // this check, users who can write a sandbox would have the operator's rights.
 //
 //	Review   answers one AdmissionReview of the validating webhook        review.go
-//	gather   the baselines that the object names, from the cache          gather.go
+//	gather   the baselines that the object names, from the cache          review.go
 //	Decide   the rights that the author needs                             decide.go          pure
 //	  reads    Secrets, ConfigMaps and claims that its patches read         decide_reads.go
 //	  units    where its units run, and their inputs and outputs           decide_units.go
 //	  deletion whether a change deletes the object                         decide_deletion.go
 //	  change   whether a request changes a relevant field                  decide_change.go
 //	  author   the user to check: the sender, or one that it names         decide_author.go
-//	  kept     the rights behind values that a change keeps                decide_kept.go, kept.go
+//	  kept     the rights behind values that a change keeps                decide_units.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
-//	Refusal  the message about missing rights                             decide_refusal.go  pure
+//	Refusal  the message about missing rights                             decide_author.go   pure
 //
 // # Required rights
 //

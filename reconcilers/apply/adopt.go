@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -115,11 +116,9 @@ func (w Writer) intended(ctx context.Context, doc, have, forced *unstructured.Un
 // statuses apart, and removes the author: no content of the user who restored it remains.
 func release(have, forced *unstructured.Unstructured) ([]byte, error) {
 	managers := slices.DeleteFunc(slices.Clone(have.GetManagedFields()), func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "" })
-	for _, m := range forced.GetManagedFields() {
-		if m.Manager == string(FieldOwner) && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
-			managers = append(managers, m)
-		}
-	}
+	managers = append(managers, lists.Filter(forced.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == string(FieldOwner) && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
+	})...)
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": have.GetUID(), "resourceVersion": have.GetResourceVersion(), "managedFields": managers,
 		"annotations": map[string]any{crdv1.AnnotationAuthor: nil},
@@ -157,11 +156,7 @@ func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
 
 // annotate sets annotations and reports whether any was different.
 func annotate(o client.Object, annotations map[string]string) bool {
-	all := maps.Clone(o.GetAnnotations())
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, annotations)
+	all := lists.Merged(o.GetAnnotations(), annotations)
 	if maps.Equal(all, o.GetAnnotations()) {
 		return false
 	}

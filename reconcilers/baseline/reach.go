@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/sidecars/inject"
@@ -135,8 +136,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 		return nil, fmt.Errorf("list Deployments of namespace %s: %w", ref.Namespace, err)
 	}
 	templates := map[string]map[string]string{}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
+	for _, d := range lists.Pointers(deployments.Items) {
 		templates[d.Name] = d.Spec.Template.Labels
 		if hasPods(d) && (ref.Kind != KindDeployment || ref.Name != d.Name) {
 			out = append(out, neighbour{KindDeployment + " " + d.Name, d.Name, d.Spec.Template.Labels})
@@ -146,8 +146,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 	if err := c.List(ctx, rollouts, client.InNamespace(ref.Namespace), client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("list Rollouts of namespace %s: %w", ref.Namespace, err)
 	}
-	for i := range rollouts.Items {
-		u := &rollouts.Items[i]
+	for _, u := range lists.Pointers(rollouts.Items) {
 		if !hasPods(u) || madeForMember(u) || ref.Kind == KindRollout && ref.Name == u.GetName() {
 			continue
 		}
@@ -157,18 +156,13 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 		}
 		out = append(out, neighbour{KindRollout + " " + u.GetName(), u.GetName(), labels})
 	}
-	for i := range in.Others {
-		if pod := &in.Others[i]; counts(pod) {
-			out = append(out, neighbourOf(pod))
-		}
-	}
+	out = append(out, lists.Map(lists.Filter(lists.Pointers(in.Others), counts), neighbourOf)...)
 	return out, nil
 }
 
 // neighbourOf returns the workload of a pod.
 func neighbourOf(pod *corev1.Pod) neighbour {
-	w, none := inject.OwnerOf(pod, pod.Namespace)
-	if none == "" {
+	if w, none := inject.OwnerOf(pod, pod.Namespace); none == "" {
 		kind := KindDeployment
 		if w.Kind != kind {
 			kind = KindRollout

@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,9 +145,7 @@ func OfRollout(u *unstructured.Unstructured, referred *appsv1.Deployment) *Workl
 		w.Problem = fmt.Sprintf("%s takes its pods from Deployment %s by spec.workloadRef, which does not exist: create it", w, ref.Name)
 	default:
 		w.Template = &referred.Spec.Template
-		if w.Selector == nil {
-			w.Selector = referred.Spec.Selector
-		}
+		w.Selector = cmp.Or(w.Selector, referred.Spec.Selector)
 	}
 	return w
 }

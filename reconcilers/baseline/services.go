@@ -1,6 +1,7 @@
 package baseline
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/inject"
 )
@@ -35,19 +37,10 @@ type Forms struct {
 
 // Selected reports whether a Service selects pods of any form, and is routed.
 func (f Forms) Selected(s *corev1.Service) bool {
-	if !isRouted(s) {
-		return false
-	}
 	leads := ledTo(s)
-	if leads(f.Template.Labels) {
-		return true
-	}
-	for i := range f.Pods {
-		if takesRequests(&f.Pods[i]) && leads(f.Pods[i].Labels) {
-			return true
-		}
-	}
-	return false
+	return isRouted(s) && (leads(f.Template.Labels) || slices.ContainsFunc(lists.Pointers(f.Pods), func(p *corev1.Pod) bool {
+		return takesRequests(p) && leads(p.Labels)
+	}))
 }
 
 // ListenOn resolves the target of a Service port to the ports of the pods, sorted: more
@@ -65,8 +58,7 @@ func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
 			add(f.Pods[i].Spec)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // takesRequests reports whether a pod of the baseline can still receive requests; a pod that is being
@@ -117,20 +109,10 @@ func ListensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
 // Running returns the containers of a pod that run at the same time: all, and of the
 // init containers those that keep running beside them.
 func Running(pod corev1.PodSpec) []corev1.Container {
-	out := make([]corev1.Container, 0, len(pod.Containers)+len(pod.InitContainers))
-	out = append(out, pod.Containers...)
-	for _, c := range pod.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
-	}
-	return out
+	return inject.Lasting(pod)
 }
 
 // ProtocolOf returns the protocol, which is TCP when none is written.
 func ProtocolOf(p corev1.Protocol) corev1.Protocol {
-	if p == "" {
-		return corev1.ProtocolTCP
-	}
-	return p
+	return cmp.Or(p, corev1.ProtocolTCP)
 }

@@ -49,6 +49,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
@@ -215,10 +216,7 @@ func (d *draining) until(ctx context.Context, within time.Duration, look lookup,
 			told = time.Now()
 			d.Logger.Info("waiting for the end of objects", "left", len(left), "objects", named(left), "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pausing):
-		}
+		wake.Sleep(ctx, pausing)
 	}
 }
 

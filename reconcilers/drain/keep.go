@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
@@ -96,10 +97,7 @@ func twice(look lookup) lookup {
 		if left, err := look(ctx); len(left) > 0 || err != nil {
 			return left, err
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		wake.Sleep(ctx, pause)
 		return look(ctx)
 	}
 }
@@ -270,10 +268,8 @@ func tryDeleteValues(ctx context.Context, c client.Client, name string) (kept in
 		if apierrors.IsNotFound(err) {
 			return 0, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, pause) {
 			return 0, errors.Join(errors.New("it is still being deleted"), err)
-		case <-time.After(pause):
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,8 +20,7 @@ import (
 // diverted ports that no Service targets.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	led, live := map[int32]bool{}, in.Forms()
-	for i := range in.Neighbours {
-		s := &in.Neighbours[i]
+	for _, s := range lists.Pointers(in.Neighbours) {
 		if !live.Selected(s) {
 			continue
 		}
@@ -115,10 +115,7 @@ func service(in Input, part string, ports []corev1.ServicePort) *corev1.Service 
 // and the part, and a hash of the external workload: two sandboxes can have the same name, and two members
 // can share a Service.
 func partOf(w *crdv1.SignadotExternalWorkload, part string) metav1.ObjectMeta {
-	sandbox := w.Annotations[crdv1.AnnotationSandboxName]
-	if sandbox == "" {
-		sandbox = w.Name // No sandbox made it.
-	}
+	sandbox := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name) // No sandbox made it.
 	shown := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part)
 	unique := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part, crdv1.KindExternalWorkload, w.Namespace, w.Name)
 	meta := metav1.ObjectMeta{

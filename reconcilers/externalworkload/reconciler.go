@@ -2,13 +2,18 @@ package externalworkload
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
@@ -83,33 +88,100 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 	return lookAgain(in, d, made, after, r.config.Now()), err
 }
 
-// holderAgain is the interval at which a pod at the end of a tunnel is checked if it is outside the
-// operator's namespace: unless it has a sidecar, it is not watched.
-const holderAgain = 5 * time.Second
-
-// lookAgain returns the time after which to reconcile again without a watched change; zero for never. o
-// has the new status.
-func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkload, now time.Time) time.Duration {
-	var after time.Duration
-	if !d.Tunnel.Turns.IsZero() {
-		after = max(d.Tunnel.Turns.Sub(now), time.Millisecond)
+// act writes the objects of the decision. Refused writes are recorded in Made. An error means that the
+// call should be retried; the other writes are still made, and Made lists the existing objects, so that a
+// failure of one object does not hide the status of the others.
+//
+// The chart grants write access to Endpoints if they are enabled.
+//
+// +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/finalizers,verbs=update
+func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
+	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
+	made, errs := Made{Made: services}, []error{err}
+	for _, s := range d.Slices {
+		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))
+		errs = append(errs, made.refused(err))
 	}
-	within := func(most time.Duration) {
-		if after == 0 || after > most {
-			after = most
+	for _, e := range d.Endpoints {
+		_, err := apply.Apply(ctx, w, e, find(in.Endpoints, e.Name))
+		errs = append(errs, made.refused(err))
+	}
+	surplus := append(apply.Objects(d.SurplusSlices), apply.Objects(d.SurplusEndpoints)...)
+	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, surplus...))
+	return made, errors.Join(errs...)
+}
+
+// find returns the object of this name out of a list, or nil.
+func find[T any, P apply.Object[T]](list []T, name string) P {
+	for i := range list {
+		if p := P(&list[i]); p.GetName() == name {
+			return p
 		}
 	}
-	if len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil {
-		within(apply.RefusedAgain)
+	return nil
+}
+
+// refused records a refusal to write endpoints, and returns every other error.
+func (m *Made) refused(err error) error {
+	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+		m.EndpointsRefusal = refusal
+		return nil
 	}
-	if in.holderUnwatched() {
-		within(holderAgain)
+	return err
+}
+
+// forget deletes an external workload in the version that was read: if its tunnel has reconnected since
+// then, the object is kept and reconciled again.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads,verbs=delete
+func forget(ctx context.Context, w apply.Writer, o *crdv1.SignadotExternalWorkload) error {
+	uid, version := o.UID, o.ResourceVersion
+	err := w.Client.Delete(ctx, o.DeepCopy(), client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete SignadotExternalWorkload %s/%s, disconnected for too long: %w", o.Namespace, o.Name, err)
 	}
-	if again := in.ReachAgain(); again > 0 {
-		within(again)
+	return nil
+}
+
+// clearEndpoints deletes the v1 Endpoints that were created while Limits.WriteEndpoints was set: they are
+// no longer updated and would forward to a previous end of a tunnel. A leader calls it when it starts. It
+// reads past the cache, which has no Endpoints, and retries until ctx ends.
+func (r *Reconciler) clearEndpoints(ctx context.Context) error {
+	for {
+		err := r.deleteEndpoints(ctx)
+		if err == nil || ctx.Err() != nil {
+			return nil
+		}
+		ctrl.LoggerFrom(ctx).Error(err, "Endpoints of former tunnels cannot be deleted")
+		wake.Sleep(ctx, apply.RefusedAgain)
 	}
-	if refreshed := in.refreshAt(o.Status.Tunnel); !refreshed.IsZero() {
-		within(max(refreshed.Sub(now), time.Millisecond))
+}
+
+// deleteEndpoints deletes all Endpoints that external workloads made, once.
+//
+// +kubebuilder:rbac:groups="",resources=endpoints,verbs=list;delete
+func (r *Reconciler) deleteEndpoints(ctx context.Context) error {
+	namespaces := r.config.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
 	}
-	return after
+	var errs []error
+	for _, namespace := range namespaces {
+		var left metav1.PartialObjectMetadataList
+		left.SetGroupVersionKind(oldEndpointsKind().GroupVersion().WithKind("EndpointsList"))
+		err := r.config.Live.List(ctx, &left, client.InNamespace(namespace), client.HasLabels{crdv1.LabelExternalWorkload})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("list the Endpoints of external workloads: %w", err))
+		}
+		for i := range left.Items {
+			o := &left.Items[i]
+			o.SetGroupVersionKind(oldEndpointsKind())
+			if maker := metav1.GetControllerOfNoCopy(o); maker != nil && maker.APIVersion == crdv1.APIVersion && maker.Kind == crdv1.KindExternalWorkload {
+				errs = append(errs, r.Writer.Delete(ctx, o))
+			}
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package fork
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
@@ -55,11 +56,7 @@ func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 		metadata["labels"] = ofStrings(labels)
 	}
 	annotations := have.GetAnnotations()
-	for key := range annotations {
-		if isForeign(key, "") {
-			delete(annotations, key)
-		}
-	}
+	maps.DeleteFunc(annotations, isForeign)
 	if len(annotations) > 0 {
 		metadata["annotations"] = ofStrings(annotations)
 	}

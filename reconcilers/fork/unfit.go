@@ -100,8 +100,7 @@ func Siblings(patches []crdv1.Patch) []string {
 			names = append(names, siblings(form.content)...)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return lists.Unique(names)
 }
 
 func siblings(content []byte) []string {

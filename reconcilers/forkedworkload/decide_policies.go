@@ -2,9 +2,7 @@ package forkedworkload
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/lists"
@@ -100,10 +98,7 @@ func (in Input) passedBy(p policies.Passed, clone *fork.Fork) (fact, remedy stri
 	}
 	fact = fmt.Sprintf("%s selects the pods of %s by label %s, which the fork lacks, so it does not apply to the fork", p.Policy, in.baselineName(), strings.Join(p.Labels, ", "))
 	taken := reserved.Keys(in.Baseline, in.neighbours(), in.Budgets)
-	kept := maps.Clone(clone.Template.Labels)
-	if kept == nil {
-		kept = map[string]string{}
-	}
+	kept := lists.Merged(clone.Template.Labels)
 	var expressions []string
 	reservedBy := ""
 	for _, key := range p.Labels {
@@ -134,8 +129,7 @@ func (in Input) baselineServices() []string {
 			out = append(out, s.Name)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // unreadPolicies returns the decision to change nothing until policies can be read, since it is

@@ -3,7 +3,6 @@ package member
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -106,8 +106,7 @@ func BaselinesOf(o client.Object) []string {
 	for _, v := range s.Spec.VirtualWorkloads {
 		out = append(out, v.Baseline.Namespace+"/"+v.Baseline.Name)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // WatchBaselines enqueues sandboxes when a baseline that they name is created: members

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,9 +85,7 @@ func NewFollower(c Config, s Sync) (*Follower, error) {
 	if c.Log == nil || c.Client == nil || c.Kinds == nil || c.Elected == nil {
 		return nil, errors.New("meshes: Log, Client, Kinds and Elected are all required")
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	kind, known := crdv1.KindCalled(c.Asked)
 	if !known {
 		return nil, fmt.Errorf("meshes: there is no kind %q", c.Asked)
@@ -153,20 +152,15 @@ func (f *Follower) Start(ctx context.Context) error {
 		case <-f.stirred:
 		case <-again:
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, max(together, apart-time.Since(ended))) {
 			return nil
-		case <-time.After(max(together, apart-time.Since(ended))):
 		}
 	}
 }
 
 // Stir requests a sync. It does not block.
 func (f *Follower) Stir() {
-	select {
-	case f.stirred <- struct{}{}:
-	default: // A sync is already requested.
-	}
+	wake.Notify(f.stirred) // A sync is already requested.
 }
 
 // Elected reports whether this process may write, as the leader.

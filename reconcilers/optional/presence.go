@@ -17,6 +17,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // servedAgain is the first interval of queries to the API server for a kind that is defined and not yet
@@ -136,10 +138,7 @@ func definition() *metav1.PartialObjectMetadata {
 
 // wake triggers a check of the definition.
 func (p *presence) wake() {
-	select {
-	case p.changed <- struct{}{}:
-	default: // It will be.
-	}
+	wake.Notify(p.changed) // It will be.
 }
 
 // look starts or stops the cache of the kind according to the definition, and returns the time until

@@ -152,8 +152,7 @@ func (r Route) isNamed(name string) bool {
 func keysOf(s labels.Selector) []string {
 	requirements, _ := s.Requirements()
 	out := lists.Map(requirements, func(r labels.Requirement) string { return r.Key() })
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // covers reports whether the Service of a fork needs no further policy beside p: p applies to it or,

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // podSelector selects pods by their labels.
@@ -55,8 +57,7 @@ func newPodSelector(s *metav1.LabelSelector) (out podSelector, ok bool) {
 	}
 	s.MatchExpressions = expressions
 	out.keys = append(out.keys, slices.Collect(maps.Keys(wanted))...)
-	slices.Sort(out.keys)
-	out.keys = slices.Compact(out.keys)
+	out.keys = lists.Unique(out.keys)
 	var err error
 	out.Selector, err = metav1.LabelSelectorAsSelector(s)
 	return out, err == nil

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
@@ -36,8 +37,7 @@ type question struct {
 // pursue asks once, when it is the question's turn, records the answer, and requeues the RoutingConfig.
 // It does neither if ctx ends before, since another question has replaced this one.
 func (r *Receipts) pursue(ctx context.Context, q question) {
-	answer, ok := r.inTurn(ctx, q)
-	if !ok || !r.note(ctx, q, answer) {
+	if answer, ok := r.inTurn(ctx, q); !ok || !r.note(ctx, q, answer) {
 		return
 	}
 	o := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: q.name}}
@@ -49,12 +49,8 @@ func (r *Receipts) pursue(ctx context.Context, q question) {
 
 // inTurn asks when there is room for the question.
 func (r *Receipts) inTurn(ctx context.Context, q question) (Answer, bool) {
-	if q.failures > 0 {
-		select {
-		case <-time.After(pauseAfter(q.failures)):
-		case <-ctx.Done():
-			return Answer{}, false
-		}
+	if q.failures > 0 && !wake.Sleep(ctx, pauseAfter(q.failures)) {
+		return Answer{}, false
 	}
 	if q.repeated {
 		if r.repeated.Acquire(ctx, 1) != nil {

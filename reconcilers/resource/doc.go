@@ -1,7 +1,7 @@
 // Package resource keeps the objects behind a resource of a sandbox: the SignadotObjectLifecycleMethods
 // that provisions and removes it, and the Secrets with its outputs.
 //
-//	gather    the object that runs its units, and its outputs   gather.go
+//	gather    the object that runs its units, and its outputs   act.go
 //	Methods   the object that runs its units                    render.go   pure
 //	Outputs   the Secrets with the outputs                      render.go   pure
 //	Conclude  the status                                        decide.go   pure

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -40,9 +41,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
-	if c.Rand == nil {
-		c.Rand = rand.Reader
-	}
+	c.Rand = cmp.Or(c.Rand, rand.Reader)
 	return &Reconciler{config: c, writer: c.Writer(), store: c.Values}
 }
 

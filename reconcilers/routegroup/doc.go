@@ -1,10 +1,10 @@
 // Package routegroup gives several sandboxes one routing key: it turns a SignadotRouteGroup into one
 // RoutingConfig with all members of its sandboxes.
 //
-//	gather    other claimants of the key, sandboxes and members, from the cache         gather.go
+//	gather    other claimants of the key, sandboxes and members, from the cache         reconciler.go
 //	Decide    the desired RoutingConfig                                                 decide.go  pure
 //	act       write the differences                                                     act.go
-//	Conclude  the status, from that of the parts                                        decide_conclude.go  pure
+//	Conclude  the status, from that of the parts                                        decide.go  pure
 //
 // # Members of the group
 //

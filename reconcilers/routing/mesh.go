@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -102,16 +103,13 @@ func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 
 // meshServices returns the baseline Services of a member that meshes route to it. A virtual workload
 // has none, since its requests stay with the baseline.
-func meshServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
+func meshServices(m crdv1.Member) []crdv1.ServiceMapping {
 	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
 		return nil
 	}
-	for _, s := range m.RoutingInfo().Services {
-		if s.From != "" && s.To != "" && len(s.Ports) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
+	return lists.Filter(m.RoutingInfo().Services, func(s crdv1.ServiceMapping) bool {
+		return s.From != "" && s.To != "" && len(s.Ports) > 0
+	})
 }
 
 // meshRouteName returns the name of the mesh route for a Service of a baseline.
@@ -158,57 +156,56 @@ func labelsOf(c *crdv1.RoutingConfig) map[string]string {
 	return out
 }
 
-// askedOf returns the names of the mesh routes for a member's Services, and the routes themselves; nil
-// if there is none with a current status.
-func (r Routing) askedOf(kind string, m crdv1.Member) (names []string, said []crdv1.MeshRoute) {
+// asked is the mesh route for a Service: its name, and the route itself, nil if there is none with a
+// current status.
+type asked struct {
+	service, name string
+	route         crdv1.MeshRoute
+}
+
+// askedOf returns the mesh routes for a member's Services.
+func (r Routing) askedOf(kind string, m crdv1.Member) []asked {
 	if !r.Mesh.Has(kind) {
-		return nil, nil
+		return nil
 	}
-	for _, s := range meshServices(m) {
-		at, _ := m.BaselineRef()
+	at, _ := m.BaselineRef()
+	return lists.Map(meshServices(m), func(s crdv1.ServiceMapping) asked {
 		name := r.meshRouteName(at.Namespace, s.From)
-		names, said = append(names, name), append(said, r.Mesh[kind][name])
-	}
-	return names, said
+		return asked{s.From, name, r.Mesh[kind][name]}
+	})
 }
 
 // IstioOf returns the IstioRoutes of a member's Services, with their status.
-func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
-	names, said := r.askedOf(crdv1.KindIstioRoute, m)
-	for i, name := range names {
-		p := crdv1.ProcessedIstioRoute{Name: name}
-		if route, known := said[i].(*crdv1.IstioRoute); known {
+func (r Routing) IstioOf(m crdv1.Member) []crdv1.ProcessedIstioRoute {
+	return lists.Map(r.askedOf(crdv1.KindIstioRoute, m), func(a asked) crdv1.ProcessedIstioRoute {
+		p := crdv1.ProcessedIstioRoute{Name: a.name}
+		if route, known := a.route.(*crdv1.IstioRoute); known {
 			p.Status = route.Status.DeepCopy()
 		}
-		out = append(out, p)
-	}
-	return out
+		return p
+	})
 }
 
 // GatewayAPIOf returns the GatewayAPIRoutes of a member's Services, with their status.
-func (r Routing) GatewayAPIOf(m crdv1.Member) (out []crdv1.ProcessedGatewayAPIRoute) {
-	names, said := r.askedOf(crdv1.KindGatewayAPIRoute, m)
-	for i, name := range names {
-		p := crdv1.ProcessedGatewayAPIRoute{Name: name}
-		if route, known := said[i].(*crdv1.GatewayAPIRoute); known {
+func (r Routing) GatewayAPIOf(m crdv1.Member) []crdv1.ProcessedGatewayAPIRoute {
+	return lists.Map(r.askedOf(crdv1.KindGatewayAPIRoute, m), func(a asked) crdv1.ProcessedGatewayAPIRoute {
+		p := crdv1.ProcessedGatewayAPIRoute{Name: a.name}
+		if route, known := a.route.(*crdv1.GatewayAPIRoute); known {
 			p.Status = route.Status.DeepCopy()
 		}
-		out = append(out, p)
-	}
-	return out
+		return p
+	})
 }
 
 // IstioServices returns which VirtualServices route to the Services of a member's baseline.
-func (r Routing) IstioServices(m crdv1.Member) (out []crdv1.IstioServiceRouting) {
-	_, said := r.askedOf(crdv1.KindIstioRoute, m)
-	for i, s := range meshServices(m)[:len(said)] {
-		routing := crdv1.IstioServiceRouting{BaselineService: s.From}
-		if route, known := said[i].(*crdv1.IstioRoute); known {
+func (r Routing) IstioServices(m crdv1.Member) []crdv1.IstioServiceRouting {
+	return lists.Map(r.askedOf(crdv1.KindIstioRoute, m), func(a asked) crdv1.IstioServiceRouting {
+		routing := crdv1.IstioServiceRouting{BaselineService: a.service}
+		if route, known := a.route.(*crdv1.IstioRoute); known {
 			routing.MatchedVirtualServices = route.Status.MatchedVirtualServices
 		}
-		out = append(out, routing)
-	}
-	return out
+		return routing
+	})
 }
 
 // MeshCondition returns the condition of a RoutingConfig about a mesh, by its kind.

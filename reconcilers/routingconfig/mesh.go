@@ -137,9 +137,7 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 		}
 	}
 	for _, all := range in.MeshRoutes {
-		for _, have := range all {
-			errs = append(errs, r.writer.Delete(ctx, have))
-		}
+		errs = append(errs, lists.Map(all, func(have crdv1.MeshRoute) error { return r.writer.Delete(ctx, have) })...)
 	}
 	return 0, errors.Join(errs...)
 }
@@ -165,12 +163,7 @@ func (in Input) ofAbsent(have crdv1.MeshRoute) bool {
 
 // meshRoute returns the one of this kind and name that the RoutingConfig asked for, or nil.
 func (in Input) meshRoute(kind, name string) crdv1.MeshRoute {
-	for _, have := range in.MeshRoutes[kind] {
-		if have.GetName() == name {
-			return have
-		}
-	}
-	return nil
+	return lists.First(in.MeshRoutes[kind], func(have crdv1.MeshRoute) bool { return have.GetName() == name })
 }
 
 // Gone cleans up after a RoutingConfig that is not in the cache. Its key was withdrawn before its

@@ -16,6 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routing"
@@ -138,27 +139,6 @@ func (r *Reconciler) settle(in Input) {
 	}
 }
 
-// delete withdraws the object's declaration, or hands it over, and removes the finalizer. It returns
-// the time until the next sync of an object that waits for meshes.
-func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
-	if err := r.overtaken(ctx, in.Config); err != nil {
-		return 0, err
-	}
-	if err := r.giveUp(ctx, in); err != nil {
-		return 0, err
-	}
-	r.settle(in)
-	if in.holds() {
-		if err := r.leave(ctx, in); err != nil {
-			return 0, err
-		}
-	}
-	if after, err := r.endMeshes(ctx, in); err != nil || after > 0 {
-		return after, err
-	}
-	return 0, r.writer.RemoveFinalizer(ctx, in.Config)
-}
-
 // put puts one fact on the log, for at most publish.PutTimeout.
 func (r *Reconciler) put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	f.Time = r.config.Now()
@@ -169,4 +149,36 @@ func (r *Reconciler) put(ctx context.Context, f event.Fact) (event.Pos, error) {
 		return pos, fmt.Errorf("put %s on the routing log: %w", f.Key, err)
 	}
 	return pos, nil
+}
+
+// gather reads all that counts for a RoutingConfig from the cache.
+func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (Input, error) {
+	c := r.config.Client
+	in := Input{Routing: routing.Of(config, nil, publish.HeadersOf(r.config.KeyHeaders)), Namespaces: r.config.Namespaces}
+	var err error
+	if in.SameKey, err = member.ConfigsBy(ctx, c, indexKey, config.RoutingKey()); err != nil {
+		return in, err
+	}
+	if former := config.Annotations[routing.AnnotationDeclaredKey]; former != "" && former != config.RoutingKey() {
+		if in.FormerKey, err = member.ConfigsBy(ctx, c, indexKey, former); err != nil {
+			return in, err
+		}
+	}
+	for _, m := range in.Named() {
+		if !in.mayRead(m.Namespace) {
+			continue
+		}
+		found, err := member.Get(ctx, c, m.Kind, m.Namespace, m.Name)
+		if err != nil {
+			return in, err
+		}
+		if found != nil {
+			in.Members[member.NameOf(found)] = found
+		}
+	}
+	if in.Specified, err = specified(ctx, c, in); err != nil {
+		return in, err
+	}
+	in.MeshRoutes, in.Mesh, err = r.meshRoutes(ctx, config)
+	return in, err
 }

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -87,12 +88,7 @@ const shownRivals = 3
 // Rivals returns a sentence with the other claims to a routing key, for the status of its holder. It is
 // empty if there are none. claims may include own.
 func Rivals(own Claim, claims []Claim) string {
-	var names []string
-	for _, c := range claims {
-		if c.UID != own.UID {
-			names = append(names, c.String())
-		}
-	}
+	names := lists.Map(lists.Filter(claims, func(c Claim) bool { return c.UID != own.UID }), Claim.String)
 	if more := len(names) - shownRivals; more > 0 {
 		names = append(names[:shownRivals], fmt.Sprintf("%d more", more))
 	}

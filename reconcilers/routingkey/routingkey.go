@@ -142,13 +142,8 @@ func Claims(ctx context.Context, c client.Reader, key string) ([]Claim, error) {
 	if err := c.List(ctx, &groups, client.MatchingFields{IndexGroup: key}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list SignadotRouteGroups with routing key %q: %w", key, err)
 	}
-	var out []Claim
-	for i := range sandboxes.Items {
-		out = append(out, OfSandbox(&sandboxes.Items[i]))
-	}
-	for i := range groups.Items {
-		out = append(out, OfGroup(&groups.Items[i]))
-	}
+	out := lists.Map(lists.Pointers(sandboxes.Items), OfSandbox)
+	out = append(out, lists.Map(lists.Pointers(groups.Items), OfGroup)...)
 	slices.SortFunc(out, compare)
 	return out, nil
 }

@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -40,8 +42,7 @@ func outputNamespaces(in Input) []string {
 			out = append(out, e.object.GetNamespace())
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // acceptResources returns the problem with the first resource that cannot be created.
@@ -126,10 +127,7 @@ const (
 func awaited(in Input) string {
 	var names []string
 	for i, r := range in.Sandbox.Spec.ManagedResources {
-		name := r.Name
-		if name == "" {
-			name = fmt.Sprintf("managedResources[%d]", i)
-		}
+		name := cmp.Or(r.Name, fmt.Sprintf("managedResources[%d]", i))
 		if len(name) > shownBytes {
 			name = strings.ToValidUTF8(name[:shownBytes], "") + "..."
 		}

@@ -3,15 +3,24 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox/census"
 )
 
@@ -94,4 +103,43 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 	// The deletion of each part requeues the sandbox, and so do results of the census; the delay is for
 	// parts that were found past the cache only.
 	return apply.RefusedAgain, r.writer.Status(ctx, in.Sandbox, after)
+}
+
+// gather reads all inputs of a sandbox from the cache, and past the cache if the cache shows that the
+// sandbox has lost its key.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {
+	in := Input{Sandbox: s, Namespaces: config.Namespaces, OperatorNamespace: config.OperatorNamespace, KeyHeaders: config.KeyHeaders}
+	var err error
+	if in.Members, err = member.OwnedBy(ctx, c, s.UID); err != nil {
+		return in, err
+	}
+	var resources crdv1.ResourceList
+	if err := c.List(ctx, &resources, client.MatchingFields{apply.IndexOwner: string(s.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Resources of SignadotSandbox %s: %w", s.Name, err)
+	}
+	in.Resources = lists.Pointers(resources.Items)
+	if in.Configs, err = member.ConfigsOf(ctx, c, s.UID); err != nil {
+		return in, err
+	}
+	in = in.ordered()
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
+	return in, err
+}
+
+// Watch adds the sources of events about sandboxes: their parts, others that claim their keys, baselines
+// that appear, and what the census has found.
+func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
+	r.census.Again = make(chan event.GenericEvent)
+	for _, kind := range crdv1.MadeKinds() {
+		b.Owns(kind.New())
+	}
+	rivals, spec := routingkey.Claimants(r.config.Client, crdv1.KindSandbox), builder.WithPredicates(controller.Updates(controller.SpecChanged))
+	b.Watches(&crdv1.SignadotSandbox{}, rivals, spec).
+		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
+		Watches(&crdv1.RoutingConfig{}, rivals, spec).
+		WatchesRawSource(source.Channel(r.census.Again, &handler.EnqueueRequestForObject{}))
+	member.WatchBaselines(b, mgr.GetClient())
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -40,10 +41,8 @@ func Await(ctx context.Context, access *rest.Config, logger *slog.Logger) error 
 		if !told {
 			logger.Info("waiting for the custom resources", "reason", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, kindsAgain) {
 			return ctx.Err()
-		case <-time.After(kindsAgain):
 		}
 	}
 }

@@ -15,6 +15,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/baseline/pods"
@@ -77,10 +79,8 @@ func (m *Metric) Run(ctx context.Context) error {
 		if err := m.surveyOnce(ctx); err != nil && ctx.Err() == nil {
 			m.config.Logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, max(m.config.Every, pause*time.Since(begun))) {
 			return nil
-		case <-time.After(max(m.config.Every, pause*time.Since(begun))):
 		}
 	}
 }
@@ -178,10 +178,7 @@ func (m *Metric) reports(ctx context.Context) ([]coverage.Report, error) {
 			}
 		}
 	}
-	var routes []crdv1.MeshRoute
-	for i := range istio.Items {
-		routes = append(routes, &istio.Items[i])
-	}
+	routes := lists.Map(lists.Pointers(istio.Items), func(o *crdv1.IstioRoute) crdv1.MeshRoute { return o })
 	for i := range gatewayAPI.Items {
 		routes = append(routes, &gatewayAPI.Items[i])
 	}

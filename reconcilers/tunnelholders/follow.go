@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
@@ -39,11 +40,7 @@ func (t *Tunnels) follow(ctx context.Context, p *proxy) {
 		if heard {
 			pause = firstPause
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause/2 + rand.N(pause/2)):
-		}
+		wake.Sleep(ctx, pause/2+rand.N(pause/2))
 	}
 }
 

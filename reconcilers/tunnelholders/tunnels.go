@@ -1,6 +1,7 @@
 package tunnelholders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func New(c Config) (*Tunnels, error) {
 	if c.Client == nil || c.Namespace == "" || c.TokenFile == "" || c.Roots == nil || c.Again == nil {
 		return nil, errors.New("tunnels: Client, Namespace, TokenFile, Roots and Again are all required")
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	t := &Tunnels{config: c, changes: newChanges(c.Again), turn: time.NewTimer(time.Hour), proxies: map[types.UID]*proxy{},
 		takeovers: make(chan Takeover, maxTakeovers)}
 	return t, t.register(c.Metrics)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/tunnelholders/holders"
@@ -39,10 +40,7 @@ func (c *changes) add(w holders.Workload) {
 	c.mu.Lock()
 	c.names[holders.Workload{Namespace: w.Namespace, Name: w.Name}] = true
 	c.mu.Unlock()
-	select {
-	case c.some <- struct{}{}:
-	default:
-	}
+	wake.Notify(c.some)
 }
 
 // run hands them over until ctx ends.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/tunnels/keys"
 )
 
@@ -44,10 +45,8 @@ func (k Keeper) Run(ctx context.Context) error {
 			k.Logger.Error("cannot make the keys of tunnel-api and the tunnel proxies; retrying", "error", err)
 			said = err.Error()
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait) {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }

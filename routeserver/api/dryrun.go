@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
@@ -47,17 +48,8 @@ func (s *Server) DryRun(ctx context.Context, req *routingv1.DryRunRequest) (*rou
 
 // newConflicts returns the conflicts of one table that another does not have.
 func newConflicts(older, newer table.Table) []*routingv1.Conflict {
-	known := map[table.Conflict]bool{}
-	for _, c := range older.Conflicts() {
-		known[c] = true
-	}
-	var out []*routingv1.Conflict
-	for _, c := range newer.Conflicts() {
-		if !known[c] {
-			out = append(out, messages.Conflict(c))
-		}
-	}
-	return out
+	known := lists.Set(older.Conflicts())
+	return lists.Map(lists.Filter(newer.Conflicts(), func(c table.Conflict) bool { return !known[c] }), messages.Conflict)
 }
 
 // hypothetical returns the data of a statement that could be recorded and that affects the table,

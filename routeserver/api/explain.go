@@ -37,8 +37,7 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	if err := s.explainable(req); err != nil {
 		return nil, err
 	}
-	newest, _ := s.versions.Tables.Current()
-	if !newest.Whole() && req.GetAt().GetVersion() == nil {
+	if newest, _ := s.versions.Tables.Current(); !newest.Whole() && req.GetAt().GetVersion() == nil {
 		return s.explained(explain.Evidence{}, "", nil), nil
 	}
 	t, version, err := s.versions.At(ctx, "at", req.GetAt())
@@ -218,11 +217,9 @@ func (s *Server) acknowledged(ctx context.Context, req *routingv1.ExplainRequest
 	if !known {
 		return
 	}
-	for _, c := range sidecars {
-		if e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod() {
-			e.Sidecars = append(e.Sidecars, c)
-		}
-	}
+	e.Sidecars = append(e.Sidecars, lists.Filter(sidecars, func(c *routingv1.Sidecar) bool {
+		return e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod()
+	})...)
 	if e.Pod == "" || len(e.Sidecars) == 0 {
 		e.Silent = silent
 	}

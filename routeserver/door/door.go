@@ -14,6 +14,7 @@
 package door
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -74,9 +75,7 @@ const maxOwn = 256
 // New returns a Door.
 func New(cfg Config) *Door {
 	bounds := callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}
-	if cfg.LookAgain == 0 {
-		cfg.LookAgain = lookAgain
-	}
+	cfg.LookAgain = cmp.Or(cfg.LookAgain, lookAgain)
 	return &Door{
 		cfg: cfg, own: lru.New(maxOwn),
 		checks: callers.NewPool("checks of tokens", bounds),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/table"
@@ -113,8 +114,7 @@ func Members(ofKey []event.Recorded) []event.Key {
 			out = append(out, keyOf(m))
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 func sameMembers(a, b *factv1.RoutingDeclared) bool {

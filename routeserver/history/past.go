@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -47,9 +48,7 @@ func (p *past) tip() uint64 {
 // take records events, the last of which produced a Fold.
 func (p *past) take(events []event.Recorded, reached fold.Fold) {
 	for _, e := range events {
-		if p.first == 0 {
-			p.first = e.Pos.Seq
-		}
+		p.first = cmp.Or(p.first, e.Pos.Seq)
 		p.times = append(p.times, e.At.UnixNano())
 		p.places.take(e)
 		if c, ok := e.Fact.Data.(*factv1.Complete); ok {

@@ -20,6 +20,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/trust"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/door"
@@ -136,8 +137,7 @@ func (p *Peers) addresses(ctx context.Context) ([]string, error) {
 			out = append(out, net.JoinHostPort(ip, p.port))
 		}
 	}
-	slices.Sort(out)
-	out = slices.Compact(out)
+	out = lists.Unique(out)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for address, conn := range p.connections {

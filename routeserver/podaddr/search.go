@@ -14,6 +14,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Limits of searches. For each, the API server reads every pod in its cache.
@@ -67,9 +68,7 @@ func (s search) at(ctx context.Context, address netip.Addr) (types.NamespacedNam
 		if n == looks {
 			return types.NamespacedName{}, &None{fmt.Sprintf("no running pod has the address %s: the caller is in the network of a node or outside the cluster, or its address was translated on the way", address)}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, pause) {
 			return types.NamespacedName{}, context.Cause(ctx)
 		}
 	}

@@ -154,15 +154,7 @@ func (m *Main) Run(ctx context.Context) error {
 }
 
 // Close closes the listeners of a Main that is not run.
-func (m *Main) Close() error {
-	var errs []error
-	for _, l := range []*callers.Listener{m.onGRPC, m.onREST, m.onM} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (m *Main) Close() error { return callers.Close(m.onGRPC, m.onREST, m.onM) }
 
 // Part is something else that serves the view beside the routes API, such as
 // xDS. It runs until ctx ends and returns nil then; an error ends the server.

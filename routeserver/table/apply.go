@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -39,9 +40,7 @@ func (f *folding) fold(rec event.Recorded) {
 	if rec.Pos.Epoch == "" || rec.Pos.Seq == 0 {
 		return // not a place in any log
 	}
-	if f.pos.Epoch == "" {
-		f.pos.Epoch = rec.Pos.Epoch
-	}
+	f.pos.Epoch = cmp.Or(f.pos.Epoch, rec.Pos.Epoch)
 	if f.pos.Epoch != rec.Pos.Epoch {
 		return
 	}

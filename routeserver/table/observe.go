@@ -109,8 +109,7 @@ func keptPorts(services []*factv1.ServicePair) []Mapping {
 			}
 		}
 	}
-	slices.Sort(ports)
-	return lists.Map(slices.Compact(ports), func(port uint32) Mapping { return Mapping{WorkloadPort: port} })
+	return lists.Map(lists.Unique(ports), func(port uint32) Mapping { return Mapping{WorkloadPort: port} })
 }
 
 func isPort(p uint32) bool { return p > 0 && p <= math.MaxUint16 }

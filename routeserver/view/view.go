@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
@@ -246,8 +247,7 @@ func newMetrics(v *View, registry prometheus.Registerer) (*metrics, error) {
 	if registry == nil {
 		return m, nil
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{
+	errs := lists.Map([]prometheus.Collector{
 		m.following, m.epochChanges, m.facts, m.lag,
 		gauge("sequence", "Position of the served table in the routing log.", func() float64 { return float64(v.shown.Load().Pos().Seq) }),
 		gauge("rules", "Rules in the served table.", func() float64 { return float64(v.shown.Load().Len()) }),
@@ -258,9 +258,7 @@ func newMetrics(v *View, registry prometheus.Registerer) (*metrics, error) {
 			}
 			return 0
 		}),
-	} {
-		errs = append(errs, registry.Register(c))
-	}
+	}, registry.Register)
 	return m, errors.Join(errs...)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
@@ -259,8 +260,7 @@ func (r Report) Conflicts() []string {
 // of new pods (inject.Differences).
 func (r Report) Differing() string {
 	names := slices.Concat(slices.Collect(maps.Values(r.Differ))...)
-	slices.Sort(names)
-	return inject.Differences(slices.Compact(names))
+	return inject.Differences(lists.Unique(names))
 }
 
 // Unexplained are the pods without a sidecar and without a reason.
@@ -270,10 +270,7 @@ func (r Report) Unexplained() []string {
 
 // without returns the names that are not among the others.
 func without(all, others []string) []string {
-	not := map[string]bool{}
-	for _, n := range others {
-		not[n] = true
-	}
+	not := lists.Set(others)
 	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return not[n] })
 }
 

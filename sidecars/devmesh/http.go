@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/xds/translate"
 )
 
@@ -192,11 +193,9 @@ func upgradeTypes() []string { return []string{"websocket", "tcp", "SPDY/3.1"} }
 // upgrades lets those through. CONNECT is not among them: an application that answers
 // every method with 200 would turn the connection into a tunnel past the routes.
 func upgrades() []*hcmv3.HttpConnectionManager_UpgradeConfig {
-	var all []*hcmv3.HttpConnectionManager_UpgradeConfig
-	for _, name := range upgradeTypes() {
-		all = append(all, &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: name})
-	}
-	return all
+	return lists.Map(upgradeTypes(), func(name string) *hcmv3.HttpConnectionManager_UpgradeConfig {
+		return &hcmv3.HttpConnectionManager_UpgradeConfig{UpgradeType: name}
+	})
 }
 
 // passedOver matches all other offers to speak something else. Envoy takes them out
@@ -227,9 +226,7 @@ func unlike(words []string) string {
 	}
 	firsts := slices.Sorted(maps.Keys(rests))
 	parts := []string{"[^" + strings.Join(firsts, "") + "].*"}
-	for _, first := range firsts {
-		parts = append(parts, first+"(?:"+unlike(rests[first])+")")
-	}
+	parts = append(parts, lists.Map(firsts, func(first string) string { return first + "(?:" + unlike(rests[first]) + ")" })...)
 	if !whole {
 		parts = append(parts, "")
 	}

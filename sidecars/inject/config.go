@@ -73,18 +73,13 @@ func (c Config) WithDefaults() Config {
 	c.XDSAddress = cmp.Or(c.XDSAddress, devmesh.DefaultXDSAddress)
 	c.LogLevel = cmp.Or(c.LogLevel, devmesh.DefaultLogLevel)
 	c.IptablesMode = cmp.Or(c.IptablesMode, spec.ModeAuto)
-	if c.Bounds == nil {
-		c.Bounds = new(DefaultBounds())
-	}
+	c.Bounds = cmp.Or(c.Bounds, new(DefaultBounds()))
 	return c
 }
 
 func (c Container) withDefaults() Container {
 	c.PullPolicy = cmp.Or(c.PullPolicy, corev1.PullIfNotPresent)
-	if c.Resources == nil {
-		resources := DefaultResources()
-		c.Resources = &resources
-	}
+	c.Resources = cmp.Or(c.Resources, new(DefaultResources()))
 	return c
 }
 

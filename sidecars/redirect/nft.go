@@ -108,9 +108,7 @@ var loopback = func() [unix.IFNAMSIZ]byte {
 // rules returns a Spec as expressions of nftables, in order.
 func rules(s spec.Spec) [][]expr.Any {
 	all := [][]expr.Any{fromLoopback(pass())}
-	for _, port := range s.Except {
-		all = append(all, toPort(port, pass()))
-	}
+	all = append(all, lists.Map(s.Except, func(port uint16) []expr.Any { return toPort(port, pass()) })...)
 	for _, port := range s.Ports {
 		all = append(all, toPort(port, opening(redirectTo(s.To)...)...))
 	}

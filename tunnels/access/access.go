@@ -24,6 +24,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -121,9 +122,7 @@ func New(cfg Config) (*Access, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	now := clock(cfg.Clock)
 	return &Access{cfg: cfg, users: newKept(now), reviews: NewReviews(cfg.Rights, cfg.Clock), existing: cache.NewLRUExpireCacheWithClock(maxKept, now),
 		last: cache.NewLRUExpireCacheWithClock(maxKept, now), accepted: newKept(now), checks: newPools()}, nil

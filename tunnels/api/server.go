@@ -239,15 +239,7 @@ func (m *Main) serves(is bool) {
 }
 
 // Close closes the listeners of a Main that is not run.
-func (m *Main) Close() error {
-	var errs []error
-	for _, l := range []*callers.Listener{m.onAPI, m.onM} {
-		if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	return errors.Join(errs...)
-}
+func (m *Main) Close() error { return callers.Close(m.onAPI, m.onM) }
 
 // GetOperatorInfo implements tunnelv1.TunnelAPIServer.
 func (s *server) GetOperatorInfo(ctx context.Context, _ *tunnelv1.GetOperatorInfoRequest) (*tunnelv1.GetOperatorInfoResponse, error) {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
@@ -124,8 +125,7 @@ func (s *services) namespaces() []string {
 	for name := range s.there {
 		out = append(out, name.Namespace)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // serviceOf returns the message that describes a Service.
@@ -136,11 +136,9 @@ func serviceOf(o *corev1.Service, domain string) *tunnelv1.Service {
 		if len(addresses) == 0 {
 			addresses = []string{o.Spec.ClusterIP}
 		}
-		for _, a := range addresses {
-			if a != "" && a != corev1.ClusterIPNone {
-				out.Addresses = append(out.Addresses, a)
-			}
-		}
+		out.Addresses = append(out.Addresses, lists.Filter(addresses, func(a string) bool {
+			return a != "" && a != corev1.ClusterIPNone
+		})...)
 	}
 	short := o.Name + "." + o.Namespace
 	out.DnsNames = []string{short, short + ".svc", fmt.Sprintf("%s.svc.%s", short, domain)}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
@@ -175,10 +176,7 @@ func (s *server) rest(ctx context.Context, changed <-chan struct{}, again <-chan
 	for {
 		select {
 		case <-changed:
-			select {
-			case <-time.After(calm):
-			case <-ctx.Done():
-			}
+			wake.Sleep(ctx, calm)
 			return s.ended(ctx)
 		case <-again:
 			if err := may(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Errors of Begin.
@@ -98,9 +100,7 @@ func Open(cfg Config) (*Log, error) {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 	}
-	for _, s := range cfg.Sinks {
-		l.sinks = append(l.sinks, newOutlet(ctx, s, lost, cfg.Logger))
-	}
+	l.sinks = append(l.sinks, lists.Map(cfg.Sinks, func(s Sink) *outlet { return newOutlet(ctx, s, lost, cfg.Logger) })...)
 	j := &journal{dir: cfg.Dir}
 	if err := l.settle(died, j); err != nil {
 		stop()
@@ -211,10 +211,7 @@ func (l *Log) forget(id string) {
 // enqueue queues a record. l.mu is held. The queue is bounded by admits.
 func (l *Log) enqueue(e *entry) {
 	l.waiting = append(l.waiting, e)
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
+	wake.Notify(l.wake)
 }
 
 // Close writes the queued records, and gives open connections their last record.
@@ -311,10 +308,7 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 		return j.append(text, sync)
 	}
 	l.mu.Lock()
-	open := make([]Connection, 0, len(l.open)+len(l.waiting))
-	for _, c := range l.open {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Values(l.open))
 	// Those with a last record that is not written yet are open as far as the journal is
 	// concerned.
 	for _, e := range slices.Concat(l.unlogged, l.waiting) {

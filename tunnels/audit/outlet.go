@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // Bounds of the queue of a sink.
@@ -55,14 +57,7 @@ func (o *outlet) add(records []Record) {
 		}
 		o.queue = append([]Record(nil), o.queue[over:]...)
 	}
-	o.poke()
-}
-
-func (o *outlet) poke() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
+	wake.Notify(o.wake)
 }
 
 // take returns the next records, and whether there will be none after them.
@@ -114,10 +109,8 @@ func (o *outlet) hand(ctx context.Context, records []Record) bool {
 			o.logger.Warn("records of connections wait, since they cannot be handed over; the log has them", "error", err)
 			said = true
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, again) {
 			return false
-		case <-time.After(again):
 		}
 	}
 }
@@ -136,7 +129,7 @@ func (o *outlet) forsake(records []Record) {
 func (o *outlet) close() {
 	o.mu.Lock()
 	o.closing = true
-	o.poke()
+	wake.Notify(o.wake)
 	o.mu.Unlock()
 	select {
 	case <-o.done:

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,7 @@ func New(cfg Config) (*Cluster, error) {
 	if cfg.Access == nil {
 		return nil, errors.New("cluster: Access is missing")
 	}
-	if cfg.Domain == "" {
-		cfg.Domain = "cluster.local"
-	}
+	cfg.Domain = cmp.Or(cfg.Domain, "cluster.local")
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -152,10 +151,8 @@ func (c *Cluster) Synced(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", o, err)
 		}
 		for !handler.HasSynced() {
-			select {
-			case <-ctx.Done():
+			if !wake.Sleep(ctx, 10*time.Millisecond) {
 				return fmt.Errorf("list %T: %w", o, ctx.Err())
-			case <-time.After(10 * time.Millisecond):
 			}
 		}
 	}

@@ -27,6 +27,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // The Secrets, in the operator's namespace: those of the proxies and of tunnel-api.
@@ -112,10 +114,8 @@ func Await[T any](ctx context.Context, logger *slog.Logger, secrets client.Secre
 			return found, nil
 		}
 		logger.Warn("the keys cannot be read yet", "error", err)
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, time.Second) {
 			return found, err
-		case <-time.After(time.Second):
 		}
 	}
 }

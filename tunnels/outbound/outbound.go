@@ -4,6 +4,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,9 +92,7 @@ func New(cfg Config) (*Gate, error) {
 	if cfg.Resolver == nil {
 		cfg.Resolver = net.DefaultResolver
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Gate{cfg: cfg, dialer: net.Dialer{Timeout: dialWithin},
 		pool:    callers.NewPool("connections", callers.Bounds{Each: each, Strangers: most, Pods: most}),
 		lookups: callers.NewPool("look-ups of names outside of the cluster", callers.Bounds{Strangers: most, Pods: most, Rate: 10, Burst: 200})}, nil
@@ -251,9 +250,7 @@ func (g *Gate) reach(ctx context.Context, who Who, host string, port uint16) (co
 		if err == nil {
 			return dialled.(*net.TCPConn), net.JoinHostPort(strings.Trim(host, "[]"), fmt.Sprint(port)), nil
 		}
-		if refused == nil {
-			refused = refusal(tunnelv1.Reason_REASON_UNREACHABLE, "%s port %d did not answer: %v.", host, port, bare(err))
-		}
+		refused = cmp.Or(refused, refusal(tunnelv1.Reason_REASON_UNREACHABLE, "%s port %d did not answer: %v.", host, port, bare(err)))
 	}
 	return nil, "", refused
 }

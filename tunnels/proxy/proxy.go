@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/tunnels/credential"
 	"switchyard.dev/tunnels/inbound"
 	"switchyard.dev/tunnels/outbound"
@@ -116,13 +117,8 @@ func (m *Main) Addresses() map[string]string {
 
 // Close closes the listeners of a Main that is not run.
 func (m *Main) Close() error {
-	var errs []error
-	for _, l := range m.listeners.all() {
-		if *l != nil {
-			errs = append(errs, (*l).Close())
-		}
-	}
-	return errors.Join(errs...)
+	l := m.listeners
+	return callers.Close(l.socks, l.ssh, l.carrier, l.control, l.metrics)
 }
 
 // Run serves until ctx ends and returns nil then, or until a part fails. Call it once.
@@ -207,17 +203,11 @@ func (m *Main) drain(ctx context.Context) {
 	m.sessions.drain()
 	m.table.KeepMoved()
 	close(m.drained)
-	for _, l := range []*callers.Listener{m.listeners.socks, m.listeners.ssh, m.listeners.carrier} {
-		if l != nil {
-			_ = l.Close() // no further client is accepted
-		}
-	}
+	_ = callers.Close(m.listeners.socks, m.listeners.ssh, m.listeners.carrier) // no further client is accepted
 	m.cfg.Logger.Info("the proxy is draining", "sessions", m.sessions.open(), "connections", m.counts.now.Load(), "moment", m.cfg.Moment)
 	for end := time.Now().Add(m.cfg.Moment); (m.counts.now.Load() > 0 || m.sessions.open() > 0) && time.Now().Before(end); {
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, 20*time.Millisecond) {
 			return
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/identity"
@@ -157,14 +158,7 @@ func (w *workstation) depart(ctx context.Context) {
 		Why: draining(), ComeBack: true, Linger: durationpb.New(w.main.cfg.Moment)}}}) != nil {
 		return
 	}
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for wake.Sleep(ctx, 100*time.Millisecond) {
 		since, moved := w.holder.Moved()
 		if since.Before(begun) {
 			since = begun
@@ -226,10 +220,7 @@ func senseless(d *tunnelv1.Declare) string {
 }
 
 func (w *workstation) trigger() {
-	select {
-	case w.poke <- struct{}{}:
-	default:
-	}
+	wake.Notify(w.poke)
 }
 
 // keep sends the workstation the outcome of its declaration, whenever that changes.
@@ -242,8 +233,7 @@ func (w *workstation) keep(ctx context.Context) {
 	var told *tunnelv1.Declared
 	for {
 		changed := w.main.cfg.Cluster.Changed()
-		now := r.evaluate(ctx)
-		if now != nil && !proto.Equal(now, told) {
+		if now := r.evaluate(ctx); now != nil && !proto.Equal(now, told) {
 			if w.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declared{Declared: now}}) != nil {
 				return
 			}

@@ -11,6 +11,7 @@
 package socks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Gate == nil || cfg.Check == nil {
 		return nil, errors.New("SOCKS5: Gate and Check are both needed")
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{cfg: cfg,
 		greeting: callers.NewPool("handshakes", callers.Bounds{Each: 1024, Strangers: callers.AnyNumber}),
 		failing:  callers.NewPool("wrong passwords", callers.Bounds{Strangers: 1 << 20, Rate: 1, Burst: 30})}, nil

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/inbound"
@@ -102,12 +103,7 @@ func (c *client) run(ctx context.Context, channels <-chan ssh.NewChannel, reques
 
 // keep pings a client that is silent, and disconnects one that does not answer.
 func (c *client) keep(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(silence):
-		}
+	for wake.Sleep(ctx, silence) {
 		late := time.AfterFunc(dead-silence, func() { _ = c.conn.Close() })
 		_, _, err := c.conn.SendRequest("keepalive@openssh.com", true, nil)
 		late.Stop()

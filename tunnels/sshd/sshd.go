@@ -31,6 +31,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/identity"
@@ -236,13 +237,7 @@ func (c *client) revoked(ctx context.Context) string {
 
 // last ends a session when it has no channel, some time after its certificate expired.
 func (c *client) last(ctx context.Context) {
-	for every := time.NewTicker(time.Second); ; {
-		select {
-		case <-ctx.Done():
-			every.Stop()
-			return
-		case <-every.C:
-		}
+	for wake.Sleep(ctx, time.Second) {
 		if err := c.aged(); err != nil && (c.channels.Load() == 0 || !c.server.cfg.Clock().Before(c.until.Add(opens+closes))) {
 			c.end(err.Error())
 		}

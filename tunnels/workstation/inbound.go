@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
@@ -70,10 +71,7 @@ func (w *Workstation) Follow(ctx context.Context, wanted Wanted) {
 			w.changed.Send()
 			w.mu.Unlock()
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		wake.Sleep(ctx, pause)
 	}
 }
 

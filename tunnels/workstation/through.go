@@ -1,6 +1,7 @@
 package workstation
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -67,10 +68,7 @@ func (t Through) Dial(ctx context.Context) (net.Conn, error) {
 
 // proxy connects to the proxy itself.
 func (t Through) proxy(ctx context.Context) (net.Conn, error) {
-	port := t.Proxy.Port()
-	if port == "" {
-		port = map[string]string{"https": "443", "http": "80"}[t.Proxy.Scheme]
-	}
+	port := cmp.Or(t.Proxy.Port(), map[string]string{"https": "443", "http": "80"}[t.Proxy.Scheme])
 	c, err := dialer.Dial(ctx, net.JoinHostPort(t.Proxy.Hostname(), port))
 	if err != nil {
 		return nil, fmt.Errorf("the proxy %s is not reached (%w): see that its URL is right, and that no firewall is in between", t.Proxy.Redacted(), err)

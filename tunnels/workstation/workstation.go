@@ -1,6 +1,7 @@
 package workstation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,10 +67,7 @@ func New(cfg Config) (*Workstation, error) {
 
 // Moved reports that the network of the machine may have changed.
 func (w *Workstation) Moved() {
-	select {
-	case w.moved <- struct{}{}:
-	default:
-	}
+	wake.Notify(w.moved)
 }
 
 // Run keeps the session until ctx ends, which is no error. It returns a Trouble when the first
@@ -292,9 +290,7 @@ func (w *Workstation) session(ctx context.Context) (*carrier.Session, error) {
 		case <-next:
 		case <-other:
 		case <-ctx.Done():
-			if trouble == nil {
-				trouble = ctx.Err()
-			}
+			trouble = cmp.Or(trouble, ctx.Err())
 			return nil, fmt.Errorf("the tunnel is not connected: %w", trouble)
 		}
 	}

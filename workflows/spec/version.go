@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -50,9 +51,7 @@ func ParsePluginName(text string) (PluginName, error) {
 
 // Defaulted returns the name with the default version if it names none.
 func (n PluginName) Defaulted() PluginName {
-	if n.Version == "" {
-		n.Version = noVersion
-	}
+	n.Version = cmp.Or(n.Version, noVersion)
 	return n
 }
 

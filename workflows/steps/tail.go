@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -141,7 +142,7 @@ func (t *Tail) begun(ctx context.Context, step string, pod crdv1.NamespacedName)
 		if told = why; !t.Follow || over {
 			return "", nil
 		}
-		if !pause(ctx) {
+		if !wake.Sleep(ctx, pollEvery) {
 			return "", ctx.Err()
 		}
 	}
@@ -248,7 +249,7 @@ func (t *Tail) Followed(ctx context.Context, cluster client.Reader, o *crdv1.Res
 		if t.ended(o) {
 			return wait(nil)
 		}
-		if !pause(ctx) {
+		if !wake.Sleep(ctx, pollEvery) {
 			return wait(ctx.Err())
 		}
 		again := &crdv1.Resource{}
@@ -268,20 +269,9 @@ func (t *Tail) Followed(ctx context.Context, cluster client.Reader, o *crdv1.Res
 
 // ended reports whether no more is to come of the steps that are meant.
 func (t *Tail) ended(o *crdv1.Resource) bool {
-	r := Of(o, time.Now())
-	if t.Step == "" || r.Ended() {
+	if r := Of(o, time.Now()); t.Step == "" || r.Ended() {
 		return r.Ended()
 	}
 	one := t.steps(o)[0]
 	return one.Done() || one.Trouble()
-}
-
-// pause waits for the next poll; it returns false if ctx ended.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pollEvery):
-		return true
-	}
 }

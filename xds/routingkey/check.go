@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Form is a kind of header that can carry a routing key.
@@ -128,13 +130,7 @@ func CheckHeader(name string) error {
 
 // usable returns the custom headers that can carry a key, in lower case.
 func usable(custom []string) []string {
-	var names []string
-	for _, name := range custom {
-		if CheckHeader(name) == nil {
-			names = append(names, strings.ToLower(name))
-		}
-	}
-	return names
+	return lists.Map(lists.Filter(custom, func(name string) bool { return CheckHeader(name) == nil }), strings.ToLower)
 }
 
 // begins reports of the beginning of a name, in lower case, whether a name has it.

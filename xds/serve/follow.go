@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -87,12 +88,8 @@ func (f *follower) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if pause := followPause - time.Since(looked); pause > 0 {
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return
-			}
+		if !wake.Sleep(ctx, followPause-time.Since(looked)) {
+			return
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -47,9 +48,7 @@ func FromView(c ViewConfig) (Sessions, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return &viewSessions{ViewConfig: c, follower: newFollower(c.View, c.Logger)}, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -259,8 +259,7 @@ func Differing(p, from *Part) []string {
 	if err != nil {
 		return nil
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return lists.Unique(names)
 }
 
 // byValue returns the entries of a part, which may be nil.

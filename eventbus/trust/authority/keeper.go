@@ -20,7 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Config configures a Keeper.
@@ -121,19 +123,13 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 // Run checks at once and then regularly until ctx ends. It returns nil: errors are retried,
 // logged, and returned by Ready.
 func (k *Keeper) Run(ctx context.Context) error {
-	ticker := time.NewTicker(k.cfg.Every)
-	defer ticker.Stop()
 	for {
 		err := k.Ensure(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
 		k.report(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+		wake.Sleep(ctx, k.cfg.Every)
 	}
 }
 
@@ -176,8 +172,7 @@ func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (k *Keeper) Ensure(ctx context.Context) error {
 	const attempts = 5 // with another replica at the same work, one is enough
 	for range attempts {
-		done, err := k.step(ctx)
-		if done || err != nil {
+		if done, err := k.step(ctx); done || err != nil {
 			return err
 		}
 	}
@@ -305,10 +300,7 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 // writeSecret creates or updates; an update is refused when the Secret has changed since it was
 // read. Other data stays.
 func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, s State) error {
-	data := maps.Clone(secret.Data)
-	if data == nil {
-		data = map[string][]byte{}
-	}
+	data := lists.Merged(secret.Data)
 	for _, name := range []string{dataLeafCert, dataLeafKey, dataCurrentCert, dataCurrentKey, dataNextCert, dataNextKey,
 		dataNextPublished, dataRetired, dataPromoted} {
 		delete(data, name)

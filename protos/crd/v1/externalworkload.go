@@ -89,10 +89,8 @@ type SignadotExternalWorkloadStatus struct {
 
 // Condition types of a SignadotExternalWorkload, beside Ready, Accepted,
 // BaselineFound and ServicesReady.
-const (
-	// ConditionTunnelConnected: the workstation holds the tunnel.
-	ConditionTunnelConnected = "TunnelConnected"
-)
+// ConditionTunnelConnected: the workstation holds the tunnel.
+const ConditionTunnelConnected = "TunnelConnected"
 
 // StatusConditions returns the place of the object's conditions, never nil.
 func (w *SignadotExternalWorkload) StatusConditions() *[]StatusCondition { return &w.Status.Conditions }

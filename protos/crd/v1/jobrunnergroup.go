@@ -120,10 +120,8 @@ type JobRunnerGroupStatus struct {
 }
 
 // Condition types of a JobRunnerGroup, beside Ready and Accepted.
-const (
-	// ConditionRunnersAvailable: as many runners as asked for are ready.
-	ConditionRunnersAvailable = "RunnersAvailable"
-)
+// ConditionRunnersAvailable: as many runners as asked for are ready.
+const ConditionRunnersAvailable = "RunnersAvailable"
 
 // StatusConditions returns the place of the object's conditions, never nil.
 func (g *JobRunnerGroup) StatusConditions() *[]StatusCondition { return &g.Status.Conditions }

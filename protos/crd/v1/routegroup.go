@@ -78,10 +78,8 @@ type SignadotRouteGroupStatus struct {
 
 // Condition types of a SignadotRouteGroup, beside Ready, Accepted and
 // RoutingReady.
-const (
-	// ConditionSandboxesReady: every sandbox of the group exists and is ready.
-	ConditionSandboxesReady = "SandboxesReady"
-)
+// ConditionSandboxesReady: every sandbox of the group exists and is ready.
+const ConditionSandboxesReady = "SandboxesReady"
 
 // StatusConditions returns the place of the object's conditions, never nil.
 func (g *SignadotRouteGroup) StatusConditions() *[]StatusCondition { return &g.Status.Conditions }

@@ -5,6 +5,7 @@
 package forget
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
@@ -77,9 +79,7 @@ func (c Config) Run(ctx context.Context) error {
 	if c.Settle <= 0 {
 		c.Settle = settle
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	for ctx.Err() == nil {
 		err := c.once(ctx)
 		if err == nil {
@@ -88,7 +88,7 @@ func (c Config) Run(ctx context.Context) error {
 		if ctx.Err() == nil {
 			c.Logger.Warn("recorded authors from before the admission policy could not be removed; retrying", "error", err)
 		}
-		pause(ctx, again)
+		wake.Sleep(ctx, again)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func (c Config) once(ctx context.Context) error {
 	if err := c.remove(ctx); err != nil {
 		return err
 	}
-	if pause(ctx, c.Settle); ctx.Err() != nil {
+	if !wake.Sleep(ctx, c.Settle) {
 		return ctx.Err()
 	}
 	if err := c.remove(ctx); err != nil {
@@ -170,14 +170,4 @@ func (c Config) removeOf(ctx context.Context, kind string) error {
 		}
 	}
 	return nil
-}
-
-// pause waits, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -1,6 +1,7 @@
 package meshtrial
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -61,9 +62,7 @@ func New(c Config) *Routers {
 	w := &world{Client: c.Client, config: c, objects: map[identity]*object{}, listed: map[schema.GroupKind]bool{}}
 	m := &Routers{world: w, headers: c.Meshes.KeyHeaders}
 	mode := c.Meshes.Policies
-	if mode.Routes == "" {
-		mode.Routes = policies.Refuse
-	}
+	mode.Routes = cmp.Or(mode.Routes, policies.Refuse)
 	if c.Meshes.Istio.Enabled {
 		m.istio = istioadapter.Trial(istioadapter.Config{
 			Settings: c.Meshes.Istio, Client: m.world, Kinds: m.world,
@@ -163,47 +162,37 @@ func (m *Routers) table(facts []event.Recorded) (t table.Table, keys []string) {
 }
 
 func (m *Routers) routeByIstio(ctx context.Context, t table.Table, keys []string) error {
-	m.istio.Try(ctx, t)
-	behind := m.istio.Behind(keys)
-	for _, o := range behind {
-		if err := m.world.put(o); err != nil {
-			return err
-		}
-	}
-	if len(behind) > 0 {
-		m.istio.Try(ctx, t)
+	try := func() { m.istio.Try(ctx, t) }
+	try()
+	if err := write(m.world, m.istio.Behind(keys), nil, try); err != nil {
+		return err
 	}
 	put, remove, err := m.istio.RulesBehind(ctx, keys)
 	if err != nil {
 		return err
 	}
-	for _, o := range put {
-		if err := m.world.put(o); err != nil {
-			return err
-		}
-	}
-	for _, o := range remove {
-		m.world.remove(o)
-	}
-	if len(put)+len(remove) > 0 {
-		m.istio.Try(ctx, t)
-	}
-	return ctx.Err()
+	return cmp.Or(write(m.world, put, remove, try), ctx.Err())
 }
 
 func (m *Routers) routeByGatewayAPI(ctx context.Context, t table.Table, keys []string) error {
-	m.gatewayAPI.Try(ctx, t)
+	try := func() { m.gatewayAPI.Try(ctx, t) }
+	try()
 	put, remove := m.gatewayAPI.Behind(keys)
+	return cmp.Or(write(m.world, put, remove, try), ctx.Err())
+}
+
+// write writes and deletes objects, and calls again afterwards if there are any.
+func write[T client.Object](w *world, put, remove []T, again func()) error {
 	for _, o := range put {
-		if err := m.world.put(o); err != nil {
+		if err := w.put(o); err != nil {
 			return err
 		}
 	}
 	for _, o := range remove {
-		m.world.remove(o)
+		w.remove(o)
 	}
 	if len(put)+len(remove) > 0 {
-		m.gatewayAPI.Try(ctx, t)
+		again()
 	}
-	return ctx.Err()
+	return nil
 }

@@ -4,6 +4,7 @@
 package meaning
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,12 +105,8 @@ func inCircle(env []corev1.EnvVar, after []map[int]bool) (names []string) {
 	return names
 }
 
-func keys(set map[int]bool) (out []int) {
-	for k := range set {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
+func keys(set map[int]bool) []int {
+	return slices.Sorted(maps.Keys(set))
 }
 
 // References returns the names in the $(NAME) of a value. $$ is an escaped $.

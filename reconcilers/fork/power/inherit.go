@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +13,7 @@ import (
 // the container is, new in the template next, leaves unset, except those that allowed lets it leave unset.
 func Confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed Powers) *corev1.SecurityContext {
 	out, said := &corev1.SecurityContext{}, is.SecurityContext
-	if said == nil {
-		said = &corev1.SecurityContext{}
-	}
+	said = cmp.Or(said, &corev1.SecurityContext{})
 	if len(Containers(base.Spec)) == 0 {
 		return out
 	}
@@ -70,8 +69,7 @@ func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had 
 		u := userOf(&base.Spec, c.Container)
 		users, groups = append(users, u.User), append(groups, u.Group)
 	}
-	named := have.User != nil && *have.User != 0
-	if said.RunAsUser == nil && !named && !have.NonRoot {
+	if named := have.User != nil && *have.User != 0; said.RunAsUser == nil && !named && !have.NonRoot {
 		if u := common(users); u != nil && *u != 0 {
 			out.RunAsUser, have.User = u, u
 		}

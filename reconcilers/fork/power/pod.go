@@ -1,6 +1,7 @@
 package power
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -43,9 +44,7 @@ func (g *grants) windows(path string, base, next *corev1.WindowsSecurityContextO
 	if next == nil {
 		return
 	}
-	if base == nil {
-		base = &corev1.WindowsSecurityContextOptions{}
-	}
+	base = cmp.Or(base, &corev1.WindowsSecurityContextOptions{})
 	g.when(isTrue(next.HostProcess) && !isTrue(base.HostProcess), Privileged, path+".hostProcess")
 	for _, option := range []struct {
 		name    string

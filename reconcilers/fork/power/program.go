@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // programs checks the images and commands of containers that can reach the node, as privileged ones or by
@@ -28,8 +30,7 @@ func (g *grants) programs() {
 
 // inReach reports whether a container of a pod can reach the node as the baseline can.
 func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
-	was, _ := ContainerNamed(*g.base, c.Name)
-	if privileged(was) && privileged(c) {
+	if was, _ := ContainerNamed(*g.base, c.Name); privileged(was) && privileged(c) {
 		return true
 	}
 	for _, m := range c.VolumeMounts {
@@ -47,12 +48,7 @@ func privileged(c corev1.Container) bool {
 
 // volumeNamed returns the volume of this name, or nil.
 func volumeNamed(pod *corev1.PodSpec, name string) *corev1.Volume {
-	for i := range pod.Volumes {
-		if pod.Volumes[i].Name == name {
-			return &pod.Volumes[i]
-		}
-	}
-	return nil
+	return lists.First(lists.Pointers(pod.Volumes), func(v *corev1.Volume) bool { return v.Name == name })
 }
 
 // hasVolume reports whether a pod has this volume, by any name.

@@ -167,10 +167,7 @@ func Reads(pod *corev1.PodSpec) []Read {
 
 // reads checks for objects that the pod can read and the baseline cannot.
 func (g *grants) reads() {
-	had := map[Read]bool{}
-	for _, r := range podreads.Of(g.base) {
-		had[r.Read] = true
-	}
+	had := lists.Set(lists.Map(podreads.Of(g.base), func(r podreads.Reading) podreads.Read { return r.Read }))
 	for _, r := range podreads.Of(g.next) {
 		if !had[r.Read] {
 			had[r.Read] = true

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
@@ -26,8 +27,7 @@ func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id
 	var out []member.Mapping
 	keep := validExpressions(kept)
 	for i := range neighbours {
-		s := &neighbours[i]
-		if live.Selected(s) {
+		if s := &neighbours[i]; live.Selected(s) {
 			m := mapService(s, live, pod, id)
 			keepServiceLabels(m.Service, s, keep)
 			out = append(out, m)
@@ -67,8 +67,7 @@ func mapService(s *corev1.Service, live baseline.Forms, pod corev1.PodSpec, id f
 			}
 		}
 	}
-	slices.Sort(m.Missing)
-	m.Missing = slices.Compact(m.Missing) // One number may be there for two protocols.
+	m.Missing = lists.Unique(m.Missing) // One number may be there for two protocols.
 	slices.SortStableFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 	if len(ports) > 0 {
 		m.Service = service(s, ports, id)

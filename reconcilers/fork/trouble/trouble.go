@@ -151,9 +151,7 @@ func ofContainer(pod, container string, s corev1.ContainerStatus) (Trouble, bool
 	if !loops(s) {
 		return Trouble{}, false // It may serve the next time.
 	}
-	if ended == nil {
-		ended = s.LastTerminationState.Terminated
-	}
+	ended = cmp.Or(ended, s.LastTerminationState.Terminated)
 	if ended == nil {
 		return Trouble{}, false
 	}

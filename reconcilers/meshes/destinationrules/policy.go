@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -23,10 +24,7 @@ func withSubset(rule, subset map[string]any) map[string]any {
 	if len(subset) == 0 {
 		return runtime.DeepCopyJSON(rule)
 	}
-	merged := runtime.DeepCopyJSON(rule)
-	if merged == nil {
-		merged = map[string]any{}
-	}
+	merged := lists.Merged(runtime.DeepCopyJSON(rule))
 	delete(merged, portLevel)
 	general := runtime.DeepCopyJSON(subset)
 	delete(general, portLevel)
@@ -63,17 +61,12 @@ func byPort(policy map[string]any) map[int32]map[string]any {
 
 func ports(a, b map[int32]map[string]any) []int32 {
 	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(all)
-	return slices.Compact(all)
+	return lists.Unique(all)
 }
 
 func onlyFields(of map[string]any, fields []string) map[string]any {
-	out := map[string]any{}
-	for _, field := range fields {
-		if value, has := of[field]; has {
-			out[field] = value
-		}
-	}
+	out := maps.Clone(of)
+	maps.DeleteFunc(out, func(field string, _ any) bool { return !slices.Contains(fields, field) })
 	return out
 }
 

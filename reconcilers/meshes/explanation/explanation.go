@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -61,9 +62,7 @@ func Explain(ctx context.Context, reader client.Reader, asked *routingv1.Explain
 			}
 		case *crdv1.GatewayAPIRoute:
 			byGatewayAPI = append(byGatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
-			for _, m := range r.Status.MatchedObjects {
-				byGatewayAPI = append(byGatewayAPI, beside(m))
-			}
+			byGatewayAPI = append(byGatewayAPI, lists.Map(r.Status.MatchedObjects, beside)...)
 		}
 	}); err != nil {
 		return none, err
@@ -177,12 +176,9 @@ func beside(m crdv1.MatchedObject) string {
 func deviations(headers []*routingv1.Header, custom []string) (out []keymatch.Deviation) {
 	keys, members, spaced := map[string]bool{}, 0, false
 	for _, name := range append([]string{routingkey.Baggage, routingkey.Tracestate}, custom...) {
-		var lines []string
-		for _, h := range headers {
-			if strings.EqualFold(h.GetName(), name) {
-				lines = append(lines, h.GetValue())
-			}
-		}
+		lines := lists.Map(lists.Filter(headers, func(h *routingv1.Header) bool {
+			return strings.EqualFold(h.GetName(), name)
+		}), (*routingv1.Header).GetValue)
 		alone := func(asked string) []string {
 			if asked == name {
 				return lines

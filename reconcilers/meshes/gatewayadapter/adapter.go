@@ -1,6 +1,7 @@
 package gatewayadapter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -63,9 +64,7 @@ func New(c Config) (*Adapter, error) {
 		c.Watched = append(c.Watched, kind.GroupKind())
 	}
 	a := &Adapter{config: c, logger: c.Logger, keys: map[string]*keyed{}, cluster: cluster{namespaces: c.Namespaces, settings: c.Settings}}
-	if a.logger == nil {
-		a.logger = slog.Default()
-	}
+	a.logger = cmp.Or(a.logger, slog.Default())
 	var err error
 	if a.Follower, err = meshes.NewFollower(c.Config, a.sync); err != nil {
 		return nil, fmt.Errorf("gatewayadapter: %w", err)

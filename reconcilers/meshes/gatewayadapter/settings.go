@@ -1,6 +1,8 @@
 package gatewayadapter
 
 import (
+	"cmp"
+
 	"switchyard.dev/reconcilers/meshes/precedence"
 	"switchyard.dev/reconcilers/policies"
 )
@@ -30,9 +32,7 @@ func (s Settings) WithPolicies(p policies.Settings) Settings {
 
 // withDefaults returns the settings with every empty field that has a default set.
 func (s Settings) withDefaults() Settings {
-	if s.Policies == "" {
-		s.Policies = policies.Refuse
-	}
+	s.Policies = cmp.Or(s.Policies, policies.Refuse)
 	if s.PolicyKinds == nil {
 		s.PolicyKinds = policies.OfRoutes(policies.Kinds(nil))
 	}

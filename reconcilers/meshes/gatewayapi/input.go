@@ -1,8 +1,6 @@
 package gatewayapi
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -41,8 +39,7 @@ func (m *Managed) service() types.NamespacedName {
 // forks returns the Services that replace the baseline Service, sorted and without duplicates.
 func (m *Managed) forks() []string {
 	out := lists.Map(m.Mappings, func(mapping crdv1.IstioPortMapping) string { return mapping.ToService })
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // Routes is the HTTPRoutes and GRPCRoutes of a cluster, or some of them, with the BackendTLSPolicies

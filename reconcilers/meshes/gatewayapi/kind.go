@@ -2,8 +2,10 @@ package gatewayapi
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/reconcilers/meshes/precedence"
 )
@@ -50,20 +52,12 @@ var httpRoutes = kind[gatewayv1.HTTPRoute, gatewayv1.HTTPRouteRule, gatewayv1.HT
 	ruleName: func(r *gatewayv1.HTTPRouteRule) **gatewayv1.SectionName { return &r.Name },
 	matches:  func(r *gatewayv1.HTTPRouteRule) []gatewayv1.HTTPRouteMatch { return r.Matches },
 	backends: func(r *gatewayv1.HTTPRouteRule) []*gatewayv1.BackendRef {
-		var out []*gatewayv1.BackendRef
-		for i := range r.BackendRefs {
-			out = append(out, &r.BackendRefs[i].BackendRef)
-		}
-		return out
+		return lists.Map(lists.Pointers(r.BackendRefs), func(b *gatewayv1.HTTPBackendRef) *gatewayv1.BackendRef { return &b.BackendRef })
 	},
 	retain:   retainHTTP,
 	oneMatch: replacesPrefix,
 	headers: func(m *gatewayv1.HTTPRouteMatch) []string {
-		var out []string
-		for _, h := range m.Headers {
-			out = append(out, string(h.Name))
-		}
-		return out
+		return lists.Map(m.Headers, func(h gatewayv1.HTTPHeaderMatch) string { return string(h.Name) })
 	},
 	withKey: func(m gatewayv1.HTTPRouteMatch, key keymatch.Match) gatewayv1.HTTPRouteMatch {
 		out := m.DeepCopy()
@@ -98,20 +92,12 @@ var grpcRoutes = kind[gatewayv1.GRPCRoute, gatewayv1.GRPCRouteRule, gatewayv1.GR
 	ruleName: func(r *gatewayv1.GRPCRouteRule) **gatewayv1.SectionName { return &r.Name },
 	matches:  func(r *gatewayv1.GRPCRouteRule) []gatewayv1.GRPCRouteMatch { return r.Matches },
 	backends: func(r *gatewayv1.GRPCRouteRule) []*gatewayv1.BackendRef {
-		var out []*gatewayv1.BackendRef
-		for i := range r.BackendRefs {
-			out = append(out, &r.BackendRefs[i].BackendRef)
-		}
-		return out
+		return lists.Map(lists.Pointers(r.BackendRefs), func(b *gatewayv1.GRPCBackendRef) *gatewayv1.BackendRef { return &b.BackendRef })
 	},
 	retain:   retainGRPC,
 	oneMatch: func(*gatewayv1.GRPCRouteRule) bool { return false },
 	headers: func(m *gatewayv1.GRPCRouteMatch) []string {
-		var out []string
-		for _, h := range m.Headers {
-			out = append(out, string(h.Name))
-		}
-		return out
+		return lists.Map(m.Headers, func(h gatewayv1.GRPCHeaderMatch) string { return string(h.Name) })
 	},
 	withKey: func(m gatewayv1.GRPCRouteMatch, key keymatch.Match) gatewayv1.GRPCRouteMatch {
 		out := m.DeepCopy()
@@ -137,25 +123,13 @@ func replacesPrefix(r *gatewayv1.HTTPRouteRule) bool {
 		filters = append(filters[:len(filters):len(filters)], b.Filters...)
 	}
 	for _, f := range filters {
-		for _, path := range []*gatewayv1.HTTPPathModifier{redirectPath(f.RequestRedirect), rewritePath(f.URLRewrite)} {
+		redirect := ptr.Deref(f.RequestRedirect, gatewayv1.HTTPRequestRedirectFilter{})
+		rewrite := ptr.Deref(f.URLRewrite, gatewayv1.HTTPURLRewriteFilter{})
+		for _, path := range []*gatewayv1.HTTPPathModifier{redirect.Path, rewrite.Path} {
 			if path != nil && path.Type == gatewayv1.PrefixMatchHTTPPathModifier {
 				return true
 			}
 		}
 	}
 	return false
-}
-
-func redirectPath(f *gatewayv1.HTTPRequestRedirectFilter) *gatewayv1.HTTPPathModifier {
-	if f == nil {
-		return nil
-	}
-	return f.Path
-}
-
-func rewritePath(f *gatewayv1.HTTPURLRewriteFilter) *gatewayv1.HTTPPathModifier {
-	if f == nil {
-		return nil
-	}
-	return f.Path
 }

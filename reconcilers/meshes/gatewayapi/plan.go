@@ -1,13 +1,13 @@
 package gatewayapi
 
 import (
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
@@ -15,13 +15,6 @@ import (
 type Changes struct {
 	Create, Update, Delete Routes
 }
-
-// Empty reports whether there are no changes.
-func (c Changes) Empty() bool {
-	return c.Create.empty() && c.Update.empty() && c.Delete.empty()
-}
-
-func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && len(r.TLS) == 0 }
 
 // Plan returns the changes that turn current into desired. current are all routes of the cluster or, if
 // desired covers only some keys, the derived routes of these keys. Routes that are not derived are
@@ -31,69 +24,53 @@ func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && le
 // so that its UID can be a precondition.
 func Plan(current, desired Routes, selectors ...releases.Selector) Changes {
 	var out Changes
-	out.Create.HTTP, out.Update.HTTP, out.Delete.HTTP = plan(current.HTTP, desired.HTTP, func(have, want *gatewayv1.HTTPRoute) (*gatewayv1.HTTPRoute, bool) {
-		out := have.DeepCopy()
-		merge(&out.ObjectMeta, &want.ObjectMeta)
-		unselect(&out.ObjectMeta, &want.ObjectMeta, httpRoutes.name, selectors)
-		out.Spec = *want.Spec.DeepCopy()
-		return out, equality.Semantic.DeepEqual(have, out)
+	out.Create.HTTP, out.Update.HTTP, out.Delete.HTTP = plan(current.HTTP, desired.HTTP, func(next, want *gatewayv1.HTTPRoute) {
+		unselect(next, want, httpRoutes.name, selectors)
+		next.Spec = *want.Spec.DeepCopy()
 	})
-	out.Create.GRPC, out.Update.GRPC, out.Delete.GRPC = plan(current.GRPC, desired.GRPC, func(have, want *gatewayv1.GRPCRoute) (*gatewayv1.GRPCRoute, bool) {
-		out := have.DeepCopy()
-		merge(&out.ObjectMeta, &want.ObjectMeta)
-		unselect(&out.ObjectMeta, &want.ObjectMeta, grpcRoutes.name, selectors)
-		out.Spec = *want.Spec.DeepCopy()
-		return out, equality.Semantic.DeepEqual(have, out)
+	out.Create.GRPC, out.Update.GRPC, out.Delete.GRPC = plan(current.GRPC, desired.GRPC, func(next, want *gatewayv1.GRPCRoute) {
+		unselect(next, want, grpcRoutes.name, selectors)
+		next.Spec = *want.Spec.DeepCopy()
 	})
-	out.Create.TLS, out.Update.TLS, out.Delete.TLS = plan(current.TLS, desired.TLS, func(have, want *gatewayv1.BackendTLSPolicy) (*gatewayv1.BackendTLSPolicy, bool) {
-		out := have.DeepCopy()
-		merge(&out.ObjectMeta, &want.ObjectMeta)
-		out.Spec = *want.Spec.DeepCopy()
-		return out, equality.Semantic.DeepEqual(have, out)
+	out.Create.TLS, out.Update.TLS, out.Delete.TLS = plan(current.TLS, desired.TLS, func(next, want *gatewayv1.BackendTLSPolicy) {
+		next.Spec = *want.Spec.DeepCopy()
 	})
 	return out
 }
 
 // merge adds the labels, annotations and owners of want to have. GatewayAPIRoutes that are not owners
 // in want are removed from the owners. A preserved label that was removed from the original stays.
-func merge(have, want *metav1.ObjectMeta) {
-	have.Labels, have.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
-	owners := slices.DeleteFunc(slices.Clone(have.OwnerReferences), owns)
-	have.OwnerReferences = append(owners, want.OwnerReferences...)
+func merge(have, want metav1.Object) {
+	have.SetLabels(lists.Merged(have.GetLabels(), want.GetLabels()))
+	have.SetAnnotations(lists.Merged(have.GetAnnotations(), want.GetAnnotations()))
+	owners := slices.DeleteFunc(slices.Clone(have.GetOwnerReferences()), owns)
+	have.SetOwnerReferences(append(owners, want.GetOwnerReferences()...))
 }
 
 // unselect removes the labels by which a release controller selects an object, if they are not wanted.
-func unselect(have, want *metav1.ObjectMeta, kind string, selectors []releases.Selector) {
+func unselect(have, want metav1.Object, kind string, selectors []releases.Selector) {
 	for _, s := range selectors {
-		if !s.Selects(kind, have.Namespace, have.Labels) {
+		if !s.Selects(kind, have.GetNamespace(), have.GetLabels()) {
 			continue
 		}
 		for _, key := range s.Keys() {
-			if _, wanted := want.Labels[key]; !wanted {
-				delete(have.Labels, key)
+			if _, wanted := want.GetLabels()[key]; !wanted {
+				delete(have.GetLabels(), key)
 			}
 		}
 	}
-}
-
-func merged(have, want map[string]string) map[string]string {
-	out := maps.Clone(have)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, want)
-	return out
 }
 
 // object is a pointer to a route.
 type object[R any] interface {
 	*R
 	metav1.Object
+	DeepCopy() *R
 }
 
-// plan returns the changes for one kind. with returns an existing object with the desired content, and
-// whether that equals the existing one.
-func plan[R any, P object[R]](current, desired []P, with func(have, want P) (P, bool)) (create, update, remove []P) {
+// plan returns the changes for one kind. set gives a copy of an existing object the content of a desired
+// one, except for the labels, annotations and owners.
+func plan[R any, P object[R]](current, desired []P, set func(next, want P)) (create, update, remove []P) {
 	type name struct{ namespace, name string }
 	have, wanted := map[name]P{}, map[name]bool{}
 	for _, c := range current {
@@ -110,15 +87,15 @@ func plan[R any, P object[R]](current, desired []P, with func(have, want P) (P, 
 		if !derivedObject(c) {
 			continue
 		}
-		if next, same := with(c, want); !same {
+		next := P(c.DeepCopy())
+		merge(next, want)
+		if set(next, want); !equality.Semantic.DeepEqual(c, next) {
 			update = append(update, next)
 		}
 	}
-	for _, c := range current {
-		if derivedObject(c) && !wanted[name{c.GetNamespace(), c.GetName()}] && c.GetDeletionTimestamp() == nil {
-			remove = append(remove, c)
-		}
-	}
+	remove = lists.Filter(current, func(c P) bool {
+		return derivedObject(c) && !wanted[name{c.GetNamespace(), c.GetName()}] && c.GetDeletionTimestamp() == nil
+	})
 	return create, update, remove
 }
 

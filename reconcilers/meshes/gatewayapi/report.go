@@ -1,6 +1,7 @@
 package gatewayapi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,7 @@ func (g *group) note(m *Managed, baseline Object, reason string, problem bool, f
 
 // list returns names as text, sorted and without duplicates. It sorts its argument.
 func list(names []string) string {
-	slices.Sort(names)
-	return strings.Join(slices.Compact(names), ", ")
+	return strings.Join(lists.Unique(names), ", ")
 }
 
 // report collects the findings and statuses of all groups.
@@ -80,9 +80,7 @@ func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 		}
 	}
 	if out == nil {
-		if first.Status == "" {
-			first.Status = ReasonIgnored
-		}
+		first.Status = cmp.Or(first.Status, ReasonIgnored)
 		return []MatchedObject{first}
 	}
 	out[0].Message = first.Message
@@ -98,8 +96,7 @@ func kindsOf(parents refs) []string {
 	for _, p := range parents {
 		out = append(out, string(ptr.Deref(p.Kind, "Gateway")))
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // finish returns the findings in the order of Input.Managed, and the rows of each status.

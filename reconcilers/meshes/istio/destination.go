@@ -83,8 +83,7 @@ func listeners(targets []target) []int32 {
 		}
 		rest = rest || t.service != nil && t.port != 0
 	}
-	slices.Sort(all)
-	all = slices.Compact(all)
+	all = lists.Unique(all)
 	if rest {
 		all = append(all, 0)
 	}

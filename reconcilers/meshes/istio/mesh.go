@@ -111,10 +111,7 @@ func Next(before *Mesh, settings Settings, services []Service, originals []*Orig
 		}
 	}
 	slices.SortFunc(m.virtualServices, (*virtualService).compare)
-	names := map[types.NamespacedName]bool{}
-	for _, o := range originals {
-		names[o.name] = true
-	}
+	names := lists.Set(lists.Map(originals, func(o *Original) types.NamespacedName { return o.name }))
 	for _, vs := range m.virtualServices {
 		if vs.inMesh() {
 			for _, host := range vs.hosts {

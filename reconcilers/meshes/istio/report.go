@@ -109,13 +109,9 @@ func (r *Rendering) beside(f Finding, namespace string) bool {
 // of returns the findings about a Service and a key. leads states whether the VirtualService routes to the
 // Service, which then includes the findings about all its Services.
 func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []Finding {
-	var all []Finding
-	for _, f := range slices.Concat(r.general, r.keyed[key]) {
-		if f.Service == service || f.Service == (types.NamespacedName{}) && leads {
-			all = append(all, f)
-		}
-	}
-	return all
+	return lists.Filter(slices.Concat(r.general, r.keyed[key]), func(f Finding) bool {
+		return f.Service == service || f.Service == (types.NamespacedName{}) && leads
+	})
 }
 
 // lost returns the findings about lost requests that name a Service, for a key.

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
@@ -109,9 +110,7 @@ func (a *Adapter) sidecars(ctx context.Context) (out []*unstructured.Unstructure
 	if err != nil {
 		return nil
 	}
-	for i := range found {
-		out = append(out, &found[i])
-	}
+	out = append(out, lists.Pointers(found)...)
 	return out
 }
 
@@ -154,11 +153,8 @@ func (a *Adapter) virtualServices(ctx context.Context) ([]*unstructured.Unstruct
 			"The cluster has no VirtualServices (networking.istio.io/v1), and istio.enabled is true. Install Istio, or set istio.enabled to false.")
 		return nil, &why
 	}
-	var out []*unstructured.Unstructured
-	for i := range list.Items {
-		if o := &list.Items[i]; o.GetDeletionTimestamp() == nil {
-			out = append(out, o)
-		}
-	}
+	out := lists.Filter(lists.Pointers(list.Items), func(o *unstructured.Unstructured) bool {
+		return o.GetDeletionTimestamp() == nil
+	})
 	return out, nil
 }

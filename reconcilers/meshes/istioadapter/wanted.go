@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
@@ -56,25 +57,21 @@ func withAuthors(ctx context.Context, c client.Reader, services map[types.Namesp
 		}
 	}
 	makers := map[types.UID]string{}
-	for i := range sandboxes.Items {
-		s := &sandboxes.Items[i]
+	for _, s := range lists.Pointers(sandboxes.Items) {
 		makers[s.UID] = authorOr(s, "sandbox "+s.Name)
 	}
-	for i := range groups.Items {
-		g := &groups.Items[i]
+	for _, g := range lists.Pointers(groups.Items) {
 		makers[g.UID] = authorOr(g, "route group "+g.Name)
 	}
 	holders := map[string]*crdv1.RoutingConfig{}
-	for i := range configs.Items {
-		config := &configs.Items[i]
+	for _, config := range lists.Pointers(configs.Items) {
 		if have := holders[config.RoutingKey()]; have != nil {
 			config = routing.Holder(have, config)
 		}
 		holders[config.RoutingKey()] = config
 	}
 	for _, of := range services {
-		for i := range of.Sandboxes {
-			sandbox := &of.Sandboxes[i]
+		for _, sandbox := range lists.Pointers(of.Sandboxes) {
 			config := holders[sandbox.Key]
 			if config == nil { // Its RoutingConfig has just gone, or the cache has not heard of it.
 				continue
@@ -110,17 +107,14 @@ func withPorts(ctx context.Context, c client.Reader, services map[types.Namespac
 		if err := c.Get(ctx, id, &have); err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read Service %s: %w", id, err)
 		}
-		for _, p := range have.Spec.Ports {
-			s.Ports = append(s.Ports, p.Port)
-		}
+		s.Ports = append(s.Ports, lists.Map(have.Spec.Ports, func(p corev1.ServicePort) int32 { return p.Port })...)
 		if len(s.Ports) == 0 {
 			for _, of := range s.Sandboxes {
 				for _, m := range of.Mappings {
 					s.Ports = append(s.Ports, m.FromPort)
 				}
 			}
-			slices.Sort(s.Ports)
-			s.Ports = slices.Compact(s.Ports)
+			s.Ports = lists.Unique(s.Ports)
 		}
 		out = append(out, s)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Loss is a request that matches a rule and is handled by another one.
@@ -55,8 +57,7 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 		}
 	}
 	acceptedBefore := o.accepted(before)
-	var out []Overtake
-	for _, l := range all.contest(rule, func(q Request) (Loss, bool) {
+	overtakes := all.contest(rule, func(q Request) (Loss, bool) {
 		winner, found := o.winner(all.routes, all.accepted, q)
 		if !found || winner != rule {
 			return Loss{}, false
@@ -66,10 +67,8 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 			loser.Route = places[loser.Route]
 		}
 		return Loss{Request: q, Winner: loser}, found
-	}) {
-		out = append(out, Overtake{l.Request, l.Winner})
-	}
-	return out
+	})
+	return lists.Map(overtakes, func(l Loss) Overtake { return Overtake{l.Request, l.Winner} })
 }
 
 // field is the routes of one parent with their order.
@@ -218,8 +217,7 @@ func texts(name string, all []value) []string {
 	out = slices.DeleteFunc(out, func(text string) bool {
 		return slices.ContainsFunc(all, func(v value) bool { return v.name == name && !v.fits(text) })
 	})
-	slices.Sort(out)
-	return slices.Compact(out)
+	return lists.Unique(out)
 }
 
 // paths returns paths that meet both conditions; the last one meets as few others as possible.

@@ -39,8 +39,7 @@ type Route struct {
 // expression * of a header or a query parameter is valid: istiod treats it as any value.
 func (r *Route) BadExpression() string {
 	for _, rule := range r.Rules {
-		for i := range rule {
-			m := &rule[i]
+		for _, m := range lists.Pointers(rule) {
 			if m.path.class == regexPath && m.path.regex == nil {
 				return m.path.text
 			}
@@ -108,10 +107,7 @@ func OfHTTP(r *gatewayv1.HTTPRoute) Route {
 		if len(matches) == 0 {
 			matches = []gatewayv1.HTTPRouteMatch{{}}
 		}
-		var of []Match
-		for i := range matches {
-			of = append(of, ofHTTPMatch(&matches[i]))
-		}
+		of := lists.Map(lists.Pointers(matches), ofHTTPMatch)
 		out.Rules = append(out.Rules, of)
 	}
 	return out
@@ -121,10 +117,7 @@ func OfHTTP(r *gatewayv1.HTTPRoute) Route {
 func OfGRPC(r *gatewayv1.GRPCRoute) Route {
 	out := Route{Name: Name{GRPCRoute, r.Namespace, r.Name}, Created: r.CreationTimestamp.Time, Hostnames: hostnames(r.Spec.Hostnames)}
 	for _, rule := range r.Spec.Rules {
-		var of []Match
-		for i := range rule.Matches {
-			of = append(of, ofGRPCMatch(&rule.Matches[i]))
-		}
+		of := lists.Map(lists.Pointers(rule.Matches), ofGRPCMatch)
 		if of == nil {
 			of = []Match{{all: true, path: anyCall}}
 		}

@@ -1,6 +1,10 @@
 package precedence
 
-import "regexp/syntax"
+import (
+	"regexp/syntax"
+
+	"switchyard.dev/eventbus/lists"
+)
 
 // maxSamples is the maximum number of texts that a regular expression is tried with.
 const maxSamples = 16
@@ -36,10 +40,7 @@ func sample(re *syntax.Regexp) []string {
 		}
 		return out
 	case syntax.OpAlternate:
-		var out []string
-		for _, sub := range re.Sub {
-			out = append(out, sample(sub)...)
-		}
+		out := lists.FlatMap(re.Sub, sample)
 		return few(out)
 	case syntax.OpNoMatch:
 		return nil
@@ -49,12 +50,7 @@ func sample(re *syntax.Regexp) []string {
 
 // joined returns the concatenations of each text of a with each of b.
 func joined(a, b []string) []string {
-	var out []string
-	for _, x := range a {
-		for _, y := range b {
-			out = append(out, x+y)
-		}
-	}
+	out := lists.FlatMap(a, func(x string) []string { return lists.Map(b, func(y string) string { return x + y }) })
 	return few(out)
 }
 

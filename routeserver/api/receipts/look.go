@@ -123,9 +123,7 @@ func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*r
 	about := []table.Workload{{}}
 	if who != nil && len(who) <= mostFilters {
 		about = about[:0]
-		for w := range who {
-			about = append(about, w)
-		}
+		about = slices.AppendSeq(about, maps.Keys(who))
 	}
 	answers := make(chan answer, len(about))
 	for _, w := range about {
@@ -134,14 +132,11 @@ func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*r
 	for range about {
 		a := <-answers
 		silent = append(silent, a.silent...)
-		for _, c := range a.sidecars {
-			if c.GetRouteServer() != o.self && who.passes(table.WorkloadOf(c.GetBaseline())) {
-				all = append(all, c)
-			}
-		}
+		all = append(all, lists.Filter(a.sidecars, func(c *routingv1.Sidecar) bool {
+			return c.GetRouteServer() != o.self && who.passes(table.WorkloadOf(c.GetBaseline()))
+		})...)
 	}
-	slices.Sort(silent)
-	return all, slices.Compact(silent)
+	return all, lists.Unique(silent)
 }
 
 // ask queries the sidecars of one baseline. A missing result names no silent route server, but must

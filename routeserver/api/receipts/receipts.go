@@ -3,6 +3,7 @@
 package receipts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/lists"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/api/versions"
@@ -85,9 +87,7 @@ func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Durat
 	if within < 0 || within > waitMax {
 		return 0, nil, failure.Invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
 	}
-	if within == 0 {
-		within = waitDefault
-	}
+	within = cmp.Or(within, waitDefault)
 	if who.Kind == callers.Stranger {
 		within = min(within, strangersWait)
 	}
@@ -204,10 +204,7 @@ func (r *Receipts) concerned(ctx context.Context, routingKey string) (concerned,
 	if err := r.versions.History.Reached(ctx, tip); err != nil {
 		return nil, err
 	}
-	out := concerned{}
-	for _, w := range r.versions.History.Concerned(routingKey) {
-		out[w] = true
-	}
+	out := lists.Set(r.versions.History.Concerned(routingKey))
 	return out, nil
 }
 

@@ -16,6 +16,7 @@
 package fold
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -95,9 +96,7 @@ func (f Fold) Apply(events ...event.Recorded) Fold {
 	if len(events) == 0 {
 		return f
 	}
-	if f.first == 0 {
-		f.first = events[0].Pos.Seq
-	}
+	f.first = cmp.Or(f.first, events[0].Pos.Seq)
 	for _, e := range events {
 		if c, ok := e.Fact.Data.(*factv1.Complete); ok {
 			f.whole = f.whole || Counts(c, f.first)

@@ -12,6 +12,8 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // An application that stops at once has ended before the pod's end is known here, and one that
@@ -80,16 +82,9 @@ func (k *knownPorts) some() bool {
 // follow reads the ports regularly until ctx ends. Finding none changes nothing: the kernel
 // reports when the application stops listening.
 func (k *knownPorts) follow(ctx context.Context) {
-	tick := time.NewTicker(portsInterval)
-	defer tick.Stop()
-	for {
+	for more := true; more; more = wake.Sleep(ctx, portsInterval) {
 		if open, err := applicationPorts(); err == nil && len(open) > 0 {
 			k.set(open)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -42,8 +43,6 @@ func (p *proxy) drain(life, stopped context.Context) {
 	}
 	p.Logger.Info("the pod ends: clients are asked to use other connections")
 	d := progress{min: p.DrainMin, max: p.DrainMax, came: -1}
-	tick := time.NewTicker(appInterval)
-	defer tick.Stop()
 	for looked := (time.Time{}); ; {
 		now := time.Now()
 		if stopped.Err() != nil && d.stopped.IsZero() {
@@ -59,13 +58,8 @@ func (p *proxy) drain(life, stopped context.Context) {
 				p.Logger.Warn("cannot read the requests in progress from Envoy", "error", err)
 			}
 		}
-		if d.over(now) {
+		if d.over(now) || !wake.Sleep(life, appInterval) {
 			return
-		}
-		select {
-		case <-life.Done():
-			return
-		case <-tick.C:
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/sniff"
 )
@@ -99,12 +100,8 @@ func (p *proxy) run(ctx context.Context) error {
 			continue
 		}
 		p.Logger.Error("Envoy ended; starting it again", "error", err)
-		if pause := restartPause - time.Since(began); pause > 0 {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(pause):
-			}
+		if !wake.Sleep(ctx, restartPause-time.Since(began)) {
+			return nil
 		}
 	}
 }

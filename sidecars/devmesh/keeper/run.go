@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/xds/serve"
 )
@@ -59,10 +60,8 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error { return p.watchApplication(life) })
 	group.Go(func() error { return u.run(life) })
 	group.Go(func() error {
-		select {
-		case <-life.Done():
+		if !wake.Sleep(life, firstRoutes) {
 			return nil
-		case <-time.After(firstRoutes):
 		}
 		return u.relay.offerFirst()
 	})

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/xds/assembly"
 	"switchyard.dev/xds/translate"
 )
@@ -94,10 +95,8 @@ func (u *upstream) run(ctx context.Context) error {
 			u.logger.Warn(what, "address", u.address, "error", err)
 			said = why
 		}
-		select {
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait/2+rand.N(wait)) {
 			return nil
-		case <-time.After(wait/2 + rand.N(wait)):
 		}
 		wait = min(2*wait, retryMax)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // Sniffer takes connections from Envoy and waits for whichever side speaks first.
@@ -66,10 +68,7 @@ func (s *Sniffer) Serve(ctx context.Context, listener net.Listener) error {
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 			// Those that there are go on; the others wait until some have ended.
 			s.Logger.Warn("too many open connections; new ones that are silent at first wait", "error", err)
-			select {
-			case <-time.After(untilRoom):
-			case <-ctx.Done():
-			}
+			wake.Sleep(ctx, untilRoom)
 			continue
 		case err != nil:
 			return fmt.Errorf("accept connections from Envoy: %w", err)

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // The environment variables of the init container.
@@ -166,6 +168,5 @@ func Join(ports []uint16) string {
 
 // Normalize sorts ports and removes repetitions, in place.
 func Normalize(ports []uint16) []uint16 {
-	slices.Sort(ports)
-	return slices.Compact(ports)
+	return lists.Unique(ports)
 }

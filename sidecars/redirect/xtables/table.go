@@ -180,9 +180,7 @@ func (t *Table) Set(chain string, rules []Rule, tagged bool) {
 	t.remove(chain)
 	foot := &entry{raw: t.family.blank(nil, standard(verdictReturn))}
 	ours := []*entry{{raw: t.family.mark(chain)}}
-	for _, r := range rules {
-		ours = append(ours, &entry{raw: t.family.raw(r, tagged)})
-	}
+	ours = append(ours, lists.Map(rules, func(r Rule) *entry { return &entry{raw: t.family.raw(r, tagged)} })...)
 	ours = append(ours, foot)
 	t.entries = slices.Insert(t.entries, len(t.entries)-1, ours...)
 	jump := &entry{raw: t.family.jump(tagged), to: ours[1]}

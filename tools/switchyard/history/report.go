@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"switchyard.dev/eventbus/event"
@@ -59,8 +60,6 @@ func eventOf(s event.Stored) (*routingv1.Event, error) {
 		return nil, err
 	}
 	out := messages.Event(r)
-	if out.Statement == nil {
-		out.Statement = &routingv1.Statement{}
-	}
+	out.Statement = cmp.Or(out.Statement, &routingv1.Statement{})
 	return out, nil
 }

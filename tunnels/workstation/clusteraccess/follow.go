@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/wake"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
@@ -29,10 +30,7 @@ func (i *Access) follow(ctx context.Context, client tunnelv1.TunnelAPIClient) {
 		i.begun = i.begun || status.Code(err) == codes.PermissionDenied
 		i.mu.Unlock()
 		i.apply()
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		wake.Sleep(ctx, pause)
 	}
 }
 

@@ -31,6 +31,7 @@
 package containerenv
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -139,14 +140,9 @@ type Needed struct {
 func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	all := t.Spec.Containers
 	there := strings.Join(names(t), ", ")
-	asked := name
-	if asked == "" {
-		asked = t.Annotations["kubectl.kubernetes.io/default-container"]
-	}
-	for i := range all {
-		if all[i].Name == asked {
-			return &all[i], nil
-		}
+	asked := cmp.Or(name, t.Annotations["kubectl.kubernetes.io/default-container"])
+	if i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == asked }); i >= 0 {
+		return &all[i], nil
 	}
 	switch {
 	case name != "":
@@ -176,9 +172,7 @@ func Needs(in Input) (Needed, error) {
 		}
 	}
 	from := lists.Map(c.Env, func(e corev1.EnvVar) *corev1.EnvVarSource { return e.ValueFrom })
-	for _, f := range in.files {
-		from = append(from, f.ValueFrom)
-	}
+	from = append(from, lists.Map(in.files, func(f crdv1.LocalFile) *corev1.EnvVarSource { return f.ValueFrom })...)
 	for _, f := range from {
 		if f != nil && f.ConfigMapKeyRef != nil {
 			configMaps[f.ConfigMapKeyRef.Name] = true
@@ -201,20 +195,14 @@ func Needs(in Input) (Needed, error) {
 }
 
 func serviceAccount(t corev1.PodTemplateSpec) string {
-	if t.Spec.ServiceAccountName != "" {
-		return t.Spec.ServiceAccountName
-	}
-	return "default"
+	return cmp.Or(t.Spec.ServiceAccountName, "default")
 }
 
 // mounted returns the volumes that a container mounts.
-func mounted(t corev1.PodTemplateSpec, c *corev1.Container) (out []corev1.Volume) {
-	for _, v := range t.Spec.Volumes {
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
-			out = append(out, v)
-		}
-	}
-	return out
+func mounted(t corev1.PodTemplateSpec, c *corev1.Container) []corev1.Volume {
+	return lists.Filter(t.Spec.Volumes, func(v corev1.Volume) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+	})
 }
 
 func keys(set map[string]bool) []string {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -58,11 +59,8 @@ func (in *Input) Customize(changes crdv1.LocalWorkload) (err error) {
 	return nil
 }
 
-func names(t corev1.PodTemplateSpec) (out []string) {
-	for i := range t.Spec.Containers {
-		out = append(out, t.Spec.Containers[i].Name)
-	}
-	return out
+func names(t corev1.PodTemplateSpec) []string {
+	return lists.Map(t.Spec.Containers, func(o corev1.Container) string { return o.Name })
 }
 
 // ownFiles adds the files of the sandbox, which replace those of volumes.
@@ -98,10 +96,7 @@ func (r *resolution) ownFiles() {
 
 // around returns the path of a file that conflicts with a file at a path; empty: none does.
 func (r *resolution) around(at string) string {
-	for _, p := range slices.Sorted(maps.Keys(r.files)) {
-		if strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") || !r.files[p].Folder && strings.HasPrefix(at, p+"/") {
-			return p
-		}
-	}
-	return ""
+	return lists.First(slices.Sorted(maps.Keys(r.files)), func(p string) bool {
+		return strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") || !r.files[p].Folder && strings.HasPrefix(at, p+"/")
+	})
 }

@@ -1,6 +1,7 @@
 package containerenv
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -133,9 +134,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 func moded(items []corev1.KeyToPath, mode *int32) []corev1.KeyToPath {
 	out := slices.Clone(items)
 	for i := range out {
-		if out[i].Mode == nil {
-			out[i].Mode = mode
-		}
+		out[i].Mode = cmp.Or(out[i].Mode, mode)
 	}
 	return out
 }

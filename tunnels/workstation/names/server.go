@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Table == nil || cfg.System == nil || cfg.Open == nil {
 		return nil, errors.New("names: Table, System and Open are all required")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	if cfg.Learned == nil {
 		cfg.Learned = func([]netip.Addr) {}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // SystemFile is the file with the resolvers of a machine.
@@ -71,14 +73,7 @@ func (s *System) Resolvers() []netip.Addr {
 // Follow reads the file again as it changes, and calls changed then, until ctx ends. When the
 // file cannot be read, as while it is written, the resolvers stay as they were.
 func (s *System) Follow(ctx context.Context, changed func()) {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for wake.Sleep(ctx, lookAgain) {
 		found, err := read(s.file)
 		if err != nil {
 			continue

@@ -75,11 +75,8 @@ func PF(r Rules) (string, error) {
 // redirected returns the IPv4 ranges that are redirected, and the ranges in them that are not. In a
 // table of pf the narrowest range that contains an address counts.
 func redirected(r Rules) (in, out []netip.Prefix) {
-	single := func(all []netip.Addr) (out []netip.Prefix) {
-		for _, a := range all {
-			out = append(out, netip.PrefixFrom(a, a.BitLen()))
-		}
-		return out
+	single := func(all []netip.Addr) []netip.Prefix {
+		return lists.Map(all, func(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) })
 	}
 	inside := func(all []netip.Prefix) func(netip.Prefix) bool {
 		return func(p netip.Prefix) bool {

@@ -23,6 +23,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Rules are the connections to redirect, and where to.
@@ -94,11 +96,7 @@ func Single(a netip.Addr) bool {
 
 // Family returns the ranges of one family, sorted, without ranges that are contained in others.
 func Family(all []netip.Prefix, four bool) (out []netip.Prefix) {
-	for _, p := range all {
-		if p.Addr().Is4() == four {
-			out = append(out, p.Masked())
-		}
-	}
+	out = lists.Map(lists.Filter(all, func(p netip.Prefix) bool { return p.Addr().Is4() == four }), netip.Prefix.Masked)
 	slices.SortFunc(out, func(a, b netip.Prefix) int {
 		if a.Bits() != b.Bits() {
 			return a.Bits() - b.Bits()

@@ -13,6 +13,7 @@ import (
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/tunnels/workstation/redirect"
 )
 
@@ -141,10 +142,7 @@ func (t *Table) Set(r redirect.Rules) error {
 	if err := t.flush(); err != nil {
 		return fmt.Errorf("give rules to the kernel: %w", err)
 	}
-	want := map[netip.Addr]bool{}
-	for _, a := range r.Addresses {
-		want[a] = true
-	}
+	want := lists.Set(r.Addresses)
 	lacking := func(in map[netip.Addr]bool) func(netip.Addr) bool {
 		return func(a netip.Addr) bool { return in[a] }
 	}

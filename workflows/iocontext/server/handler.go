@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
 	"switchyard.dev/workflows/iocontext/store"
@@ -61,17 +62,11 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 // slow delays the response to an unknown caller that is refused too often: a client that retries
 // immediately could otherwise use all of the processor with few connections.
 func (m *Main) slow(r *http.Request) {
-	leave, err := m.refused.Enter(callers.At(r.RemoteAddr))
-	if err == nil {
+	if leave, err := m.refused.Enter(callers.At(r.RemoteAddr)); err == nil {
 		leave()
 		return
 	}
-	late := time.NewTimer(m.cfg.Penalty)
-	defer late.Stop()
-	select {
-	case <-late.C:
-	case <-r.Context().Done():
-	}
+	wake.Sleep(r.Context(), m.cfg.Penalty)
 }
 
 // answer writes the response for an error; for nil it only counts the request.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/workflows/iocontext"
 )
 
@@ -105,9 +106,7 @@ func (c *client) until(ctx context.Context, method, path string, body []byte, re
 		if c.Log != nil {
 			c.Log("%s %s: attempt %d failed; retrying: %v", method, path, attempt, err)
 		}
-		select {
-		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // spreads the retries of many pods
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // spreads the retries of many pods
 			return errors.Join(ctx.Err(), err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -185,9 +186,7 @@ func listCase(m member, l layout, j joint, header string) Case {
 	}
 	lines := [][2]string{}
 	if j.text == "" {
-		for _, text := range texts {
-			lines = append(lines, [2]string{header, text})
-		}
+		lines = append(lines, lists.Map(texts, func(text string) [2]string { return [2]string{header, text} })...)
 	} else {
 		lines = append(lines, [2]string{header, strings.Join(texts, j.text)})
 	}
@@ -277,9 +276,7 @@ func Precedence() []Case {
 
 // add adds a header of a higher precedence than those before.
 func (c *Case) add(header string, s source) {
-	for _, line := range s.lines {
-		c.Lines = append(c.Lines, [2]string{header, line})
-	}
+	c.Lines = append(c.Lines, lists.Map(s.lines, func(line string) [2]string { return [2]string{header, line} })...)
 	if s.key != "" {
 		c.Key = s.key
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/sandboxes"
@@ -239,8 +240,7 @@ func (o *Selection) Wanted(s *command.Session) (workstation.Told, consent.Policy
 	}
 	policy, sandboxes, err := o.Policy(s)
 	told.Sandboxes = append(told.Sandboxes, sandboxes...)
-	slices.Sort(told.Sandboxes)
-	told.Sandboxes = slices.Compact(told.Sandboxes)
+	told.Sandboxes = lists.Unique(told.Sandboxes)
 	return told, policy, err
 }
 

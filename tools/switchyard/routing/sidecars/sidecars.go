@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/tools/switchyard/command"
@@ -74,11 +76,8 @@ Your kubeconfig is used to find that out. To wait until a sandbox is ready, use 
 	return c
 }
 
-func workloadsOf(lacking []show.Unconnected) (out []*routingv1.Workload) {
-	for _, u := range lacking {
-		out = append(out, u.Workload)
-	}
-	return out
+func workloadsOf(lacking []show.Unconnected) []*routingv1.Workload {
+	return lists.Map(lacking, func(u show.Unconnected) *routingv1.Workload { return u.Workload })
 }
 
 // A route server keeps a caller that it does not know waiting for half a minute at most,
@@ -122,9 +121,7 @@ func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1
 		case code != codes.ResourceExhausted && code != codes.DeadlineExceeded:
 			return got, err
 		}
-		select {
-		case <-time.After(nextTry):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, nextTry) {
 			return nil, err
 		}
 	}
