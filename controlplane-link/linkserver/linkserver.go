@@ -51,7 +51,7 @@ type Main struct {
 
 	cfg         Config
 	registry    *prometheus.Registry
-	credentials *users.Keys
+	credentials users.File
 	tokens      registry.MemoryTokens
 	server      *server.Server
 	users       *users.Handler
@@ -60,7 +60,7 @@ type Main struct {
 // New reads the credentials and opens the listeners. The caller calls Run.
 func New(c Config) (m *Main, err error) {
 	m = &Main{cfg: c, registry: program.Registry()}
-	if m.credentials, err = reread.Open(c.Credentials, credentials.Parse); err != nil {
+	if m.credentials.File, err = reread.Open(c.Credentials, credentials.Parse); err != nil {
 		return nil, fmt.Errorf("the credentials cannot be used: %w; controlplane-link/README.md describes the file", err)
 	}
 	m.setTokens(m.credentials.Current()) // before an agent shows one
@@ -100,10 +100,7 @@ func (m *Main) Run(ctx context.Context) error {
 	accepting, refuse := context.WithCancel(serving)
 	all.Go(func() error { return m.cfg.TLS.Run(serving) })
 	all.Go(func() error { return m.credentials.Run(serving, m.cfg.Logger) })
-	all.Go(func() error {
-		m.credentials.Until(serving, m.setTokens)
-		return nil
-	})
+	all.Go(func() error { m.credentials.Until(serving, m.setTokens); return nil })
 	all.Go(func() error { return m.server.Serve(serving, m.Listeners["agents"]) })
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
@@ -111,10 +108,7 @@ func (m *Main) Run(ctx context.Context) error {
 	all.Go(func() error {
 		return callers.ServeProbes(serving, m.Listeners["metrics"], scrapes.Mux(m.registry, m.unready))
 	})
-	all.Go(func() error {
-		defer stop()
-		return m.users.Serve(accepting, m.cfg.TLS.Server())
-	})
+	all.Go(func() error { defer stop(); return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 	all.Go(func() error {
 		defer refuse()
 		select {
@@ -129,10 +123,7 @@ func (m *Main) Run(ctx context.Context) error {
 
 // unready returns why no client should connect.
 func (m *Main) unready() string {
-	if m.server.Draining() {
-		return "this replica is ending"
-	}
-	return ""
+	return map[bool]string{true: "this replica is ending"}[m.server.Draining()]
 }
 
 // setTokens applies the cluster tokens of the file.

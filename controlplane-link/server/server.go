@@ -240,6 +240,7 @@ func (s *Server) replaced(ctx context.Context, c registry.Cluster, now admission
 	s.mu.Lock() // also while the goroutine begins: Serve waits for those of sessions that have not ended
 	defer s.mu.Unlock()
 	s.epochs[c] = max(s.epochs[c], now.Epoch)
+	s.changed.Send()
 	if a := s.agents[c]; a != nil && a.Epoch < now.Epoch && !s.draining.Load() {
 		s.sessions.Go(func() { s.superseded(ctx, a, now.Instance) })
 	}
@@ -333,6 +334,9 @@ func (s *Server) Epoch(c registry.Cluster) uint64 {
 	defer s.mu.Unlock()
 	return s.epochs[c]
 }
+
+// Changed returns a channel that is closed when Agents or an Epoch changes. Take it before you read them.
+func (s *Server) Changed() <-chan struct{} { return s.changed.Next() }
 
 // Agents returns the sessions of this replica.
 func (s *Server) Agents() []*Agent {

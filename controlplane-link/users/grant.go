@@ -38,19 +38,15 @@ func (h *Handler) grant(w http.ResponseWriter, r *http.Request) {
 	log := h.logger.With("organisation", t.cluster.Organisation, "user", t.key.User, "cluster", t.cluster.Name)
 	if err != nil {
 		log.Warn("no credential was issued", "error", err)
-		h.answer(w, r, ungranted(ctx, err))
+		no := because(ctx, err)
+		if no.status == http.StatusBadGateway {
+			no = refuse(no.status, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", t.cluster.Name)
+		}
+		h.answer(w, r, no)
 		return
 	}
 	log.Info("a credential was issued", "expires", granted.Expires)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	_ = json.NewEncoder(w).Encode(granted) // the client has closed the connection
-}
-
-// ungranted returns the answer to a request for a credential that was not issued.
-func ungranted(ctx context.Context, err error) *refusal {
-	if no := because(ctx, err); no.status != http.StatusBadGateway {
-		return no
-	}
-	return refuse(http.StatusBadGateway, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", targetOf(ctx).cluster.Name)
 }

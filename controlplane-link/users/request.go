@@ -58,7 +58,7 @@ func take(h http.Header) (key, cluster string) {
 }
 
 // authenticate returns what a request asks for, and removes the key from it, or returns why it is refused.
-func authenticate(r *http.Request, known *credentials.File) (t target, no *refusal) {
+func authenticate(r *http.Request, known Keys) (t target, no *refusal) {
 	status := http.StatusUnauthorized
 	if r.Method == http.MethodConnect || r.URL.IsAbs() {
 		status = http.StatusProxyAuthRequired
@@ -69,7 +69,10 @@ func authenticate(r *http.Request, known *credentials.File) (t target, no *refus
 		host, port = r.Host, "80"
 	}
 	number, err := strconv.ParseUint(port, 10, 16)
-	switch t.key = known.Find(sent); {
+	var unknown error
+	switch t.key, unknown = known.Find(r.Context(), sent); {
+	case unknown != nil:
+		return t, refuse(http.StatusServiceUnavailable, "The API key cannot be checked now. Try again.")
 	case sent == "":
 		return t, refuse(status, "The request has no API key. Send it in header signadot-api-key, or as password of the proxy, with the cluster as user.")
 	case t.key == nil:

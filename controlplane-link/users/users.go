@@ -50,12 +50,31 @@ const (
 	statusClosed = 499
 )
 
-// Keys are the credentials in their file.
-type Keys = reread.File[credentials.File]
+// Keys authenticates users. It is safe for concurrent use.
+type Keys interface {
+	// Find returns the key that a client has sent; nil: it is not known.
+	Find(ctx context.Context, sent string) (*credentials.Key, error)
+	// WhileValid returns once a key is not one of the same user with the same roles any more, or does not reach the
+	// cluster, or ctx has ended.
+	WhileValid(ctx context.Context, k *credentials.Key, cluster string)
+}
+
+// File are the keys in a file.
+type File struct{ *reread.File[credentials.File] }
+
+// Find implements Keys.
+func (f File) Find(_ context.Context, sent string) (*credentials.Key, error) {
+	return f.Current().Find(sent), nil
+}
+
+// WhileValid implements Keys.
+func (f File) WhileValid(ctx context.Context, k *credentials.Key, cluster string) {
+	f.Until(ctx, func(now *credentials.File) bool { return !now.Has(k, cluster) })
+}
 
 // Handler serves users. Make one with New.
 type Handler struct {
-	keys     *Keys
+	keys     Keys
 	server   *server.Server
 	on       *callers.Listener
 	issuer   *issuer.Issuer
@@ -68,7 +87,7 @@ type Handler struct {
 }
 
 // New returns a Handler for a listener of users. Without an Issuer it issues no credentials.
-func New(keys *Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
+func New(keys Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer, metrics prometheus.Registerer, logger *slog.Logger) (*Handler, error) {
 	h := &Handler{
 		keys: keys, server: to, on: on, issuer: by, logger: logger, pool: callers.NewPool("requests", callers.Bounds{Each: each, Pods: callers.AnyNumber}),
 		grants:   callers.NewPool("credentials", callers.Bounds{Each: each, Pods: callers.AnyNumber, Rate: 1, Burst: 20}),
@@ -104,7 +123,7 @@ func targetOf(ctx context.Context) target {
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t, no := authenticate(r, h.keys.Current())
+	t, no := authenticate(r, h.keys)
 	ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), targetKey{}, t))
 	defer cancel(nil)
 	r = r.WithContext(ctx)
@@ -124,13 +143,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	h.requests.WithLabelValues("accepted").Inc()
-	go h.keys.Until(ctx, func(now *credentials.File) bool {
-		revoked := !now.Has(t.key, t.cluster.Name)
-		if revoked {
-			cancel(errRevoked)
-		}
-		return revoked
-	})
+	go func() {
+		h.keys.WhileValid(ctx, t.key, t.cluster.Name)
+		cancel(errRevoked) // without effect where ctx has ended
+	}()
 	if asksForGrant(r) { // its body, which should be empty, has the deadlines as well
 		if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, maxHead)); err != nil {
 			h.answer(w, r, refuse(http.StatusBadRequest, "The request for a credential has a body that does not end, or of more than %d bytes. Send none.", maxHead))

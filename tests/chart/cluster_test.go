@@ -17,6 +17,7 @@ import (
 func TestInARealAPIServer(t *testing.T) {
 	server := startAPIServer(t, "shop", "pay", "asking", "declining", "disabled", "confined", "askingconfined", "restricted")
 	t.Run("it takes every object", server.takesEveryObject)
+	t.Run("it takes the control plane", server.takesTheControlPlane)
 	t.Run("the webhook is asked about pods that ask and no others", server.asksTheWebhook)
 	t.Run("all of an injected pod is restricted but what redirects", server.keepsInjectedPodsRestricted)
 	t.Run("pods are created whatever the webhook does", server.createsPodsWhateverTheWebhookDoes)

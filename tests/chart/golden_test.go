@@ -10,12 +10,18 @@ import (
 	"switchyard.dev/tests/golden"
 )
 
-// cases returns the values of every golden case, by name.
+// cases returns the values of every golden case of the operator, by name.
 func cases(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("testdata/*.values.yaml")
+	return casesIn(t, "testdata")
+}
+
+// casesIn returns the values of every golden case in a folder, by name.
+func casesIn(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.values.yaml"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases in testdata: %v", err)
+		t.Fatalf("no cases in %s: %v", folder, err)
 	}
 	out := map[string]string{}
 	for _, file := range files {

@@ -12,9 +12,9 @@ import (
 // schema is values.schema.json, or a part of it.
 type schema map[string]any
 
-func readSchema(t *testing.T) schema {
+func readSchema(t *testing.T, chart string) schema {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(chartDir, "values.schema.json"))
+	content, err := os.ReadFile(filepath.Join(chart, "values.schema.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

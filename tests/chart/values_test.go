@@ -180,7 +180,14 @@ const (
 )
 
 func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
-	source, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
+	for _, chart := range []string{chartDir, controlPlaneDir} {
+		t.Run(filepath.Base(chart), func(t *testing.T) { listsValues(t, chart) })
+	}
+}
+
+// listsValues compares the page of a chart's values with the values.
+func listsValues(t *testing.T, chart string) {
+	source, err := os.ReadFile(filepath.Join(chart, "values.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,11 +197,11 @@ func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
 	}
 	var table strings.Builder
 	table.WriteString("| value | type | default | meaning |\n| --- | --- | --- | --- |\n")
-	accepted := readSchema(t)
+	accepted := readSchema(t, chart)
 	for _, v := range describe(t, document.Content[0], "") {
 		fmt.Fprintf(&table, "| `%s` | %s | `%s` | %s |\n", v.path, accepted.typeOf(t, v.path), v.value, v.why)
 	}
-	file := filepath.Join(chartDir, "values.md")
+	file := filepath.Join(chart, "values.md")
 	readme, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

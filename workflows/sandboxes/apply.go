@@ -123,9 +123,8 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 	if there.GetDeletionTimestamp() != nil {
 		return there, 0, ErrDeleting
 	}
-	object.GetAnnotations()[crdv1.AnnotationUpdatedAt] = now.UTC().Format(time.RFC3339)
 	if there.GetUID() == "" {
-		if tooLarge, err = keep(text, object); err != nil {
+		if tooLarge, err = Keep(text, now, object); err != nil {
 			return nil, 0, err
 		}
 		return object, tooLarge, k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
@@ -135,7 +134,7 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	for _, key := range append([]string{crdv1.AnnotationSpecification, crdv1.AnnotationUpdatedAt}, compiledTo...) {
+	for _, key := range append([]string{crdv1.AnnotationSpecification}, compiledTo...) {
 		if value, has := object.GetAnnotations()[key]; has {
 			annotations[key] = value
 		} else {
@@ -143,7 +142,7 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 		}
 	}
 	there.SetAnnotations(annotations)
-	if tooLarge, err = keep(text, there); err != nil {
+	if tooLarge, err = Keep(text, now, there); err != nil {
 		return nil, 0, err
 	}
 	return there, tooLarge, k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
@@ -167,15 +166,16 @@ type specification struct {
 // have 256 KiB together.
 const MaxKept = 128 << 10
 
-// keep adds a specification to the object that it was compiled to, so that it can be read again. It
-// returns the size of one that is too large, which is not stored.
-func keep(text json.RawMessage, o client.Object) (tooLarge int, err error) {
+// Keep adds a specification to the annotations of the object that it was compiled to, so that it can be
+// read again, and when it was applied. It returns the size of one that is too large, which is not stored.
+func Keep(text json.RawMessage, at time.Time, o client.Object) (tooLarge int, err error) {
+	annotations := o.GetAnnotations()
+	annotations[crdv1.AnnotationUpdatedAt] = at.UTC().Format(time.RFC3339)
 	noted, err := json.Marshal(specification{Spec: text, Of: digest(o)})
 	if err != nil {
 		return 0, err
 	}
 	size := len(noted)
-	annotations := o.GetAnnotations()
 	for key, value := range annotations {
 		size += len(key) + len(value)
 	}

@@ -79,6 +79,13 @@ type Principal struct {
 	Name string `json:"name"`
 }
 
+// Author is the principal that has last written or deleted an object. Its rights in the cluster count.
+type Author struct {
+	Principal
+	// Role is its role at that time.
+	Role Role `json:"role"`
+}
+
 // Caller is an authenticated client.
 type Caller struct {
 	Org       string
@@ -151,9 +158,11 @@ type Session struct {
 type Event struct {
 	Org, ID string
 	// Type is the object and the verb, such as sandbox.apply.
-	Type   string
-	At     time.Time
-	By     Principal
+	Type string
+	At   time.Time
+	By   Principal
+	// Role is that of By; the trail does not keep it.
+	Role   Role
 	Method Method
 	Masked string
 	// Data is an object in JSON without secrets, such as the name and specification of the object.

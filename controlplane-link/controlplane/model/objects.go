@@ -34,15 +34,23 @@ type Sandbox struct {
 	// is removed when the cluster has no such object. Zero: not deleted.
 	DeletedAt time.Time
 	// Force: the deletion does not wait for the delete steps of resources.
-	Force  bool
+	Force bool
+	// Author is that of the last write or deletion.
+	Author Author
 	Status Status
 }
 
 // Status is the observed state of a sandbox or a route group.
 type Status struct {
-	// Generation is that of the observed object.
+	// Generation is that of the object or of the row, which the status describes.
 	Generation int64 `json:"generation,omitempty"`
-	Ready      bool  `json:"ready,omitempty"`
+	// Applied is the generation that the object in the cluster had last; 0: none was seen.
+	Applied int64 `json:"applied,omitempty"`
+	// Newer is the generation of an object that another store has written: this one is from an older
+	// backup. The object is not written until its cluster is adopted, which sets Adopted.
+	Newer   int64 `json:"newer,omitempty"`
+	Adopted int64 `json:"adopted,omitempty"`
+	Ready   bool  `json:"ready,omitempty"`
 	// Reason is a word for programs, Message a text for people.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -50,6 +58,8 @@ type Status struct {
 	ScheduledDeleteTime time.Time `json:"scheduledDeleteTime,omitzero"`
 	// Matched are the sandboxes of a route group.
 	Matched []string `json:"matched,omitempty"`
+	// Clusters are the parts of the status of a route group, by the cluster that each is observed in.
+	Clusters map[string]Status `json:"clusters,omitempty"`
 	// Local and Forwards are the tunnels of a sandbox.
 	Local    []Tunnel `json:"local,omitempty"`
 	Forwards []Tunnel `json:"forwards,omitempty"`
@@ -73,6 +83,7 @@ type RouteGroup struct {
 	Generation           int64
 	CreatedAt, UpdatedAt time.Time
 	DeletedAt            time.Time
+	Author               Author
 	Status               Status
 }
 

@@ -24,12 +24,9 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 }
 
 // candidates returns the sandboxes that a route group can match.
-func (h *Handler) candidates(r *request) ([]encode.Candidate, error) {
+func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
 	sandboxes, err := h.Stores.Groups.Sandboxes(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	return encode.Candidates(sandboxes)
+	return model.Candidates(sandboxes), err
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
@@ -68,7 +65,7 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key

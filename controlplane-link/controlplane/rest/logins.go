@@ -8,11 +8,13 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/eventbus/callers"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
 
-// Lifetimes of a login. pollEvery is how often a device may ask for its token.
+// Lifetimes of a login. pollEvery is how often a device may ask for its token. A login is refreshed for
+// refreshFor; then a person logs in again, and the issuer decides.
 const (
 	loginFor   = 15 * time.Minute
 	pollEvery  = 5 * time.Second
@@ -32,6 +34,11 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	if err := h.noLogins(); err != nil {
 		return nil, err
 	}
+	leave, err := h.logins.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	if err != nil {
+		return nil, fail(http.StatusTooManyRequests, "%v", err)
+	}
+	defer leave()
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
@@ -80,7 +87,7 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
-	return h.tokens(r, u, "login.finish", func(s model.Session, ev model.Event) error {
+	return h.tokens(r, u, "login.finish", r.now.Add(refreshFor), func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
@@ -114,18 +121,18 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
-	return h.tokens(r, u, "login.refresh", func(s model.Session, ev model.Event) error {
+	return h.tokens(r, u, "login.refresh", old.RefreshBy, func(s model.Session, ev model.Event) error {
 		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
 
-// tokens begins a session of a user, which keep keeps, and returns its tokens.
-func (h *Handler) tokens(r *request, u model.User, what string, keep func(model.Session, model.Event) error) (any, error) {
+// tokens begins a session of a user, which keep keeps, and returns its tokens. They can be refreshed until by.
+func (h *Handler) tokens(r *request, u model.User, what string, by time.Time, keep func(model.Session, model.Event) error) (any, error) {
 	r.caller = model.Caller{Org: u.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
 	access, refresh := newSecret(), newSecret()
 	s := model.Session{
 		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),
-		CreatedAt: r.now, ExpiresAt: r.now.Add(accessFor), RefreshBy: r.now.Add(refreshFor),
+		CreatedAt: r.now, ExpiresAt: r.now.Add(accessFor), RefreshBy: by,
 	}
 	if err := keep(s, r.event(what, nil)); err != nil {
 		return nil, err

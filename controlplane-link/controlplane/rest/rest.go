@@ -19,8 +19,10 @@ import (
 )
 
 // Limits of one user: requests at once, requests a second, and requests in a row; and of all users:
-// requests at once, and credentials that are checked at once.
+// requests at once, and credentials that are checked at once; and of one address: logins that it begins.
 const (
+	loginsPerSecond, loginsInARow = 0.1, 20
+
 	atOnce    = 64
 	perSecond = 50
 	inARow    = 200
@@ -38,13 +40,15 @@ type Config struct {
 	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
-	Logger   *slog.Logger
+	// Identified is called with the address of a client whose credential is valid, and its name; it can be nil.
+	Identified func(remote, user string)
+	Logger     *slog.Logger
 }
 
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users          *callers.Pool
+	users, logins  *callers.Pool
 	checks, bodies *semaphore.Weighted
 	used           recent
 	// surveys are the clusters of which all workloads are read now.
@@ -56,6 +60,7 @@ func New(c Config) *Handler {
 	return &Handler{
 		Config: c,
 		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		logins: callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 		checks: semaphore.NewWeighted(maxChecks),
 		bodies: semaphore.NewWeighted(maxBodies),
 	}
@@ -116,7 +121,11 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 			return nil, err
 		}
 	}
-	leave, err := h.users.Enter(h.pooled(r))
+	by := h.pooled(r)
+	if h.Identified != nil && r.op.access != open {
+		h.Identified(r.RemoteAddr, by.Name)
+	}
+	leave, err := h.users.Enter(by)
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
 	}
@@ -175,11 +184,16 @@ func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 
+// author returns the caller as the author of an object.
+func (r *request) author() model.Author {
+	return model.Author{Principal: r.caller.Principal, Role: r.caller.Role}
+}
+
 // event returns the entry of a write in the audit trail. data has no secret.
 func (r *request) event(what string, data map[string]any) model.Event {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
 	}
-	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
+	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Role: r.caller.Role, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
 }

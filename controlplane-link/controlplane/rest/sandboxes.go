@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/workflows/compile"
@@ -61,7 +62,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
@@ -82,21 +83,14 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	if _, err := h.Stores.Sandboxes.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
-	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: map[string]string{}}
-	for resource, name := range before.Plugins {
-		in.Pinned[resource] = name.Bare + "@" + name.Version
-	}
+	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	if len(asked.Spec.Resources) > 0 {
 		kept, err := h.Stores.Sandboxes.Plugins(r.Context(), r.org())
 		if err != nil {
 			return nil, err
 		}
-		for _, k := range kept {
-			p := spec.Plugin{Name: k.Name.String()}
-			if err := json.Unmarshal(k.Spec, &p.Spec); err != nil {
-				return nil, fmt.Errorf("read resource plugin %s: %w", k.Name, err)
-			}
-			in.Plugins = append(in.Plugins, p)
+		if in.Plugins, err = desired.Plugins(kept); err != nil {
+			return nil, err
 		}
 	}
 	out, err := compile.Sandbox(in)

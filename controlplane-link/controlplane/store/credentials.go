@@ -202,3 +202,12 @@ func (s *Store) EndSession(ctx context.Context, access model.Digest, ev model.Ev
 		return database.Must(ctx, t, model.ErrNotFound, deleteLogin, access)
 	})
 }
+
+// EndSessions ends all sessions of a user.
+func (s *Store) EndSessions(ctx context.Context, org, userID string, ev model.Event) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		t.changed(Change{Kind: Login, Org: org, Name: userID})
+		_, err := database.Exec(ctx, t, deleteLoginsOf, org, userID)
+		return err
+	})
+}

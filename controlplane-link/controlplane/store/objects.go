@@ -14,7 +14,7 @@ import (
 // scanObject scans a sandbox; a route group has the same columns.
 func scanObject(r database.Row) (o model.Sandbox, err error) {
 	return o, r.Scan(&o.Org, &o.Name, &o.Cluster, &o.RoutingKey, &o.Spec, database.JSON{Of: &o.Plugins}, &o.Generation,
-		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, database.JSON{Of: &o.Status})
+		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, database.JSON{Of: &o.Author}, database.JSON{Of: &o.Status})
 }
 
 // noun is how errors name a kind.
@@ -28,7 +28,7 @@ func (k Kind) noun() string {
 func groupOf(o model.Sandbox) model.RouteGroup {
 	return model.RouteGroup{
 		Org: o.Org, Name: o.Name, Cluster: o.Cluster, RoutingKey: o.RoutingKey, Spec: o.Spec, Generation: o.Generation,
-		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, DeletedAt: o.DeletedAt, Status: o.Status,
+		CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt, DeletedAt: o.DeletedAt, Author: o.Author, Status: o.Status,
 	}
 }
 
@@ -50,7 +50,7 @@ func (s *Store) PutSandbox(ctx context.Context, o model.Sandbox, ev model.Event)
 // PutRouteGroup is PutSandbox for a route group.
 func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
 	o, err := s.put(ctx, RouteGroup, model.Sandbox{
-		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt,
+		Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, Author: g.Author,
 	}, ev)
 	return groupOf(o), err
 }
@@ -104,7 +104,7 @@ func putAllowed(what Kind, o model.Sandbox, old []objectRow) error {
 
 // putRow writes a row, and returns it.
 func putRow(ctx context.Context, t *tx, what Kind, o model.Sandbox, isNew bool) (model.Sandbox, error) {
-	plugins := database.JSON{Of: o.Plugins}
+	plugins, author := database.JSON{Of: o.Plugins}, database.JSON{Of: o.Author}
 	if isNew {
 		if o.Cluster != "" || what == Sandbox {
 			if err := database.Exists(ctx, t, selectCluster, o.Org, o.Cluster); err != nil {
@@ -114,10 +114,10 @@ func putRow(ctx context.Context, t *tx, what Kind, o model.Sandbox, isNew bool) 
 		if err := database.Must(ctx, t, model.ErrKeyTaken, insertRoutingKey, o.RoutingKey, o.Org, o.Name); err != nil {
 			return o, err
 		}
-		if err := database.Must(ctx, t, model.ErrExists, insertObject, o.Org, o.Name, string(what), o.Cluster, o.RoutingKey, o.Spec, plugins, t.generation, o.CreatedAt, o.UpdatedAt); err != nil {
+		if err := database.Must(ctx, t, model.ErrExists, insertObject, o.Org, o.Name, string(what), o.Cluster, o.RoutingKey, o.Spec, plugins, t.generation, o.CreatedAt, o.UpdatedAt, author); err != nil {
 			return o, err
 		}
-	} else if err := database.Must(ctx, t, model.ErrNotFound, updateObject, o.Org, o.Name, o.Spec, plugins, t.generation, o.UpdatedAt); err != nil {
+	} else if err := database.Must(ctx, t, model.ErrNotFound, updateObject, o.Org, o.Name, o.Spec, plugins, t.generation, o.UpdatedAt, author); err != nil {
 		return o, err
 	}
 	return database.One(ctx, t, scanObject, selectObject, o.Org, o.Name, string(what))
@@ -156,13 +156,14 @@ func (s *Store) objects(ctx context.Context, query string, args ...any) ([]model
 	return byName(all, func(o model.Sandbox) string { return o.Name }), err
 }
 
-// DeleteSandbox makes a sandbox a tombstone with a generation of its own. One that is a tombstone
+// DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
-// DeleteRouteGroup makes a route group a tombstone with a generation of its own.
+// DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
+// part of it.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
 }
@@ -177,7 +178,12 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		return database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force)
+		author := database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}}
+		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, author)
+		if err != nil || what != RouteGroup || len(o.Status.Clusters) > 0 {
+			return err
+		}
+		return database.Must(ctx, t, model.ErrNotFound, deleteObject, org, name, string(what), t.generation)
 	})
 }
 
@@ -204,6 +210,26 @@ func (s *Store) finish(ctx context.Context, what Kind, org, name string, generat
 // is of an older generation than the last one, or of a newer one than was ever written.
 func (s *Store) ObserveSandbox(ctx context.Context, org, name string, status model.Status) (bool, error) {
 	return s.observed(ctx, Sandbox, org, name, status)
+}
+
+// ObserveIn records the part of a route group's status that is observed in one cluster; nil: it has no object
+// there. The status is the union of all parts. It returns false if that changes nothing, as with a part of a
+// tombstone that had none.
+func (s *Store) ObserveIn(ctx context.Context, org, name, cluster string, part *model.Status) (changed bool, err error) {
+	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
+		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
+			return err
+		}
+		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(RouteGroup))
+		if _, has := o.Status.Clusters[cluster]; err != nil || part != nil && !has && !o.DeletedAt.IsZero() {
+			return of(RouteGroup.noun(), name, err)
+		}
+		status := o.Status.With(cluster, part)
+		n, err := database.Exec(ctx, t, observeObject, org, name, string(RouteGroup), max(status.Generation, o.Status.Generation), database.JSON{Of: status})
+		changed = n == 1
+		return err
+	})
+	return changed && err == nil, err
 }
 
 // ObserveRouteGroup is ObserveSandbox for a route group.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -135,9 +136,23 @@ func TestRouteGroups(t *testing.T) {
 		refused(t, err, model.ErrNotFound, `"g"`)
 		same(t, value[bool](t)(s.ObserveRouteGroup(ctx, org, "g", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
+		part := &model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
+		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "one", part)), true)
+		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "one", part)), false)
+		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "two", &model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
+		st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status
+		if st.Ready || st.Message != "cluster two: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
+			t.Errorf("the union: %+v", st)
+		}
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
+		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "three", part)), false) // it is a tombstone
+		same(t, value[bool](t)(s.ObserveIn(ctx, org, "g", "two", nil)), true)
 		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
 		same(t, value[bool](t)(s.FinishRouteGroup(ctx, org, "g", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
+		again := model.RouteGroup{Org: org, Name: "h", RoutingKey: "other", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
+		same(t, value[model.RouteGroup](t)(s.PutRouteGroup(ctx, again, event("routegroup.apply"))).Name, "h")
+		must(t, s.DeleteRouteGroup(ctx, org, "h", at(2), event("routegroup.delete"))) // no cluster has it
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 	})
 }

@@ -260,6 +260,16 @@ func TestLogins(t *testing.T) {
 		if _, err := s.Session(ctx, next.Access); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("an ended session: %v", err)
 		}
+		for i, user := range []string{"u1", "u1", "u2"} {
+			name := fmt.Sprint("s", i)
+			must(t, s.CreateSession(ctx, model.Session{Org: org, UserID: user, Access: model.DigestOf(name), Refresh: model.DigestOf("r" + name), CreatedAt: at(6), ExpiresAt: at(60), RefreshBy: at(600)}, event("login")))
+		}
+		must(t, s.EndSessions(ctx, org, "u1", event("logout.everywhere")))
+		for i, ended := range []bool{true, true, false} {
+			if _, err := s.Session(ctx, model.DigestOf(fmt.Sprint("s", i))); errors.Is(err, model.ErrNotFound) != ended {
+				t.Errorf("session %d: %v", i, err)
+			}
+		}
 		must(t, s.CreateDeviceLogin(ctx, model.DeviceLogin{Device: model.DigestOf("later"), UserCode: "ABCD", CreatedAt: at(700), ExpiresAt: at(900)}))
 	})
 }

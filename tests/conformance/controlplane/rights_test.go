@@ -297,6 +297,10 @@ func TestCallersAreLimited(t *testing.T) {
 		begin() // this one has taken the place of another one
 		return fmt.Errorf("%d %s", got.status, got.body)
 	})
+	w.key = ""
+	if got := w.send("GET", "/api/v2/orgs/", "", "Authorization", "Bearer "+bearer); got.status != http.StatusTooManyRequests {
+		t.Errorf("the same user with another credential: %d %s", got.status, got.body)
+	}
 	// A refusal does not wait for the rest of the body.
 	res, err := unfinished()
 	if err != nil {

@@ -59,6 +59,8 @@ func Images() []Image {
 			Module: ".", Program: "./tunnels/cmd/tunnel-proxy", Path: "/tunnel-proxy"},
 		{Name: "agent", Title: "Switchyard: connects the cluster to a control plane",
 			Module: ".", Program: "./controlplane-link/cmd/agent", Path: "/agent"},
+		{Name: "controlplane", Title: "Switchyard: the control plane of several clusters",
+			Module: ".", Program: "./controlplane-link/cmd/controlplane", Path: "/controlplane"},
 		{Name: "hotrod", Title: "HotROD, the example application of the Jaeger project",
 			Module: "tools/image/hotrod", Program: "github.com/jaegertracing/jaeger/examples/hotrod", Path: "/hotrod"},
 		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"time"
 
@@ -98,7 +97,7 @@ func deref[T any](p *T) (v T) {
 }
 
 // RouteGroup returns a route group as the API has it. The candidates are those of the organisation.
-func RouteGroup(g model.RouteGroup, candidates []Candidate) (v2.RouteGroup, error) {
+func RouteGroup(g model.RouteGroup, candidates []model.Candidate) (v2.RouteGroup, error) {
 	out := v2.RouteGroup{Name: g.Name, RoutingKey: g.RoutingKey, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt)}
 	var s spec.GroupSpec
 	for _, into := range []any{&out.Spec, &s} {
@@ -118,39 +117,9 @@ func RouteGroup(g model.RouteGroup, candidates []Candidate) (v2.RouteGroup, erro
 	if ttl := s.TTL; ttl != nil && out.Status.ScheduledDeleteTime == nil {
 		out.Status.ScheduledDeleteTime = when(ends(g.CreatedAt, g.UpdatedAt, ttl.Duration, ttl.OffsetFrom))
 	}
-	out.Status.MatchedSandboxes = matched(g, s.Match, candidates)
-	return out, nil
-}
-
-// Candidate is a sandbox that a route group can match.
-type Candidate struct {
-	name, cluster string
-	labels        map[string]string
-}
-
-// Candidates returns the sandboxes that are not being deleted, with their labels.
-func Candidates(sandboxes []model.Sandbox) (out []Candidate, err error) {
-	for _, s := range sandboxes {
-		var labelled struct {
-			Labels map[string]string `json:"labels"`
-		}
-		if err := json.Unmarshal(s.Spec, &labelled); err != nil {
-			return nil, fmt.Errorf("read sandbox %s: %w", s.Name, err)
-		}
-		if s.DeletedAt.IsZero() {
-			out = append(out, Candidate{s.Name, s.Cluster, labelled.Labels})
-		}
+	members, err := g.Members(candidates)
+	for _, m := range members {
+		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)
 	}
-	return out, nil
-}
-
-// matched returns the names of the candidates that a route group matches.
-func matched(g model.RouteGroup, m *spec.Match, candidates []Candidate) (out []string) {
-	for _, c := range candidates {
-		if m != nil && (g.Cluster == "" || g.Cluster == c.cluster) && m.Matches(c.labels) {
-			out = append(out, c.name)
-		}
-	}
-	slices.Sort(out)
-	return out
+	return out, err
 }

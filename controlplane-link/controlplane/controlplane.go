@@ -1,0 +1,248 @@
+// Package controlplane is the process of a control plane: agents of clusters connect to it, and users
+// with API keys or a login use its REST API, and reach Services of the clusters.
+//
+//   - agents      sessions of agents (controlplane-link/server)
+//   - api         the REST API (rest), over TLS, and the pages for logins
+//   - proxy       users' connections to Services (controlplane-link/users), over TLS
+//   - replicas    connections that other replicas forward, in mutual TLS
+//   - metrics     /metrics, /healthz and /readyz
+//
+// Its state is in a store: SQLite for one replica, PostgreSQL for several.
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/live"
+	"switchyard.dev/controlplane-link/controlplane/login"
+	"switchyard.dev/controlplane-link/controlplane/rest"
+	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/issuer"
+	"switchyard.dev/controlplane-link/server"
+	"switchyard.dev/controlplane-link/users"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/reconcilers/clusterconfig"
+)
+
+// Config configures a Main.
+type Config struct {
+	// AgentsAddress, APIAddress, ProxyAddress, MetricsAddress and ReplicasAddress are those of the listeners,
+	// host:port. Without other replicas the last is empty.
+	AgentsAddress, APIAddress, ProxyAddress, MetricsAddress, ReplicasAddress string
+	// Store is that of the state.
+	Store store.Config
+	// Link configures the sessions of agents: Replica and Replicas are required where there are other replicas.
+	Link server.Config
+	// TLS has the certificate for agents and users. Required. Replicas has that for other replicas.
+	TLS, Replicas *trust.Folder
+	// SigningKey is the file with the private key of credentials for workstations. Default: none are issued.
+	SigningKey string
+	// Login are the settings of logins, and URL is the origin of their pages. Default: there are none.
+	Login *login.Settings
+	URL   string
+	// Organisation is created if it does not exist, and its first administrator gets the key of FirstKey. Default: none.
+	Organisation string
+	FirstKey     *admin.Secret
+	// Proxies are the addresses of proxies in front of the API: their clients have no share of their own in its limits.
+	Proxies []netip.Prefix
+	// KeepEvents and KeepDevboxes are how long entries of the audit trail, and devboxes that are not used, are
+	// kept. Zero: for ever.
+	KeepEvents, KeepDevboxes time.Duration
+	// Logger is required.
+	Logger *slog.Logger
+}
+
+// Main is the control plane. Make one with New.
+type Main struct {
+	// Listeners are agents, api, proxy, metrics and, where there is one, replicas.
+	Listeners map[string]*callers.Listener
+
+	cfg      Config
+	metrics  *prometheus.Registry
+	store    *store.Store
+	link     *server.Server
+	delivery *delivery.Delivery
+	rest     *rest.Handler
+	pages    *login.Handler // nil: there are no logins
+	keys     *keys
+	users    *users.Handler
+	unread   atomic.Bool     // the store cannot be read
+	begun    bool            // the organisation has an administrator
+	adopted  map[string]bool // requests that were answered
+}
+
+// New opens the store and the listeners. The caller calls Run, which closes them.
+func New(ctx context.Context, c Config) (_ *Main, err error) {
+	m := &Main{cfg: c, metrics: program.Registry(), adopted: map[string]bool{}}
+	var signs *issuer.Issuer
+	if c.SigningKey != "" {
+		if signs, err = issuer.Open(c.SigningKey); err != nil {
+			return nil, err
+		}
+		c.Link.Keys = signs
+	}
+	c.Store.Logger = c.Logger
+	if m.store, err = store.Open(ctx, c.Store); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.close())
+		}
+	}()
+	c.Link.TLS, c.Link.Logger, c.Link.Registry, c.Link.Tokens = c.TLS.Server(), c.Logger, store.Registry{Store: m.store}, &store.Tokens{Store: m.store}
+	if m.link, err = server.New(c.Link); err != nil {
+		return nil, err
+	}
+	addresses := map[string]string{"agents": c.AgentsAddress, "api": c.APIAddress, "proxy": c.ProxyAddress, "metrics": c.MetricsAddress, "replicas": c.ReplicasAddress}
+	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
+		return nil, err
+	}
+	m.keys = &keys{store: m.store}
+	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
+		return nil, err
+	}
+	if m.delivery, err = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}); err != nil {
+		return nil, err
+	}
+	if err = m.handle(); err != nil {
+		return nil, err
+	}
+	m.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
+		func() float64 { return float64(len(m.link.Agents())) }))
+	return m, nil
+}
+
+// handle makes the handlers of the REST API and of the pages for logins.
+func (m *Main) handle() (err error) {
+	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
+	proxies := func(a netip.Addr) bool {
+		return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
+	}
+	c := rest.Config{
+		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
+		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
+	}
+	if m.cfg.Login != nil {
+		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Now: time.Now, Forwards: proxies, Logger: m.cfg.Logger})
+		if err != nil {
+			return err
+		}
+		c.LoginURL = m.pages.DeviceURL()
+	}
+	m.rest = rest.New(c)
+	return nil
+}
+
+// serve answers a request to the API or to the pages. No path is changed or redirected, as by a ServeMux.
+func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
+	if m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix) {
+		m.pages.ServeHTTP(w, r)
+		return
+	}
+	m.rest.ServeHTTP(w, r)
+}
+
+// Link returns the server of the link, and Store the store.
+func (m *Main) Link() *server.Server { return m.link }
+
+// Store returns the store.
+func (m *Main) Store() *store.Store { return m.store }
+
+// close closes the store and the listeners that were opened.
+func (m *Main) close() error {
+	for _, l := range m.Listeners {
+		_ = l.Close() // it may be closed
+	}
+	return m.store.Close()
+}
+
+// Limits of the REST API. An answer about all workloads of a cluster takes a while.
+const (
+	readWithin  = 30 * time.Second
+	writeWithin = 2 * time.Minute
+	stopWithin  = 5 * time.Second
+)
+
+// serveAPI serves the REST API and the pages until ctx ends.
+func (m *Main) serveAPI(ctx context.Context) error {
+	s := callers.ProbeServer(http.HandlerFunc(m.serve))
+	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
+}
+
+// Run serves until ctx ends. Agents are then asked to connect to another replica, while users are still
+// served; their requests end after that. It closes the store and the listeners.
+func (m *Main) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, m.close()) }()
+	all, serving := errgroup.WithContext(context.WithoutCancel(ctx))
+	working, leave := context.WithCancel(serving)
+	defer context.AfterFunc(ctx, leave)()
+	accepting, refuse := context.WithCancel(serving)
+	defer refuse()
+	serving, stop := context.WithCancel(serving)
+	run := func(ctx context.Context, do func(context.Context) error) { all.Go(func() error { return do(ctx) }) }
+	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics} {
+		run(serving, do)
+	}
+	if m.cfg.Replicas != nil {
+		run(serving, m.cfg.Replicas.Run)
+		run(serving, func(ctx context.Context) error { return m.link.ServeReplicas(ctx, m.Listeners["replicas"]) })
+	}
+	run(working, m.watchAgents)
+	run(working, m.keepHouse)
+	run(working, m.delivery.Run)
+	if first := m.cfg.FirstKey; first != nil {
+		run(working, func(ctx context.Context) error {
+			return admin.Handover(ctx, m.store, m.cfg.Organisation, first.Delete, m.cfg.Logger)
+		})
+	}
+	run(serving, func(ctx context.Context) error {
+		defer stop()
+		users, accepting := errgroup.WithContext(accepting)
+		users.Go(func() error { return m.users.Serve(accepting, m.cfg.TLS.Server()) })
+		users.Go(func() error { return m.serveAPI(accepting) })
+		return users.Wait()
+	})
+	run(working, func(ctx context.Context) error {
+		<-ctx.Done()
+		m.link.Drain(serving)
+		refuse()
+		return nil
+	})
+	return all.Wait()
+}
+
+func (m *Main) serveAgents(ctx context.Context) error {
+	return m.link.Serve(ctx, m.Listeners["agents"])
+}
+
+func (m *Main) serveMetrics(ctx context.Context) error {
+	return callers.ServeProbes(ctx, m.Listeners["metrics"], scrapes.Mux(m.metrics, func() string {
+		switch {
+		case m.link.Draining():
+			return "this replica is ending"
+		case m.unread.Load():
+			return "the store cannot be read"
+		}
+		return ""
+	}))
+}

@@ -1,0 +1,224 @@
+package controlplane_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/tests/port"
+	"switchyard.dev/tests/postgres"
+	"switchyard.dev/tools/wait"
+)
+
+// TestTheAPIKnowsAConnectedCluster reads what the agent has reported, and a sandbox as the cluster has it now.
+func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	r.fill()
+	if code, out := r.call("GET", "/orgs/acme/clusters/prod/", ""); code != http.StatusOK || fmt.Sprint(out["operator"]) != "map[version:]" {
+		t.Errorf("before the agent: %d, %v", code, out)
+	}
+	r.agent()
+	wait.Eventually(t, patience, "the version", func() error {
+		_, out := r.call("GET", "/orgs/acme/clusters/prod/", "")
+		if is := fmt.Sprint(out["operator"]); is != "map[version:1.2.0 (switchyard 0.1.0)]" {
+			return errors.New(is)
+		}
+		return nil
+	})
+	for _, name := range []string{"web", "other"} {
+		_, err := r.Store().PutSandbox(t.Context(), model.Sandbox{Org: "acme", Name: name, Cluster: "prod", RoutingKey: name, Spec: []byte(`{"cluster":"prod"}`), CreatedAt: time.Now(), UpdatedAt: time.Now()}, event())
+		s.must(err)
+	}
+	if code, out := r.call("GET", "/orgs/acme/sandboxes/web/status/explain", ""); code != http.StatusOK || len(out) == 0 {
+		t.Errorf("the explanation is %d, %v", code, out)
+	}
+	if code, out := r.call("GET", "/orgs/acme/clusters/prod/devmesh/analyze", ""); code != http.StatusBadGateway {
+		t.Errorf("the answer about all workloads of an API server without pods is %d, %v", code, out)
+	}
+	if log := s.log.String(); !strings.Contains(log, "A cluster cannot be read.") {
+		t.Errorf("the log does not name the cluster:\n%s", log)
+	}
+	if code, text := r.probe("/metrics"); code != http.StatusOK || !strings.Contains(text, "switchyard_link_agents 1") {
+		t.Errorf("the metrics are %d, %s", code, text)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if code, text := r.probe(path); code != http.StatusOK {
+			t.Errorf("%s is %d, %s", path, code, text)
+		}
+	}
+}
+
+// TestUsersReachServices: with API keys and bearer tokens of sessions, as long as they are valid.
+func TestUsersReachServices(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	r.fill()
+	r.agent()
+	for _, c := range []struct{ headers, user, role string }{
+		{"signadot-api-key: " + adaKey, "ada@example.com", "admin"},
+		{"Authorization: Bearer " + adaKey, "ada@example.com", "admin"},
+		{"signadot-api-key: " + ciKey, "ci", "member"},
+		{"Authorization: Bearer " + bearer, "ada@example.com", "admin"},
+	} {
+		code, conn, from := r.connect(c.headers)
+		if code != http.StatusOK {
+			t.Errorf("%s: answered %d", c.user, code)
+			continue
+		}
+		s.must(echoed(conn, from))
+		if by := <-s.callers; by.GetName() != c.user || fmt.Sprint(by.GetRoles()) != "["+c.role+"]" || !by.GetApiKey() {
+			t.Errorf("the agent knows the user as %v, want %s", by, c.user)
+		}
+	}
+	for _, headers := range []string{"signadot-api-key: s3cret-unknown", "signadot-api-key: " + prodToken, "Authorization: Bearer " + expired, "Authorization: Bearer " + bearer + "r", "x: y"} {
+		if code, _, _ := r.connect(headers); code != http.StatusProxyAuthRequired {
+			t.Errorf("%.30s: answered %d", headers, code)
+		}
+	}
+}
+
+// TestConnectionsEndWithTheirKey deletes an API key, ends a session, and takes a role away.
+func TestConnectionsEndWithTheirKey(t *testing.T) {
+	for name, c := range map[string]struct {
+		headers string
+		revoke  func(*running) error
+	}{
+		"key":     {"signadot-api-key: " + adaKey, func(r *running) error { return r.Store().DeleteAPIKey(r.Context(), "acme", ada, "k-ada", event()) }},
+		"account": {"signadot-api-key: " + ciKey, func(r *running) error { return r.Store().DeleteServiceAccount(r.Context(), "acme", "ci", event()) }},
+		"session": {"Authorization: Bearer " + bearer, func(r *running) error { return r.Store().EndSession(r.Context(), model.DigestOf(bearer), event()) }},
+		"user":    {"Authorization: Bearer " + bearer, func(r *running) error { return r.Store().DeleteUser(r.Context(), "acme", ada.ID, event()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			r := s.start(s.config())
+			r.fill()
+			r.agent()
+			code, conn, from := r.connect(c.headers)
+			if code != http.StatusOK {
+				t.Fatalf("answered %d", code)
+			}
+			s.must(echoed(conn, from))
+			_, other, alsoFrom := r.connect("signadot-api-key: " + map[bool]string{true: adaKey, false: ciKey}[name == "account"])
+			time.Sleep(1500 * time.Millisecond) // after the first check, so that the notification is needed
+			s.must(c.revoke(r))
+			if _, err := from.ReadString('\n'); err == nil {
+				t.Error("the connection goes on")
+			}
+			if name == "user" {
+				return // whose other credentials end as well
+			}
+			s.must(echoed(other, alsoFrom))
+		})
+	}
+}
+
+// TestAReplicaReachesTheAgentOfAnother has two replicas with PostgreSQL, and ends the one with the session.
+func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
+	db, err := postgres.Temporary(t.Context(), "fsync=off")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	url, err := db.Create(t.Context(), "replicas", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t)
+	begin := func() *running {
+		c := s.config()
+		c.Store.Path, c.Store.PostgreSQL = "", url
+		c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+		c.Link.Replica, c.Link.Linger = c.ReplicasAddress, time.Second
+		var err error
+		c.Replicas, err = trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
+		s.must(err)
+		c.Link.Replicas = c.Replicas.Mutual()
+		return s.start(c)
+	}
+	one, two := begin(), begin()
+	one.fill()
+	one.agent()
+	code, conn, from := two.connect("signadot-api-key: " + adaKey)
+	if code != http.StatusOK {
+		t.Fatalf("answered %d", code)
+	}
+	s.must(echoed(conn, from))
+	if n := len(two.Link().Agents()); n != 0 {
+		t.Fatalf("the other replica has %d sessions", n)
+	}
+	one.stop()
+	if err := <-one.ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get("http://" + one.at("metrics") + "/readyz"); err == nil {
+		t.Error("a listener is open after the end")
+	}
+	if code, out := two.call("GET", "/orgs/acme/clusters/prod/", ""); code != http.StatusOK {
+		t.Errorf("the other replica answers %d, %v", code, out)
+	}
+}
+
+// TestAPIServesWhileAgentsLeave ends a control plane with an open connection to a Service.
+func TestAPIServesWhileAgentsLeave(t *testing.T) {
+	s := newSite(t)
+	c := s.config()
+	c.Link.Linger = patience
+	r := s.start(c)
+	r.fill()
+	r.agent()
+	_, conn, from := r.connect("signadot-api-key: " + adaKey)
+	s.must(echoed(conn, from))
+	r.stop()
+	wait.Eventually(t, patience, "the drain", func() error {
+		if code, text := r.probe("/readyz"); code != http.StatusServiceUnavailable || text != "this replica is ending\n" {
+			return fmt.Errorf("/readyz is %d, %s", code, text)
+		}
+		return nil
+	})
+	if code, out := r.call("GET", "/orgs/acme/clusters/prod/", ""); code != http.StatusOK {
+		t.Errorf("the API answers %d, %v", code, out)
+	}
+	s.must(echoed(conn, from))
+	s.must(conn.Close())
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOldEntriesAreDeleted starts with an entry of the audit trail that is too old, and one that is not.
+func TestOldEntriesAreDeleted(t *testing.T) {
+	s := newSite(t)
+	c := s.config()
+	r := s.start(c)
+	r.fill()
+	old := event()
+	old.Type, old.At = "old", time.Now().Add(-2*time.Hour)
+	s.must(r.Store().Record(t.Context(), old))
+	r.stop()
+	<-r.ended
+	c.KeepEvents = time.Hour
+	r = s.start(c)
+	wait.Eventually(t, patience, "the deletion", func() error {
+		all, err := r.Store().Events(t.Context(), "acme", model.EventQuery{Types: []string{"old", "test"}, Limit: 100})
+		for _, e := range all {
+			if e.Type == "old" {
+				err = errors.New("the old entry is still there")
+			}
+		}
+		if err == nil && len(all) == 0 {
+			t.Error("other entries were deleted")
+		}
+		return err
+	})
+}

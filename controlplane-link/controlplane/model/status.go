@@ -1,0 +1,49 @@
+package model
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// With returns the status of a route group with the part of a cluster, or without it for nil: the union of
+// all parts.
+func (s Status) With(cluster string, part *Status) Status {
+	parts := maps.Clone(s.Clusters)
+	if parts == nil {
+		parts = map[string]Status{}
+	}
+	delete(parts, cluster)
+	if part != nil {
+		parts[cluster] = *part
+	}
+	return union(parts)
+}
+
+// union is ready if all parts are, and of the generation that all have. Its reason is that of the first
+// cluster that is not ready.
+func union(parts map[string]Status) Status {
+	if len(parts) == 0 {
+		return Status{}
+	}
+	out := Status{Ready: true, Clusters: parts}
+	for n, cluster := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[cluster]
+		if n == 0 || p.Generation < out.Generation {
+			out.Generation = p.Generation
+		}
+		if n == 0 || out.Ready && !p.Ready {
+			out.Ready, out.Reason, out.Message = p.Ready, p.Reason, p.Message
+			if len(parts) > 1 && !p.Ready {
+				out.Message = fmt.Sprintf("cluster %s: %s", cluster, p.Message)
+			}
+		}
+		if end := p.ScheduledDeleteTime; out.ScheduledDeleteTime.IsZero() || !end.IsZero() && end.Before(out.ScheduledDeleteTime) {
+			out.ScheduledDeleteTime = end
+		}
+		out.Matched = append(out.Matched, p.Matched...)
+	}
+	slices.Sort(out.Matched)
+	out.Matched = slices.Compact(out.Matched)
+	return out
+}

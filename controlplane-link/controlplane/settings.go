@@ -1,0 +1,98 @@
+package controlplane
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/login"
+	"switchyard.dev/eventbus/program"
+	"switchyard.dev/eventbus/trust"
+)
+
+// Settings are the flags of the program. Those of the store are in the environment (admin.StoreConfig).
+type Settings struct {
+	Config
+	Level               slog.Level
+	tls, replicas       trust.Config
+	proxies             []string
+	login, adminsSecret string
+}
+
+// Flags adds the flags.
+func (s *Settings) Flags(flags *flag.FlagSet) {
+	flags.StringVar(&s.AgentsAddress, "agents-address", ":7443", "address for agents")
+	flags.StringVar(&s.APIAddress, "api-address", ":8443", "address of the REST API and the pages for logins, over TLS")
+	flags.StringVar(&s.ProxyAddress, "proxy-address", ":8444", "address for connections of users to Services: HTTP CONNECT and reverse proxy, over TLS")
+	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
+	flags.StringVar(&s.ReplicasAddress, "replicas-address", "", "address for other replicas; empty: there are none")
+	flags.StringVar(&s.Link.Replica, "replica", "controlplane", "name of this replica: the host:port at which others reach its replicas-address")
+	flags.StringVar(&s.replicas.Dir, "replicas-tls-dir", "/etc/controlplane/replicas-tls", "folder with tls.crt, tls.key and ca.crt of replicas; the authority signs for nothing else")
+	flags.StringVar(&s.replicas.Name, "replicas-tls-name", "controlplane-replicas", "host name in the certificates of replicas")
+	flags.StringVar(&s.tls.Dir, "tls-dir", "/etc/controlplane/tls", "folder with tls.crt, tls.key and ca.crt")
+	flags.StringVar(&s.tls.Name, "tls-name", "", "host name in the certificate, which agents and users connect to")
+	flags.StringVar(&s.SigningKey, "signing-key", "", "file with an Ed25519 private key (PKCS #8, PEM), for credentials with which users connect workstations; empty: none are issued")
+	flags.StringVar(&s.URL, "url", "", "origin of the pages for logins, such as https://control.example.com; default: that of tls-name")
+	flags.StringVar(&s.login, "login", "", "file with the settings of logins; empty: there are none")
+	flags.StringVar(&s.Organisation, "organisation", "default", "organisation to create if it does not exist; empty: none")
+	flags.StringVar(&s.adminsSecret, "admin-secret", "", "NAMESPACE/NAME of the Secret for the key of the organisation's first administrator; empty: none")
+	flags.Func("proxies", "addresses of proxies in front of the API, as CIDR, separated by commas", program.List(&s.proxies))
+	flags.DurationVar(&s.KeepEvents, "keep-events", 400*24*time.Hour, "how long entries of the audit trail are kept; 0: for ever")
+	flags.DurationVar(&s.KeepDevboxes, "keep-devboxes", 90*24*time.Hour, "how long devboxes that are not used are kept; 0: for ever")
+	flags.TextVar(&s.Level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+}
+
+// Read reads the files, and returns the configuration.
+func (s *Settings) Read(logger *slog.Logger) (c Config, err error) {
+	c, c.Logger = s.Config, logger
+	for _, text := range s.proxies {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return c, fmt.Errorf("-proxies: %w", err)
+		}
+		c.Proxies = append(c.Proxies, p)
+	}
+	if c.URL == "" {
+		c.URL = "https://" + s.tls.Name
+	}
+	if s.login != "" {
+		if c.Login, err = login.Read(s.login); err != nil {
+			return c, err
+		}
+	}
+	if c.FirstKey, err = s.adminSecret(); err != nil {
+		return c, err
+	}
+	if c.Store, err = admin.StoreConfig(os.Getenv); err != nil {
+		return c, err
+	}
+	s.tls.ByHand, s.tls.Logger, s.replicas.ByHand, s.replicas.Logger = true, logger, true, logger
+	if c.TLS, err = trust.Open(s.tls); err != nil || c.ReplicasAddress == "" {
+		return c, err
+	}
+	if c.Replicas, err = trust.Open(s.replicas); err == nil {
+		c.Link.Replicas = c.Replicas.Mutual()
+	}
+	return c, err
+}
+
+// adminSecret returns the Secret of the first administrator; nil: none.
+func (s *Settings) adminSecret() (*admin.Secret, error) {
+	if s.adminsSecret == "" {
+		return nil, nil
+	}
+	namespace, name, is := strings.Cut(s.adminsSecret, "/")
+	if !is || s.Organisation == "" {
+		return nil, errors.New("-admin-secret needs the form NAMESPACE/NAME, and -organisation")
+	}
+	cluster, err := rest.InClusterConfig()
+	return &admin.Secret{Cluster: cluster, Namespace: namespace, Name: name}, err
+}

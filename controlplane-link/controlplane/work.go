@@ -1,0 +1,153 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	restclient "k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/server"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+)
+
+// through sends requests through the link.
+type through struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper. The error wraps model.ErrUnreachable while no agent is connected.
+func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.RoundTripper.RoundTrip(r)
+	if errors.Is(err, server.ErrNoAgent) {
+		err = fmt.Errorf("%w: %w", model.ErrUnreachable, err)
+	}
+	return answer, err
+}
+
+// reader returns the reader of a cluster, with the rights of the control plane itself.
+func (m *Main) reader(_ context.Context, org, name string) (client.Reader, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, &linkv1.Caller{})}}
+	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
+}
+
+// version is that of the published operator with the interfaces that agents serve: published clients compare it.
+const version = "1.2.0"
+
+// watchAgents records what the agents of sessions have reported, until ctx ends.
+func (m *Main) watchAgents(ctx context.Context) error {
+	reported := map[registry.Cluster]uint64{}
+	for ctx.Err() == nil {
+		changed := m.link.Changed()
+		for _, a := range m.link.Agents() {
+			c := model.Cluster{
+				Org: a.Cluster.Organisation, Name: a.Cluster.Name, OperatorVersion: fmt.Sprintf("%s (switchyard %s)", version, a.Hello.GetOperatorVersion()),
+			}
+			if reported[a.Cluster] == a.Epoch {
+				continue
+			}
+			reported[a.Cluster] = a.Epoch
+			if err := m.store.ReportCluster(ctx, c); err != nil {
+				reported[a.Cluster] = 0
+				m.cfg.Logger.Warn("the report of an agent was not recorded", "organisation", c.Org, "cluster", c.Name, "error", err)
+			}
+		}
+		select {
+		case <-changed:
+		case <-time.After(reportAfter):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// reportAfter is when a report that was not recorded is repeated.
+const reportAfter = 10 * time.Second
+
+// every calls do at once, and then after each pause, until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func()) {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		do()
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+const (
+	// healthEvery is the pause between two checks of the store, healthWithin bounds one.
+	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
+	// houseEvery is the pause between two deletions of what has expired.
+	houseEvery = time.Hour
+)
+
+// keepHouse checks the store, does what commands request, and deletes what has expired, until ctx ends. Expired
+// logins and sessions are deleted by later ones.
+func (m *Main) keepHouse(ctx context.Context) error {
+	began, last := time.Now(), time.Time{}
+	every(ctx, healthEvery, func() {
+		m.begin(ctx)
+		checking, cancel := context.WithTimeout(ctx, healthWithin)
+		defer cancel()
+		orgs, err := m.store.Organisations(checking)
+		if failed := err != nil && ctx.Err() == nil; m.unread.Swap(failed) != failed {
+			m.cfg.Logger.Warn("whether the store can be read has changed", "error", err)
+		}
+		now := time.Now()
+		expires := err == nil && now.Sub(last) >= houseEvery
+		if expires {
+			last = now
+		}
+		for _, o := range orgs {
+			m.adopt(ctx, o.Name, began)
+			if expires {
+				m.expire(ctx, o.Name, now.UTC())
+			}
+		}
+	})
+	return nil
+}
+
+// begin creates the organisation and its first administrator, once.
+func (m *Main) begin(ctx context.Context) {
+	if m.begun || m.cfg.Organisation == "" {
+		return
+	}
+	key := func(context.Context) (string, error) { return "", nil }
+	if m.cfg.FirstKey != nil {
+		key = m.cfg.FirstKey.Key
+	}
+	err := admin.First(ctx, m.store, m.cfg.Organisation, key)
+	if m.begun = err == nil; !m.begun {
+		m.cfg.Logger.Warn("the organisation has no administrator yet", "organisation", m.cfg.Organisation, "error", err)
+	}
+}
+
+// expire deletes what an organisation has had for too long.
+func (m *Main) expire(ctx context.Context, org string, now time.Time) {
+	log := m.cfg.Logger.With("organisation", org)
+	if keep := m.cfg.KeepEvents; keep > 0 {
+		if n, err := m.store.DeleteEvents(ctx, org, now.Add(-keep)); err != nil || n > 0 {
+			log.Info("old entries of the audit trail are deleted", "entries", n, "error", err)
+		}
+	}
+	if keep := m.cfg.KeepDevboxes; keep > 0 {
+		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), system(org, "devbox.expire", nil)); err != nil || n > 0 {
+			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
+		}
+	}
+}

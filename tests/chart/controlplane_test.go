@@ -1,0 +1,137 @@
+package chart
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/tests/golden"
+)
+
+const (
+	controlPlaneDir = "../../charts/controlplane"
+	// least are the values that the chart requires.
+	least = "hostname: control.example.com\ntls: {secret: a}\nkeys: {secret: b}\n"
+)
+
+// controlPlane renders the chart of the control plane into a namespace.
+func controlPlane(t testing.TB, namespace, values string) (string, error) {
+	t.Helper()
+	return helm(t, values, "template", "controlplane", controlPlaneDir, "--namespace="+namespace, "--kube-version="+kubernetes, "--values=-")
+}
+
+// controlPlaneRules hold for the objects of every case.
+var controlPlaneRules = map[string]func(*testing.T, objects){
+	"objects are in the namespace of the release": func(t *testing.T, all objects) {
+		for _, o := range all {
+			if o.GetNamespace() != "control" {
+				t.Errorf("%s is in namespace %q", title(o), o.GetNamespace())
+			}
+		}
+	},
+	"a workload selects its own pods, a Service those of one workload":     selectorsMeetOneWorkload,
+	"every container is probed on a port it declares":                      containersAreProbed,
+	"no right is wider than it needs to be":                                rightsAreNarrow,
+	"every binding leads from a role to a service account, and both exist": bindingsLeadSomewhere,
+	"pods are locked down":                                                 podsAreLockedDown,
+	"Secrets are reached by name": func(t *testing.T, all objects) {
+		for _, g := range all.grants(t) {
+			if !slices.Equal(g.rule.Resources, []string{"secrets"}) || !slices.Equal(g.rule.ResourceNames, []string{"controlplane-admin"}) || slices.Contains(g.rule.Verbs, "list") {
+				t.Errorf("%s has %v", title(g.role), g.rule)
+			}
+		}
+	},
+}
+
+func TestTheControlPlaneInEveryCase(t *testing.T) {
+	for name, values := range casesIn(t, "testdata/controlplane") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := controlPlane(t, "control", values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, filepath.Join("testdata/controlplane", name+".out.yaml"), text)
+			for sentence, holds := range controlPlaneRules {
+				t.Run(sentence, func(t *testing.T) { holds(t, parse(t, text)) })
+			}
+		})
+	}
+}
+
+// TestAControlPlaneWithoutRightsHasNoToken: the token is for Secret controlplane-admin alone.
+func TestAControlPlaneWithoutRightsHasNoToken(t *testing.T) {
+	for admin, want := range map[string]bool{"true": true, "false": false} {
+		text, err := controlPlane(t, "control", least+"admin: {secret: "+admin+"}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, text)
+		spec := as[appsv1.Deployment](t, all.find("Deployment", "control", "controlplane")).Spec.Template.Spec
+		account := as[corev1.ServiceAccount](t, all.find("ServiceAccount", "control", "controlplane"))
+		if *spec.AutomountServiceAccountToken != want || *account.AutomountServiceAccountToken || len(all.grants(t)) > 0 != want {
+			t.Errorf("with admin.secret %s: a token %t, rights %v", admin, *spec.AutomountServiceAccountToken, all.grants(t))
+		}
+	}
+}
+
+func TestBadValuesOfTheControlPlaneAreRejectedWithAReason(t *testing.T) {
+	for _, c := range []struct{ name, values, says string }{
+		{"no host name", "tls: {secret: a}\nkeys: {secret: b}", "hostname is empty"},
+		{"no certificate", "hostname: a\nkeys: {secret: b}", "tls.secret is empty"},
+		{"no keys", "hostname: a\ntls: {secret: b}", "keys.secret is empty"},
+		{"replicas with SQLite", least + "replicas: 2", "SQLite has one replica"},
+		{"replicas without certificates", least + "replicas: 2\ndatabase: {postgresSecret: pg}", "replicasTLS.secret is empty"},
+		{"a misspelt key", least + "replica: 2", "'replica' not allowed"},
+		{"a misspelt key of the database", least + "database: {postgres: pg}", "'postgres' not allowed"},
+		{"a Secret as a map", least + "signing: {secret: {name: a}}", "/signing/secret"},
+		{"a proxy without its prefix", least + "proxies: [10.0.0.1]", "/proxies/0"},
+		{"an age in days", least + "keepEvents: 400d", "/keepEvents"},
+		{"an organisation with a slash", least + "organisation: a/b", "/organisation"},
+		{"a login for a role that does not exist", least + "login: {settings: {mappings: [{value: a, organisation: b, role: owner}]}}", "/login/settings/mappings/0/role"},
+		{"an issuer without TLS", least + "login: {settings: {issuer: 'http://issuer.example.com'}}", "/login/settings/issuer"},
+		{"pages below a path", least + "login: {url: 'https://control.example.com/login'}", "/login/url"},
+		{"a Service that does not exist", least + "service: {type: External}", "/service/type"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := controlPlane(t, "control", c.values)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the message does not state %q: %v", c.says, err)
+			}
+		})
+	}
+}
+
+// takesTheControlPlane creates the objects in a namespace that enforces "restricted".
+func (s apiServer) takesTheControlPlane(t *testing.T) {
+	s.label(t, "restricted", podSecurity, "restricted")
+	for name, values := range casesIn(t, "testdata/controlplane") {
+		text, err := controlPlane(t, "restricted", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range parse(t, text) {
+			if err := s.apply(t.Context(), o, client.DryRunAll); err != nil {
+				t.Errorf("%s: %s: %v", name, title(o), err)
+			}
+			if o.GetKind() != "Deployment" {
+				continue
+			}
+			template := as[appsv1.Deployment](t, o).Spec.Template
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Namespace, pod.Name, pod.Spec.ServiceAccountName, pod.Spec.PriorityClassName = "restricted", "pod", "default", ""
+			if err := s.Create(t.Context(), pod, client.DryRunAll); err != nil {
+				t.Errorf("%s: its pod: %v", name, err)
+			}
+		}
+	}
+	for _, text := range s.warnings.texts {
+		t.Errorf("the API server warns: %s", text)
+	}
+}
