@@ -3,16 +3,17 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/link/deliveries"
+	"switchyard.dev/tools/wait"
 )
 
 // api is a client of the REST API, at the replicas in turn.
@@ -24,18 +25,21 @@ type api struct {
 }
 
 func newAPI(dir, key string, replicas []*replica) (*api, error) {
-	files, err := trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
+	roots, err := trust.ReadRoots(filepath.Join(dir, trust.BundleFile), dir)
 	if err != nil {
 		return nil, err
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: files.Roots(), ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}, MaxIdleConnsPerHost: 64}
+	transport := &http.Transport{TLSClientConfig: roots.Client("127.0.0.1"), MaxIdleConnsPerHost: 64}
 	return &api{client: &http.Client{Transport: transport, Timeout: patience}, key: key, replicas: replicas}, nil
 }
 
 // ready returns an error unless all replicas answer.
 func (a *api) ready(ctx context.Context) error {
-	for range a.replicas {
-		if _, err := a.once(ctx, http.MethodGet, "clusters", nil); err != nil {
+	for _, one := range a.replicas {
+		if err := one.program.Running(); err != nil {
+			return wait.Final(err)
+		}
+		if _, err := a.once(ctx, http.MethodGet, "clusters/", nil); err != nil {
 			return err
 		}
 	}

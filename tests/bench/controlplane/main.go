@@ -25,6 +25,7 @@ type load struct {
 	lasting   time.Duration
 	outages   []time.Duration
 	writes    int
+	keep      bool
 }
 
 func main() {
@@ -36,6 +37,7 @@ func main() {
 	flag.IntVar(&l.perSecond, "changes", 10, "changes for each second")
 	flag.DurationVar(&l.lasting, "for", 5*time.Minute, "how long to make changes")
 	flag.IntVar(&l.writes, "writes", 100, "writes during each outage of the network")
+	flag.BoolVar(&l.keep, "keep", false, "keep the logs, below the folder for temporary files")
 	flag.Func("outage", "how long the network is away; each use adds an outage, and the first one replaces the default of 30s and 2m", durations(&l.outages))
 	flag.Parse()
 	frame.Main("controlplane", func(ctx context.Context) error { return l.run(ctx, os.Stdout) })

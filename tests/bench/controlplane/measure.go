@@ -165,9 +165,11 @@ func (r *rig) killed(ctx context.Context, out io.Writer) error {
 	var beside []time.Duration
 	worst := time.Duration(0)
 	for i, w := range all {
-		if end := w.sent.Add(took[i]); end.Before(at) || w.sent.After(at.Add(takeover)) {
+		end := w.sent.Add(took[i])
+		switch {
+		case end.Before(at), w.sent.After(at.Add(takeover)):
 			beside = append(beside, took[i])
-		} else {
+		case took[i] > change: // it waited for the next replica
 			worst = max(worst, end.Sub(at))
 		}
 	}

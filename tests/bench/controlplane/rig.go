@@ -60,7 +60,12 @@ func (l load) newRig(ctx context.Context) (r *rig, err error) {
 	if r.dir, err = os.MkdirTemp("", "bench-controlplane-"); err != nil {
 		return r, err
 	}
-	r.ends = append(r.ends, func() error { return os.RemoveAll(r.dir) })
+	r.ends = append(r.ends, func() error {
+		if r.keep {
+			return nil
+		}
+		return os.RemoveAll(r.dir)
+	})
 	if err := deliveries.Files(r.dir); err != nil {
 		return r, err
 	}
@@ -152,8 +157,9 @@ func (r *rig) start(i int) (*replica, error) {
 		return nil, err
 	}
 	cmd := exec.Command(r.program, //nolint:gosec // its path is an argument
-		"--postgres-url-file", url, "--keys-file", keys, "--tls-dir", r.dir, "--tls-name", "127.0.0.1", "--replicas-tls-dir", r.dir, "--replicas-tls-name", "127.0.0.1",
+		"--organisation", "", "--tls-dir", r.dir, "--tls-name", "127.0.0.1", "--replicas-tls-dir", r.dir, "--replicas-tls-name", "127.0.0.1",
 		"--agents-address", at[0], "--api-address", at[1], "--proxy-address", at[2], "--metrics-address", at[3], "--replicas-address", at[4], "--replica", at[4])
+	cmd.Env = append(os.Environ(), "SWITCHYARD_POSTGRESQL_FILE="+url, "SWITCHYARD_KEYS="+keys)
 	p, err := program.Start(r.dir, fmt.Sprintf("replica-%d", i), cmd, nil)
 	return &replica{program: p, agents: at[0], api: at[1]}, err
 }
