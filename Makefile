@@ -284,6 +284,11 @@ bench-explain: ## 200 requests that go wrong: of how many the cause is named
 bench-watch: ## a change to the last of 500 watchers, and what a stopped one costs
 	$(GO) run ./tests/bench/watch
 
+.PHONY: bench-controlplane
+bench-controlplane: preflight ## a change from the REST API of a control plane to 20 clusters, while a replica is killed and after outages (as root, ten minutes; ARGS='-for 30s' for less)
+	@$(GO) build -o $(CACHE)/tools/controlplane ./controlplane-link/cmd/controlplane
+	@$(GO) run ./tests/bench/controlplane -program $(CACHE)/tools/controlplane $(ARGS)
+
 .PHONY: bench-xds
 bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5,000 sidecars
 	$(GO) run ./tests/bench/xds
