@@ -58,7 +58,7 @@ func newDatabase(t *testing.T) string {
 // TestOnPostgreSQL runs those tests again that depend on the store.
 func TestOnPostgreSQL(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
-		"TheRecordedSession": TestTheRecordedSession, "BadInput": TestBadInput, "WhatWasReadCanBeWritten": TestWhatWasReadCanBeWritten,
+		"TheRecordedSession": TestTheRecordedSession, "BadInput": TestBadInput, "WhatWasReadCanBeWritten": TestAnswersAreValidRequests,
 		"AResourceKeepsTheVersionOfItsPlugin": TestAResourceKeepsTheVersionOfItsPlugin, "AnUpdateKeepsOtherFields": TestAnUpdateKeepsOtherFields,
 		"ASandboxThatIsBeingDeleted": TestASandboxThatIsBeingDeleted, "ARouteGroupNamesTheSandboxesThatExist": TestARouteGroupNamesTheSandboxesThatExist,
 		"ACredentialIsShownOnce": TestACredentialIsShownOnce, "AnswersThatCrashAClient": TestAnswersThatCrashAClient, "ALogin": TestALogin, "LoginsThatEnd": TestLoginsThatEnd,
