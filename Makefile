@@ -49,6 +49,11 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
 	@$(CACHE)/tools/demo-link
 
+.PHONY: demo-controlplane
+demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it
+	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
+	@$(CACHE)/tools/demo-controlplane
+
 # Packages with tests that take minutes: they start first, so that no processor is idle while
 # the last one runs.
 SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/istioadapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows

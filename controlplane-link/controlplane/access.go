@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -9,7 +10,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/credentials"
-	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/eventbus/wake"
 )
 
@@ -59,7 +59,7 @@ func (k *keys) find(ctx context.Context, d model.Digest) (*credentials.Key, erro
 	case err != nil:
 		return nil, err
 	}
-	return &credentials.Key{Organisation: c.Org, User: nameOf(c.Principal), Roles: []string{string(c.Role)}, Clusters: []string{"*"}, Sum: d}, nil
+	return &credentials.Key{Organisation: c.Org, User: cmp.Or(c.Principal.Name, c.Principal.ID), Roles: []string{string(c.Role)}, Clusters: []string{"*"}, Sum: d}, nil
 }
 
 // holder returns the user with a bearer token.
@@ -73,17 +73,6 @@ func (k *keys) holder(ctx context.Context, d model.Digest) (model.Caller, error)
 	}
 	u, err := k.store.User(ctx, s.Org, s.UserID)
 	return model.Caller{Org: s.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role}, err
-}
-
-// nameOf returns the name by which clusters know a user or a service account.
-func nameOf(p model.Principal) string {
-	switch {
-	case p.Kind == model.KindServiceAccount:
-		return "serviceaccount." + p.ID
-	case identity.Valid("user", p.Name) != nil:
-		return p.ID
-	}
-	return p.Name
 }
 
 // WhileValid implements users.Keys.

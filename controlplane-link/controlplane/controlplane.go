@@ -15,15 +15,20 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
+	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/rest"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -50,6 +55,12 @@ type Config struct {
 	TLS, Replicas *trust.Folder
 	// SigningKey is the file with the private key of credentials for workstations. Default: none are issued.
 	SigningKey string
+	// Login are the settings of logins, and URL is the origin of their pages. Default: there are none.
+	Login *login.Settings
+	URL   string
+	// Organisation is created if it does not exist, and its first administrator gets the key of FirstKey. Default: none.
+	Organisation string
+	FirstKey     *admin.Secret
 	// Proxies are the addresses of proxies in front of the API: their clients have no share of their own in its limits.
 	Proxies []netip.Prefix
 	// KeepEvents and KeepDevboxes are how long entries of the audit trail, and devboxes that are not used, are
@@ -64,14 +75,17 @@ type Main struct {
 	// Listeners are agents, api, proxy, metrics and, where there is one, replicas.
 	Listeners map[string]*callers.Listener
 
-	cfg     Config
-	metrics *prometheus.Registry
-	store   *store.Store
-	link    *server.Server
-	rest    *rest.Handler
-	keys    *keys
-	users   *users.Handler
-	unread  atomic.Bool // the store cannot be read
+	cfg      Config
+	metrics  *prometheus.Registry
+	store    *store.Store
+	link     *server.Server
+	delivery *delivery.Delivery
+	rest     *rest.Handler
+	pages    *login.Handler // nil: there are no logins
+	keys     *keys
+	users    *users.Handler
+	unread   atomic.Bool // the store cannot be read
+	begun    bool        // the organisation has an administrator
 }
 
 // New opens the store and the listeners. The caller calls Run, which closes them.
@@ -105,22 +119,45 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
-	m.rest = rest.New(m.restConfig())
+	if m.delivery, err = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}); err != nil {
+		return nil, err
+	}
+	if err = m.handle(); err != nil {
+		return nil, err
+	}
 	m.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
 		func() float64 { return float64(len(m.link.Agents())) }))
 	return m, nil
 }
 
-// restConfig returns the configuration of the REST API.
-func (m *Main) restConfig() rest.Config {
-	s, read := m.store, live.Clusters{Reader: (&clusters{link: m.link}).reader, Operator: clusterconfig.OperatorNamespace}
-	return rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
-		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Logger: m.cfg.Logger,
-		Forwards: func(a netip.Addr) bool {
-			return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
-		},
+// handle makes the handlers of the REST API and of the pages for logins.
+func (m *Main) handle() (err error) {
+	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
+	proxies := func(a netip.Addr) bool {
+		return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 	}
+	c := rest.Config{
+		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
+		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
+	}
+	if m.cfg.Login != nil {
+		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Now: time.Now, Forwards: proxies, Logger: m.cfg.Logger})
+		if err != nil {
+			return err
+		}
+		c.LoginURL = m.pages.DeviceURL()
+	}
+	m.rest = rest.New(c)
+	return nil
+}
+
+// serve answers a request to the API or to the pages. No path is changed or redirected, as by a ServeMux.
+func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
+	if m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix) {
+		m.pages.ServeHTTP(w, r)
+		return
+	}
+	m.rest.ServeHTTP(w, r)
 }
 
 // Link returns the server of the link, and Store the store.
@@ -144,9 +181,9 @@ const (
 	stopWithin  = 5 * time.Second
 )
 
-// serveAPI serves the REST API until ctx ends.
+// serveAPI serves the REST API and the pages until ctx ends.
 func (m *Main) serveAPI(ctx context.Context) error {
-	s := callers.ProbeServer(m.rest)
+	s := callers.ProbeServer(http.HandlerFunc(m.serve))
 	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
 }
@@ -162,7 +199,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	defer refuse()
 	serving, stop := context.WithCancel(serving)
 	run := func(ctx context.Context, do func(context.Context) error) { all.Go(func() error { return do(ctx) }) }
-	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics} {
+	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics, m.serveCommands} {
 		run(serving, do)
 	}
 	if m.cfg.Replicas != nil {
@@ -171,6 +208,12 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	}
 	run(working, m.watchAgents)
 	run(working, m.keepHouse)
+	run(working, m.delivery.Run)
+	if first := m.cfg.FirstKey; first != nil {
+		run(working, func(ctx context.Context) error {
+			return admin.Handover(ctx, m.store, m.cfg.Organisation, first.Delete, m.cfg.Logger)
+		})
+	}
 	run(serving, func(ctx context.Context) error {
 		defer stop()
 		users, accepting := errgroup.WithContext(accepting)
@@ -189,6 +232,11 @@ func (m *Main) Run(ctx context.Context) (err error) {
 
 func (m *Main) serveAgents(ctx context.Context) error {
 	return m.link.Serve(ctx, m.Listeners["agents"])
+}
+
+// serveCommands serves commands of administrators in the same container.
+func (m *Main) serveCommands(ctx context.Context) error {
+	return admin.Server{Store: m.store, Adopt: m.adopt}.Serve(ctx, m.cfg.Logger)
 }
 
 func (m *Main) serveMetrics(ctx context.Context) error {

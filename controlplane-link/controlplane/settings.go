@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -9,7 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/store"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
@@ -18,35 +22,17 @@ import (
 // Settings are the flags of the program.
 type Settings struct {
 	Config
-	database, keys string
-	postgres       string
-	tls, replicas  trust.Config
-	proxies        []string
-	Level          slog.Level
+	Level                           slog.Level
+	tls, replicas                   trust.Config
+	proxies                         []string
+	keys, postgres, login, firstKey string
 }
 
-// prefix is that of the environment variables with the settings of the store, which commands in the same container
-// need as well.
-const prefix = "CONTROLPLANE_"
-
-// fromEnv returns the value of a variable, or what it is without.
-func fromEnv(name, without string) string {
-	if value, is := os.LookupEnv(prefix + name); is {
-		return value
-	}
-	return without
-}
-
-// StoreFlags adds the flags of the store, which commands have as well.
-func (s *Settings) StoreFlags(flags *flag.FlagSet) {
-	flags.StringVar(&s.database, "database", fromEnv("DATABASE", "/var/lib/controlplane/controlplane.db"), "file of SQLite, on a local file system")
-	flags.StringVar(&s.postgres, "postgres-url-file", fromEnv("POSTGRES_URL_FILE", ""), "file with the URL of a PostgreSQL database, which is used instead of SQLite")
-	flags.StringVar(&s.keys, "keys-file", fromEnv("KEYS_FILE", "/etc/controlplane/keys/keys"), "file with the keys that encrypt secrets: an identifier and 32 bytes in base64 in each line, the first one encrypts")
-}
-
-// Flags adds all flags.
+// Flags adds the flags.
 func (s *Settings) Flags(flags *flag.FlagSet) {
-	s.StoreFlags(flags)
+	flags.StringVar(&s.Store.Path, "database", "/var/lib/controlplane/controlplane.db", "file of SQLite, on a local file system")
+	flags.StringVar(&s.postgres, "postgres-url-file", "", "file with the URL of a PostgreSQL database, which is used instead of SQLite")
+	flags.StringVar(&s.keys, "keys-file", "/etc/controlplane/keys/keys", "file with the keys that encrypt secrets: an identifier and 32 bytes in base64 in each line, the first one encrypts")
 	flags.StringVar(&s.AgentsAddress, "agents-address", ":7443", "address for agents")
 	flags.StringVar(&s.APIAddress, "api-address", ":8443", "address of the REST API and the pages for logins, over TLS")
 	flags.StringVar(&s.ProxyAddress, "proxy-address", ":8444", "address for connections of users to Services: HTTP CONNECT and reverse proxy, over TLS")
@@ -58,36 +44,19 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&s.tls.Dir, "tls-dir", "/etc/controlplane/tls", "folder with tls.crt, tls.key and ca.crt")
 	flags.StringVar(&s.tls.Name, "tls-name", "", "host name in the certificate, which agents and users connect to")
 	flags.StringVar(&s.SigningKey, "signing-key", "", "file with an Ed25519 private key (PKCS #8, PEM), for credentials with which users connect workstations; empty: none are issued")
+	flags.StringVar(&s.URL, "url", "", "origin of the pages for logins, such as https://control.example.com; default: that of tls-name")
+	flags.StringVar(&s.login, "login", "", "file with the settings of logins; empty: there are none")
+	flags.StringVar(&s.Organisation, "organisation", "default", "organisation to create if it does not exist; empty: none")
+	flags.StringVar(&s.firstKey, "admin-secret", "", "NAMESPACE/NAME of the Secret for the key of the organisation's first administrator; empty: none")
 	flags.Func("proxies", "addresses of proxies in front of the API, as CIDR, separated by commas", program.List(&s.proxies))
 	flags.DurationVar(&s.KeepEvents, "keep-events", 400*24*time.Hour, "how long entries of the audit trail are kept; 0: for ever")
 	flags.DurationVar(&s.KeepDevboxes, "keep-devboxes", 90*24*time.Hour, "how long devboxes that are not used are kept; 0: for ever")
 	flags.TextVar(&s.Level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 }
 
-// StoreConfig reads the files of the store.
-func (s *Settings) StoreConfig() (c store.Config, err error) {
-	if c.Keys, err = seal.Read(s.keys); err != nil {
-		return c, err
-	}
-	if s.postgres == "" {
-		c.Path = s.database
-		return c, nil
-	}
-	text, err := os.ReadFile(s.postgres)
-	c.PostgreSQL = strings.TrimSpace(string(text))
-	if err == nil && c.PostgreSQL == "" {
-		err = fmt.Errorf("%s is empty: write the URL of the PostgreSQL database into it", s.postgres)
-	}
-	return c, err
-}
-
 // Read reads the files, and returns the configuration.
 func (s *Settings) Read(logger *slog.Logger) (c Config, err error) {
-	c = s.Config
-	c.Logger = logger
-	if c.Store, err = s.StoreConfig(); err != nil {
-		return c, err
-	}
+	c, c.Logger = s.Config, logger
 	for _, text := range s.proxies {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -95,13 +64,46 @@ func (s *Settings) Read(logger *slog.Logger) (c Config, err error) {
 		}
 		c.Proxies = append(c.Proxies, p)
 	}
-	s.tls.ByHand, s.tls.Logger = true, logger
+	if c.URL == "" {
+		c.URL = "https://" + s.tls.Name
+	}
+	if s.login != "" {
+		if c.Login, err = login.Read(s.login); err != nil {
+			return c, err
+		}
+	}
+	if c.FirstKey, err = s.adminSecret(); err != nil {
+		return c, err
+	}
+	if c.Store.Keys, err = seal.Read(s.keys); err != nil {
+		return c, err
+	}
+	if s.postgres != "" {
+		text, err := os.ReadFile(s.postgres)
+		if err != nil {
+			return c, fmt.Errorf("the URL of the PostgreSQL database: %w", err)
+		}
+		c.Store.Path, c.Store.PostgreSQL = "", strings.TrimSpace(string(text))
+	}
+	s.tls.ByHand, s.tls.Logger, s.replicas.ByHand, s.replicas.Logger = true, logger, true, logger
 	if c.TLS, err = trust.Open(s.tls); err != nil || c.ReplicasAddress == "" {
 		return c, err
 	}
-	s.replicas.ByHand, s.replicas.Logger = true, logger
 	if c.Replicas, err = trust.Open(s.replicas); err == nil {
 		c.Link.Replicas = c.Replicas.Mutual()
 	}
 	return c, err
+}
+
+// adminSecret returns the Secret of the first administrator; nil: none.
+func (s *Settings) adminSecret() (*admin.Secret, error) {
+	if s.firstKey == "" {
+		return nil, nil
+	}
+	namespace, name, is := strings.Cut(s.firstKey, "/")
+	if !is || s.Organisation == "" {
+		return nil, errors.New("-admin-secret needs the form NAMESPACE/NAME, and -organisation")
+	}
+	cluster, err := rest.InClusterConfig()
+	return &admin.Secret{Cluster: cluster, Namespace: namespace, Name: name}, err
 }

@@ -24,7 +24,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -147,8 +146,8 @@ func (r *running) fill() {
 	r.must(s.CreateClusterToken(ctx, model.ClusterToken{Org: "acme", Cluster: "prod", ID: "t-prod", Masked: prodToken[:6], Digest: model.DigestOf(prodToken), CreatedAt: now}, event()))
 }
 
-// agent starts the agent of cluster prod, and waits for its session.
-func (r *running) agent() *link.Agent {
+// agent starts the agent of cluster prod, and waits for its session. It ends with the test, or when stop is called.
+func (r *running) agent() (stop func()) {
 	r.Helper()
 	cfg := agents.Config(r.TB, r.at("agents"), "a", r.authority.Bundle())
 	cfg.Token, cfg.Handle, cfg.Logger = func() (string, error) { return prodToken, nil }, r.handle, r.logger()
@@ -158,9 +157,9 @@ func (r *running) agent() *link.Agent {
 		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
 		return h, err
 	}
-	a, _ := agents.Start(r.TB, cfg)
+	a, stop := agents.Start(r.TB, cfg)
 	agents.Up(r.TB, a, 1)
-	return a
+	return stop
 }
 
 // handle is the agent's: every Service repeats what it receives, and the Kubernetes API has one sandbox.
@@ -206,6 +205,8 @@ func kubernetes(w http.ResponseWriter, r *http.Request) {
 		"/api":                  `{"kind":"APIVersions","versions":["v1"]}`,
 		"/apis":                 `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"signadot.com","versions":[{"groupVersion":"signadot.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":"signadot.com/v1","version":"v1"}}]}`,
 		"/apis/signadot.com/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"signadot.com/v1","resources":[{"name":"signadotsandboxes","singularName":"signadotsandbox","namespaced":false,"kind":"SignadotSandbox","verbs":["get"]}]}`,
+		"/apis/signadot.com/v1/signadotsandboxes":     `{"kind":"SignadotSandboxList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
+		"/apis/signadot.com/v1/signadotroutegroups":   `{"kind":"SignadotRouteGroupList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
 		"/apis/signadot.com/v1/signadotsandboxes/web": `{"kind":"SignadotSandbox","apiVersion":"signadot.com/v1","metadata":{"name":"web"},"spec":{"id":"abc"}}`,
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -226,12 +227,18 @@ func (r *running) client() *http.Client {
 	return &http.Client{Transport: t, Timeout: patience}
 }
 
-// call sends a request to the API, with an API key.
+// call sends a request of ada to the API.
 func (r *running) call(method, path, body string) (int, map[string]any) {
+	r.Helper()
+	return r.callWith(adaKey, method, path, body)
+}
+
+// callWith sends a request with an API key to the API.
+func (r *running) callWith(key, method, path, body string) (int, map[string]any) {
 	r.Helper()
 	q, err := http.NewRequestWithContext(r.Context(), method, "https://"+r.at("api")+"/api/v2"+path, bytes.NewReader([]byte(body)))
 	r.must(err)
-	q.Header.Set("Signadot-Api-Key", adaKey)
+	q.Header.Set("Signadot-Api-Key", key)
 	answer, err := r.client().Do(q)
 	r.must(err)
 	defer answer.Body.Close()
@@ -280,4 +287,17 @@ func (r *running) probe(path string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func TestMain(m *testing.M) { os.Exit(m.Run()) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+// run sets the socket for commands.
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "controlplane")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("CONTROLPLANE_SOCKET", filepath.Join(dir, "admin.sock")); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}

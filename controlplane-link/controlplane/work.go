@@ -7,8 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,19 +15,15 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
-	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
-
-// clusters has a client for each cluster, with the rights of the control plane itself.
-type clusters struct {
-	link    *server.Server
-	clients sync.Map // of client.Client, by registry.Cluster
-}
 
 // through sends requests through the link.
 type through struct{ http.RoundTripper }
@@ -42,65 +37,48 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// reader returns the reader of a cluster.
-func (c *clusters) reader(_ context.Context, org, name string) (client.Reader, error) {
-	of := registry.Cluster{Organisation: org, Name: name}
-	if known, is := c.clients.Load(of); is {
-		return known.(client.Client), nil
-	}
+// reader returns the reader of a cluster, with the rights of the control plane itself.
+func (m *Main) reader(_ context.Context, org, name string) (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	by := &http.Client{Transport: through{c.link.Transport(of, &linkv1.Caller{})}}
-	made, err := client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
-	if err != nil {
-		return nil, err
-	}
-	known, _ := c.clients.LoadOrStore(of, made)
-	return known.(client.Client), nil
+	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, &linkv1.Caller{})}}
+	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
 }
 
-const (
-	// version is that of the published operator with the interfaces that agents serve: published clients
-	// compare it.
-	version = "1.2.0"
-	// reportEvery is the pause between two reads of the sessions at this replica.
-	reportEvery = time.Second
-)
+// version is that of the published operator with the interfaces that agents serve: published clients compare it.
+const version = "1.2.0"
 
 // watchAgents records what the agents of sessions have reported, until ctx ends.
 func (m *Main) watchAgents(ctx context.Context) error {
 	reported := map[registry.Cluster]uint64{}
-	every(ctx, reportEvery, func() {
+	for ctx.Err() == nil {
+		changed := m.link.Changed()
 		for _, a := range m.link.Agents() {
+			c := model.Cluster{
+				Org: a.Cluster.Organisation, Name: a.Cluster.Name, OperatorVersion: fmt.Sprintf("%s (switchyard %s)", version, a.Hello.GetOperatorVersion()),
+			}
 			if reported[a.Cluster] == a.Epoch {
 				continue
 			}
-			err := m.store.ReportCluster(ctx, model.Cluster{
-				Org: a.Cluster.Organisation, Name: a.Cluster.Name, OperatorVersion: fmt.Sprintf("%s (switchyard %s)", version, a.Hello.GetOperatorVersion()), Config: configOf(a.Hello.GetConfiguration()),
-			})
-			if err != nil {
-				m.cfg.Logger.Warn("the report of an agent was not recorded", "organisation", a.Cluster.Organisation, "cluster", a.Cluster.Name, "error", err)
-				continue
-			}
 			reported[a.Cluster] = a.Epoch
+			if err := m.store.ReportCluster(ctx, c); err != nil {
+				reported[a.Cluster] = 0
+				m.cfg.Logger.Warn("the report of an agent was not recorded", "organisation", c.Org, "cluster", c.Name, "error", err)
+			}
 		}
-	})
+		select {
+		case <-changed:
+		case <-time.After(reportAfter):
+		case <-ctx.Done():
+		}
+	}
 	return nil
 }
 
-// configOf returns the published form of what an agent has reported.
-func configOf(c *linkv1.Configuration) json.RawMessage {
-	has := func(mesh string) *bool { return new(slices.Contains(c.GetMeshes(), mesh)) }
-	text, _ := json.Marshal(v2.ConfigClusterConfig{ // it has texts and booleans
-		AllowedNamespaces: c.GetAllowedNamespaces(),
-		Routing: &v2.ConfigRoutingConfig{
-			Istio: &v2.ConfigIstioConfig{Enabled: has("istio")}, Linkerd: &v2.ConfigLinkerdConfig{Enabled: has("linkerd")}, GatewayAPI: &v2.ConfigGatewayAPIConfig{Enabled: has("gateway-api")},
-		},
-	})
-	return text
-}
+// reportAfter is when a report that was not recorded is repeated.
+const reportAfter = 10 * time.Second
 
 // every calls do at once, and then after each pause, until ctx ends.
 func every(ctx context.Context, pause time.Duration, do func()) {
@@ -122,11 +100,12 @@ const (
 	houseEvery, groupsEvery = time.Hour, time.Minute
 )
 
-// keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions
-// are deleted by later ones.
+// keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions are deleted
+// by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
 	var last, lastGroups time.Time
 	every(ctx, healthEvery, func() {
+		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)
 		defer cancel()
 		orgs, err := m.store.Organisations(checking)
@@ -152,7 +131,7 @@ func (m *Main) keepHouse(ctx context.Context) error {
 
 // housekeeping is an entry of the audit trail for a deletion.
 func housekeeping(what string, now time.Time) model.Event {
-	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "housekeeping"}, Method: model.MethodInternal}
+	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
 }
 
 // endGroups deletes the route groups of an organisation whose lifetime has ended.
@@ -164,6 +143,21 @@ func (m *Main) endGroups(ctx context.Context, org string, now time.Time) {
 	})
 	if err != nil && ctx.Err() == nil {
 		m.cfg.Logger.Warn("route groups that have expired are not deleted", "organisation", org, "error", err)
+	}
+}
+
+// begin creates the organisation and its first administrator, once.
+func (m *Main) begin(ctx context.Context) {
+	if m.begun || m.cfg.Organisation == "" {
+		return
+	}
+	key := func(context.Context) (string, error) { return "", nil }
+	if m.cfg.FirstKey != nil {
+		key = m.cfg.FirstKey.Key
+	}
+	err := admin.First(ctx, m.store, m.cfg.Organisation, key)
+	if m.begun = err == nil; !m.begun {
+		m.cfg.Logger.Warn("the organisation has no administrator yet", "organisation", m.cfg.Organisation, "error", err)
 	}
 }
 
@@ -180,4 +174,19 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
 		}
 	}
+}
+
+// adopt takes the state of a cluster for a command of an administrator, or lists what it would take.
+func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
+	if dry {
+		names, err := delivery.Newer(ctx, m.store, org, cluster)
+		return lines("newer ", names), err
+	}
+	done, err := m.delivery.Adopt(ctx, org, cluster)
+	return lines("taken ", done.Taken) + lines("left ", done.Left), err
+}
+
+// lines returns a line for each name.
+func lines(beginning string, names []string) string {
+	return strings.Join(lists.Map(names, func(name string) string { return beginning + name + "\n" }), "")
 }

@@ -27,7 +27,7 @@ var roomLines = map[string]int{
 	"sidecars":          5950,
 	"tests":             37700,
 	"tools":             7600,
-	commandLine:         9150,
+	commandLine:         9550,
 	"tunnels":           14300,
 	"workflows":         8450,
 	"xds":               4200,

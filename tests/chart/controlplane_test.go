@@ -93,6 +93,9 @@ func TestBadValuesOfTheControlPlaneAreRejectedWithAReason(t *testing.T) {
 		{"a proxy without its prefix", least + "proxies: [10.0.0.1]", "/proxies/0"},
 		{"an age in days", least + "keepEvents: 400d", "/keepEvents"},
 		{"an organisation with a slash", least + "organisation: a/b", "/organisation"},
+		{"a login for a role that does not exist", least + "login: {settings: {mappings: [{value: a, organisation: b, role: owner}]}}", "/login/settings/mappings/0/role"},
+		{"an issuer without TLS", least + "login: {settings: {issuer: 'http://issuer.example.com'}}", "/login/settings/issuer"},
+		{"pages below a path", least + "login: {url: 'https://control.example.com/login'}", "/login/url"},
 		{"a Service that does not exist", least + "service: {type: External}", "/service/type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

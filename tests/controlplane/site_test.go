@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -19,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane"
-	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
@@ -28,6 +28,9 @@ import (
 	"switchyard.dev/tests/link/deliveries"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/workflows"
+	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
 )
 
 // patience is how long clusters may take on a busy machine.
@@ -44,12 +47,13 @@ type site struct {
 	// worlds are the clusters, in the order of their names.
 	worlds []*workflows.World
 	http   *http.Client
+	dir    string
 }
 
 // newSite has clusters of these names.
 func newSite(t *testing.T, clusters ...string) *site {
 	t.Helper()
-	s := &site{T: t, clusters: map[string]client.WithWatch{}}
+	s := &site{T: t, clusters: map[string]client.WithWatch{}, dir: t.TempDir()}
 	log := &background.Output{}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -58,9 +62,8 @@ func newSite(t *testing.T, clusters ...string) *site {
 	})
 	logger := slog.New(slog.NewTextHandler(log, nil))
 	life.Quiet(logger)
-	dir := t.TempDir()
-	s.must(deliveries.Files(dir))
-	s.start(dir, logger)
+	s.must(deliveries.Files(s.dir))
+	s.start(logger)
 	s.must(deliveries.Fill(t.Context(), s.main.Store(), clusters...))
 	s.user()
 	for _, name := range clusters {
@@ -79,35 +82,40 @@ func newSite(t *testing.T, clusters ...string) *site {
 		s.must(err)
 		t.Cleanup(end)
 		background.Run(t, deliveries.Agent{
-			Access: w.Server().Config, Dir: dir, Address: s.main.Listeners["agents"].Addr().String(), Token: deliveries.Token(name), Log: log,
+			Access: w.Server().Config, Dir: s.dir, Address: s.main.Listeners["agents"].Addr().String(), Token: deliveries.Token(name), Log: log,
 		}.Run)
 	}
 	return s
 }
 
-// start starts the control plane with the certificate of a folder.
-func (s *site) start(dir string, logger *slog.Logger) {
+// start starts the control plane.
+func (s *site) start(logger *slog.Logger) {
 	s.Helper()
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
 	s.must(err)
-	folder, err := trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
+	folder, err := trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
 	s.must(err)
 	c := controlplane.Config{
 		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
-		Store: store.Config{Path: filepath.Join(dir, "store.db"), Keys: keys}, TLS: folder, Logger: logger,
+		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: logger,
 	}
 	c.Link.Replica = "controlplane"
+	s.Setenv("CONTROLPLANE_SOCKET", filepath.Join(s.dir, "admin.sock"))
 	s.main, err = controlplane.New(s.Context(), c)
 	s.must(err)
 	background.Run(s.T, s.main.Run)
-	d, err := delivery.New(delivery.Config{Store: s.main.Store(), Server: s.main.Link(), Logger: logger})
-	s.must(err)
-	background.Run(s.T, d.Run)
-	authority, err := os.ReadFile(filepath.Join(dir, trust.BundleFile))
+	authority, err := os.ReadFile(filepath.Join(s.dir, trust.BundleFile))
 	s.must(err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(authority)
 	s.http = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}}}
+}
+
+func (s *site) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
 }
 
 // user creates an administrator with the key.
@@ -118,13 +126,6 @@ func (s *site) user() {
 	s.must(in.CreateAPIKey(s.Context(), model.APIKey{
 		Org: ada.Org, ID: "key", Owner: model.Principal{Kind: model.KindUser, ID: ada.ID}, Masked: key[:6], Digest: model.DigestOf(key),
 	}, model.Event{Org: ada.Org, ID: "key", Type: "test"}))
-}
-
-func (s *site) must(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
 }
 
 // call sends a request to the API, and returns the answer.
@@ -142,16 +143,33 @@ func (s *site) call(method, path, body string) (status int, text string) {
 	return answer.StatusCode, string(bytes.TrimSpace(all))
 }
 
-// put writes an object, and reads the answer into a value.
-func (s *site) put(path string, body, into any) {
+// run runs the command line, which ends with a code and prints words.
+func (s *site) run(code exit.Code, words []string, args ...string) {
 	s.Helper()
-	text, err := json.Marshal(body)
-	s.must(err)
-	status, answer := s.call(http.MethodPut, path, string(text))
-	if status != http.StatusOK {
-		s.Fatalf("PUT %s: %d %s", path, status, answer)
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	env := map[string]string{"SIGNADOT_API_KEY": key}
+	got := switchyard.Main(ctx, command.Config{Name: "switchyard", In: strings.NewReader(""), Out: &out, Err: &out, Getenv: func(name string) string { return env[name] }},
+		append(args, "--control-plane", "https://"+s.main.Listeners["api"].Addr().String(), "--control-plane-ca", filepath.Join(s.dir, trust.BundleFile)))
+	for _, word := range words {
+		if !strings.Contains(out.String(), word) {
+			s.Errorf("switchyard %s does not print %q: %s", strings.Join(args, " "), word, out.String())
+		}
 	}
-	s.must(json.Unmarshal([]byte(answer), into))
+	if got != code {
+		s.Fatalf("switchyard %s: exit code %d, want %d: %s", strings.Join(args, " "), got, code, out.String())
+	}
+}
+
+// file writes a specification to a file, and returns its path.
+func (s *site) file(name string, spec any) string {
+	s.Helper()
+	text, err := json.Marshal(map[string]any{"name": name, "spec": spec})
+	s.must(err)
+	path := filepath.Join(s.dir, name+".yaml")
+	s.must(os.WriteFile(path, text, 0o600))
+	return path
 }
 
 // get reads an object.

@@ -18,7 +18,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 )
 
-// grouped is a storage whose persons have a group.
+// grouped is a storage in which all persons have a group.
 type grouped struct {
 	*storage.Storage
 	group string

@@ -8,9 +8,11 @@
 //	a whole log: log, audit, replay, bisect                  history
 //	sandbox, routegroup, resourceplugin                      sandboxes
 //	resource, logs                                           sandboxes/steps
+//	cluster                                                  clusters
 //	connect, proxy, run, doctor                              local
 //	one run: its flags, and the route server that it asks    command
 //	a route server, by address or kubeconfig                 command/reach
+//	a control plane                                          command/plane
 //	a route server on a stored log, in this process          command/inprocess
 //	versions, workloads and filters as people write them     command/parse
 //	exit codes, and the code of each error                   command/exit

@@ -1,6 +1,7 @@
 package switchyard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"switchyard.dev/tools/switchyard/clusters"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/interrupt"
@@ -67,6 +69,7 @@ kubeconfig (which needs the rights to list pods and to create pods/portforward i
 the operator's namespace). With --archive it reads a log from a file instead.
 
 The commands sandbox, routegroup, resourceplugin, resource and logs need only a kubeconfig;
+the first three, and cluster, use a control plane with --control-plane and its API key;
 connect, proxy, run and doctor connect a workload on this machine.
 
 Versions of the table are written as
@@ -87,7 +90,7 @@ func root(s *command.Session) *cobra.Command {
 		SilenceUsage:      true,
 		Args:              cobra.NoArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return s.Begin() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return cmp.Or(s.Begin(), s.Reject(c)) },
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: s.Name},
 	}
 	root.SetIn(s.In)
@@ -97,6 +100,7 @@ func root(s *command.Session) *cobra.Command {
 	root.AddCommand(routing.Table(s), routing.Explain(s), routing.Diff(s), routing.History(s), routing.Watch(s), routing.DryRun(s),
 		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
 	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
+	root.AddCommand(clusters.Command(s))
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

@@ -141,15 +141,6 @@ func (s Store) List(ctx context.Context) ([]Kept, error) {
 	return lists.Map(names, func(name spec.PluginName) Kept { return kept[name] }), nil
 }
 
-// Plugins returns all plugins as the compiler takes them; none without a Client.
-func (s Store) Plugins(ctx context.Context) ([]spec.Plugin, error) {
-	if s.Client == nil {
-		return nil, nil
-	}
-	kept, err := s.List(ctx)
-	return lists.Map(kept, func(k Kept) spec.Plugin { return k.Plugin }), err
-}
-
 // read returns the plugin of a ConfigMap. It must have the name that Put gives it and be
 // immutable: users who can create ConfigMaps could replace a version otherwise.
 func read(o *corev1.ConfigMap) (Kept, error) {
@@ -177,10 +168,18 @@ func (s Store) skip(o *corev1.ConfigMap, why error) {
 	}
 }
 
+// Source is a Store, or the resource plugins of a control plane.
+type Source interface {
+	// List returns all plugins, by name and the highest version first.
+	List(ctx context.Context) ([]Kept, error)
+	// Users returns the users of each version of a plugin.
+	Users(ctx context.Context) (map[spec.PluginName][]User, error)
+}
+
 // Get returns a plugin: the version that is named, else the highest. The error is ErrNone
 // when there is none.
-func (s Store) Get(ctx context.Context, name spec.PluginName) (Kept, error) {
-	all, err := s.List(ctx)
+func Get(ctx context.Context, from Source, name spec.PluginName) (Kept, error) {
+	all, err := from.List(ctx)
 	if err != nil {
 		return Kept{}, err
 	}
@@ -192,12 +191,34 @@ func (s Store) Get(ctx context.Context, name spec.PluginName) (Kept, error) {
 	return Kept{}, ErrNone
 }
 
+// Unused is Get for a plugin that is to be deleted. The error is ErrInUse with its users if it has some.
+func Unused(ctx context.Context, from Source, name spec.PluginName) (Kept, error) {
+	kept, err := Get(ctx, from, name)
+	if err != nil {
+		return kept, err
+	}
+	users, err := from.Users(ctx)
+	by := lists.Map(users[kept.Name], func(u User) string {
+		text := fmt.Sprintf("resource %s of sandbox %s", u.Resource, u.Sandbox)
+		if u.Cluster != "" {
+			text += " in cluster " + u.Cluster
+		}
+		return text
+	})
+	if err == nil && len(by) > 0 {
+		err = fmt.Errorf("%w by %s", ErrInUse, strings.Join(by, ", "))
+	}
+	return kept, err
+}
+
 // User is a resource of a sandbox that a plugin made.
 type User struct {
 	// Resource is its name in the sandbox.
 	Resource string `json:"name"`
-	// Sandbox is the name of the SignadotSandbox.
+	// Sandbox is the name of the sandbox.
 	Sandbox string `json:"sandbox"`
+	// Cluster is that of the sandbox, if a control plane has several.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // Users returns the users of each version of a plugin.
@@ -221,17 +242,9 @@ func (s Store) Users(ctx context.Context) (map[spec.PluginName][]User, error) {
 // Delete deletes a plugin: the version that is named, else the highest. The error is ErrNone when
 // there is none, and ErrInUse with its users.
 func (s Store) Delete(ctx context.Context, name spec.PluginName) (spec.PluginName, error) {
-	kept, err := s.Get(ctx, name)
-	if err != nil {
-		return name, err
-	}
-	users, err := s.Users(ctx)
+	kept, err := Unused(ctx, s, name)
 	if err != nil {
 		return kept.Name, err
-	}
-	by := lists.Map(users[kept.Name], func(u User) string { return fmt.Sprintf("resource %s of sandbox %s", u.Resource, u.Sandbox) })
-	if len(by) > 0 {
-		return kept.Name, fmt.Errorf("%w by %s", ErrInUse, strings.Join(by, ", "))
 	}
 	only := client.Preconditions{UID: (*types.UID)(&kept.object.UID)}
 	return kept.Name, s.named("delete", client.IgnoreNotFound(s.Client.Delete(ctx, kept.object, only)))

@@ -12,8 +12,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -21,7 +23,7 @@ import (
 // Applied is the result of an application. With an error it has the fields that are known by then.
 type Applied struct {
 	// Object is the object as it was written.
-	Object crdv1.Object
+	Object Object
 	// Notes name the parts of the specification that have no effect.
 	Notes specfile.Problems
 	// TooLarge is the size of a specification that is too large to be stored in the object; 0 if stored.
@@ -49,25 +51,26 @@ func ApplySandbox(ctx context.Context, c client.Client, from Plugins, asked spec
 		return out, Sandboxes.failed("read", asked.Name, unread)
 	}
 	object := compiled.Sandbox
-	out.Object, out.TooLarge, err = Sandboxes.put(ctx, c, text, now, object, there, func() { there.Spec = object.Spec })
+	err = Sandboxes.put(ctx, c, &out, text, now, object, there, func() { there.Spec = object.Spec })
 	return out, err
 }
 
 // Plugins has the resource plugins that sandboxes can name: those of a cluster are a plugins.Store, and a
 // control plane has its own.
 type Plugins interface {
-	// Plugins returns all versions, each with its version in its name.
-	Plugins(ctx context.Context) ([]spec.Plugin, error)
+	// List returns all versions.
+	List(ctx context.Context) ([]plugins.Kept, error)
 }
 
-// PluginsFor returns the plugins that a sandbox may name: the given ones before the others. Without resources
-// it needs none of the others.
+// PluginsFor returns the plugins that a sandbox may name: the given ones before the others, which are not read
+// for a sandbox without resources, and can be nil.
 func PluginsFor(ctx context.Context, from Plugins, asked spec.Sandbox, given []spec.Plugin) ([]spec.Plugin, error) {
-	if len(asked.Spec.Resources) == 0 {
+	if len(asked.Spec.Resources) == 0 || from == nil {
 		return given, nil
 	}
-	kept, err := from.Plugins(ctx)
-	return append(kept, given...), err // The last one of a name counts.
+	kept, err := from.List(ctx)
+	out := lists.Map(kept, func(k plugins.Kept) spec.Plugin { return k.Plugin })
+	return append(out, given...), err // The last one of a name counts.
 }
 
 // pinned returns the versions of plugins that a sandbox has.
@@ -105,7 +108,7 @@ func ApplyGroup(ctx context.Context, c client.Client, asked spec.Group, text jso
 	}
 	out.Notes, out.Matched = compiled.Notes, compiled.Group.Spec.SandboxNames
 	out.Left = slices.DeleteFunc(slices.Clone(there.Spec.SandboxNames), func(name string) bool { return slices.Contains(out.Matched, name) })
-	out.Object, out.TooLarge, err = Groups.put(ctx, c, text, now, compiled.Group, there, func() {
+	err = Groups.put(ctx, c, &out, text, now, compiled.Group, there, func() {
 		there.Spec.RoutingKey, there.Spec.SandboxNames = compiled.Group.Spec.RoutingKey, out.Matched
 	})
 	return out, err
@@ -121,15 +124,16 @@ func labelsOf(o *crdv1.SignadotSandbox) map[string]string {
 
 // put creates an object that was compiled from a specification, or changes the one that exists; assign
 // gives that the new spec.
-func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (o crdv1.Object, tooLarge int, err error) {
+func (k Kind) put(ctx context.Context, c client.Client, out *Applied, text json.RawMessage, now time.Time, object, there crdv1.Object, assign func()) (err error) {
 	if there.GetDeletionTimestamp() != nil {
-		return there, 0, ErrDeleting
+		return ErrDeleting
 	}
 	if there.GetUID() == "" {
-		if tooLarge, err = Keep(text, now, object); err != nil {
-			return nil, 0, err
+		if out.TooLarge, err = Keep(text, now, object); err == nil {
+			err = k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
 		}
-		return object, tooLarge, k.failed("create", object.GetName(), c.Create(ctx, object, client.FieldValidation("Strict")))
+		out.Object = k.Object(object)
+		return err
 	}
 	assign()
 	annotations := there.GetAnnotations()
@@ -144,10 +148,11 @@ func (k Kind) put(ctx context.Context, c client.Client, text json.RawMessage, no
 		}
 	}
 	there.SetAnnotations(annotations)
-	if tooLarge, err = Keep(text, now, there); err != nil {
-		return nil, 0, err
+	if out.TooLarge, err = Keep(text, now, there); err == nil {
+		err = k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
 	}
-	return there, tooLarge, k.failed("change", there.GetName(), c.Update(ctx, there, client.FieldValidation("Strict")))
+	out.Object = k.Object(there)
+	return err
 }
 
 // compiledTo are the annotations that are compiled of a specification.

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // pollEvery is the time between two reads of an object.
 const pollEvery = time.Second
 
-// reasonResourceFailed is the reason of a sandbox that will not become ready.
-const reasonResourceFailed = "ResourceFailed"
+// Read reads an object, or returns ErrNotFound.
+type Read func(ctx context.Context, name string) (Object, error)
 
 // Wait bounds a wait.
 type Wait struct {
@@ -35,17 +32,17 @@ func (f Failed) Error() string { return string(f) }
 
 // AwaitReady waits until an object is ready in the form in which it was written. It returns
 // ErrNotFound, ErrReplaced, ErrDeleting, Failed or ErrLate when it is not.
-func (k Kind) AwaitReady(ctx context.Context, reader client.Reader, written crdv1.Object, w Wait) (crdv1.Object, error) {
-	return k.watched(ctx, reader, written, w, func(o crdv1.Object) (bool, error) {
-		now := k.report(o).State()
+func AwaitReady(ctx context.Context, read Read, written Object, w Wait) (Object, error) {
+	return watched(ctx, read, written.Name, w, func(o Object) (bool, error) {
+		now := o.State()
 		switch {
-		case o.GetUID() != written.GetUID():
+		case o.ID != written.ID:
 			return true, ErrReplaced
-		case o.GetDeletionTimestamp() != nil:
+		case o.Deleting:
 			return true, ErrDeleting
 		case now.Ready:
 			return true, nil
-		case now.Reason == reasonResourceFailed:
+		case now.Reason == crdv1.ReasonResourceFailed:
 			return true, Failed(now.Message)
 		}
 		w.Shows(now)
@@ -54,12 +51,12 @@ func (k Kind) AwaitReady(ctx context.Context, reader client.Reader, written crdv
 }
 
 // AwaitDeleted waits until an object is deleted, or returns ErrLate.
-func (k Kind) AwaitDeleted(ctx context.Context, reader client.Reader, there crdv1.Object, w Wait) error {
-	_, err := k.watched(ctx, reader, there, w, func(o crdv1.Object) (bool, error) {
-		if o.GetUID() == there.GetUID() {
-			w.Shows(k.report(o).State())
+func AwaitDeleted(ctx context.Context, read Read, there Object, w Wait) error {
+	_, err := watched(ctx, read, there.Name, w, func(o Object) (bool, error) {
+		if o.ID == there.ID {
+			w.Shows(o.State())
 		}
-		return o.GetUID() != there.GetUID(), nil
+		return o.ID != there.ID, nil
 	})
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -68,26 +65,22 @@ func (k Kind) AwaitDeleted(ctx context.Context, reader client.Reader, there crdv
 }
 
 // watched reads an object again and again until done returns true, or it took too long.
-func (k Kind) watched(ctx context.Context, reader client.Reader, like crdv1.Object, w Wait, done func(crdv1.Object) (bool, error)) (crdv1.Object, error) {
+func watched(ctx context.Context, read Read, name string, w Wait, done func(Object) (bool, error)) (Object, error) {
 	late := time.NewTimer(w.For)
 	defer late.Stop()
 	for {
-		o := k.definition().New()
 		one, cancel := w.Request(ctx)
-		err := reader.Get(one, client.ObjectKeyFromObject(like), o)
+		o, err := read(one, name)
 		cancel()
-		if apierrors.IsNotFound(err) {
-			return nil, ErrNotFound
-		}
 		if err != nil {
-			return nil, k.failed("read", like.GetName(), err)
+			return o, err
 		}
 		if ended, err := done(o); ended || err != nil {
 			return o, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return o, ctx.Err()
 		case <-late.C:
 			return o, ErrLate
 		case <-time.After(pollEvery):

@@ -40,8 +40,27 @@ var (
 	Groups    = Kind{specfile.RouteGroup, "route groups", crdv1.KindRouteGroup, func(o crdv1.Object) Report { return GroupOf(o.(*crdv1.SignadotRouteGroup)) }}
 )
 
-// Report returns the report of an object of this kind.
-func (k Kind) Report(o crdv1.Object) Report { return k.report(o) }
+// Object is a sandbox or a route group that exists.
+type Object struct {
+	Report
+	Name, RoutingKey string
+	// ID differs between an object and a later one of its name.
+	ID string
+	// Deleting: it is being deleted.
+	Deleting bool
+}
+
+// Object returns an object of this kind.
+func (k Kind) Object(o crdv1.Object) Object {
+	out := Object{Report: k.report(o), Name: o.GetName(), ID: string(o.GetUID()), Deleting: o.GetDeletionTimestamp() != nil}
+	switch r := out.Report.(type) {
+	case Sandbox:
+		out.RoutingKey = r.RoutingKey
+	case Group:
+		out.RoutingKey = r.RoutingKey
+	}
+	return out
+}
 
 // definition returns the kind of the object.
 func (k Kind) definition() crdv1.Kind {
@@ -58,32 +77,34 @@ func (k Kind) failed(what, name string, err error) error {
 }
 
 // Get reads an object, or returns ErrNotFound.
-func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (crdv1.Object, error) {
+func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (Object, error) {
 	o := k.definition().New()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
 	if apierrors.IsNotFound(err) {
-		return nil, ErrNotFound
+		return Object{}, ErrNotFound
 	}
-	return o, k.failed("read", name, err)
+	return k.Object(o), k.failed("read", name, err)
 }
 
 // List reads all objects.
-func (k Kind) List(ctx context.Context, reader client.Reader) ([]crdv1.Object, error) {
+func (k Kind) List(ctx context.Context, reader client.Reader) ([]Report, error) {
 	list := k.definition().NewList()
 	if err := reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
 	}
 	items, err := meta.ExtractList(list)
-	out := make([]crdv1.Object, 0, len(items))
+	out := make([]Report, 0, len(items))
 	for _, o := range items {
-		out = append(out, o.(crdv1.Object))
+		out = append(out, k.report(o.(crdv1.Object)))
 	}
 	return out, err
 }
 
 // Delete deletes an object; one that is already deleted is no error.
-func (k Kind) Delete(ctx context.Context, writer client.Writer, o crdv1.Object) error {
-	return k.failed("delete", o.GetName(), client.IgnoreNotFound(writer.Delete(ctx, o)))
+func (k Kind) Delete(ctx context.Context, writer client.Writer, name string) error {
+	o := k.definition().New()
+	o.SetName(name)
+	return k.failed("delete", name, client.IgnoreNotFound(writer.Delete(ctx, o)))
 }
 
 // Caveats returns the caveats of a sandbox; none when it does not exist.

@@ -1,5 +1,6 @@
 // Command controlplane is a control plane: it serves agents of clusters, the REST API, and users' connections to
-// Services. It keeps its state in SQLite, or in PostgreSQL for several replicas.
+// Services. It keeps its state in SQLite, or in PostgreSQL for several replicas. With an argument that is no flag it
+// runs a command for administrators (controlplane-link/controlplane/admin).
 package main
 
 import (
@@ -8,12 +9,16 @@ import (
 	"os"
 
 	"switchyard.dev/controlplane-link/controlplane"
+	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/eventbus/program"
 )
 
 func main() { program.Main("the control plane ended", run) }
 
 func run(ctx context.Context, args []string) error {
+	if admin.Is(args) {
+		return admin.Run(ctx, args, os.Stdout)
+	}
 	var s controlplane.Settings
 	flags := flag.NewFlagSet("controlplane", flag.ContinueOnError)
 	s.Flags(flags)

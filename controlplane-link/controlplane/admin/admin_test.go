@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/wait"
 )
@@ -35,39 +36,59 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// server is an open store, as a server has it, whose place is in the environment.
+// server is the store of a server, which serves commands.
 func server(t *testing.T) *store.Store {
 	t.Helper()
 	dir := t.TempDir()
-	keys := filepath.Join(dir, "keys")
-	must(t, os.WriteFile(keys, []byte("first "+base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600))
-	t.Setenv("SWITCHYARD_STORE", filepath.Join(dir, "store.db"))
-	t.Setenv("SWITCHYARD_KEYS", keys)
-	c, err := admin.StoreConfig(os.Getenv)
+	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	must(t, err)
-	s, err := store.Open(t.Context(), c)
+	s, err := store.Open(t.Context(), store.Config{Path: filepath.Join(dir, "store.db"), Keys: keys})
 	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	must(t, admin.First(t.Context(), s, org, ""))
+	must(t, admin.First(t.Context(), s, org, gives("")))
+	socket := filepath.Join(dir, "admin.sock")
+	t.Setenv("CONTROLPLANE_SOCKET", socket)
+	if _, err := run(t, "reseal"); err == nil || !strings.Contains(err.Error(), "run the command in its container") {
+		t.Errorf("without a server: %v", err)
+	}
+	must(t, os.WriteFile(socket, nil, 0o600)) // of a server that was killed
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- admin.Server{Store: s, Adopt: func(_ context.Context, org, cluster string, dry bool) (string, error) {
+			if cluster == "away" {
+				return "", errors.New("cluster away: is not connected")
+			}
+			return fmt.Sprintf("%s %s %t\n", org, cluster, dry), nil
+		}}.Serve(ctx, slog.New(slog.DiscardHandler))
+	}()
+	t.Cleanup(func() {
+		stop()
+		must(t, <-ended)
+		must(t, s.Close())
+	})
+	wait.Eventually(t, 5*time.Minute, "a server", func() error {
+		_, err := run(t, "organisation", "list")
+		return err
+	})
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
 	return s
 }
 
-// run runs a command, and returns what it writes to a file.
+// run runs a command, and returns its output.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	must(t, err)
 	defer out.Close()
-	failed := admin.Run(t.Context(), args, out, func(_ context.Context, _ *store.Store, org, cluster string) error {
-		_, err := fmt.Fprintln(out, "adopted", org, cluster)
-		return err
-	})
+	failed := admin.Run(t.Context(), args, out)
 	text, err := os.ReadFile(out.Name())
 	must(t, err)
 	return string(text), failed
 }
 
-// terminal returns a terminal, and what is written to it.
+// terminal returns a terminal, and the file from which its output is read.
 func terminal(t *testing.T) (tty, screen *os.File) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -93,7 +114,7 @@ func TestAdminCreate(t *testing.T) {
 		t.Errorf("a refused command has created %v (%v)", users, err)
 	}
 	tty, screen := terminal(t)
-	must(t, admin.Run(t.Context(), []string{"admin", "create"}, tty, nil))
+	must(t, admin.Run(t.Context(), []string{"admin", "create"}, tty))
 	line := make([]byte, 200)
 	n, err := screen.Read(line)
 	must(t, err)
@@ -116,8 +137,12 @@ func TestAdminCreate(t *testing.T) {
 	if _, err := run(t, "admin", "create", "--out", file); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a file was overwritten: %v", err)
 	}
-	if _, err := run(t, "admin", "create", "--organisation", "none", "--out", filepath.Join(t.TempDir(), "key")); !errors.Is(err, model.ErrNotFound) {
+	none := filepath.Join(t.TempDir(), "key")
+	if _, err := run(t, "admin", "create", "--organisation", "none", "--out", none); err == nil || err.Error() != `organisation "none": not found` {
 		t.Errorf("an organisation that does not exist: %v", err)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file without a key is left: %v", err)
 	}
 	all, err := s.Events(t.Context(), org, model.EventQuery{Types: []string{"apiKey.create"}, Kind: model.KindSystem, Limit: 9})
 	if err != nil || len(all) != 2 || strings.Contains(string(all[0].Data), strings.TrimSpace(string(key))) {
@@ -139,7 +164,9 @@ func TestCommands(t *testing.T) {
 		{"user delete admin-other", "", "not found"},
 		{"user delete --organisation other admin-other", "", ""},
 		{"user list --organisation other", "", ""},
-		{"adopt demo", "adopted default demo\n", ""},
+		{"adopt demo", "default demo false\n", ""},
+		{"adopt --dry-run --organisation other demo", "other demo true\n", ""},
+		{"adopt away", "", "cluster away: is not connected"},
 		{"reseal", "default: 0 secrets\nother: 0 secrets\n", ""},
 		{"backup " + backup, "", ""},
 		{"backup " + backup, "", "exists"},
@@ -158,34 +185,34 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(backup); err != nil {
 		t.Error(err)
 	}
-	must(t, admin.First(t.Context(), s, org, ""))
+	must(t, admin.First(t.Context(), s, org, gives("")))
 	for args, want := range map[string]bool{"": false, "--store x": false, "adopt x": true, "serve": true} {
 		if got := admin.Is(strings.Fields(args)); got != want {
 			t.Errorf("%q: %t", args, got)
 		}
 	}
-	t.Setenv("SWITCHYARD_KEYS", "")
-	if _, err := run(t, "reseal"); err == nil || !strings.Contains(err.Error(), "SWITCHYARD_KEYS") {
-		t.Errorf("without keys: %v", err)
-	}
 }
 
-// The first administrator has the key of a file, once: neither a restart nor another key changes it.
+// gives returns a function that returns a key.
+func gives(key string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return key, nil }
+}
+
+// The first administrator has a key, once: neither a restart nor another key changes it.
 func TestTheFirstAdministrator(t *testing.T) {
 	s, ctx := server(t), t.Context()
-	file := filepath.Join(t.TempDir(), "key")
-	must(t, admin.First(ctx, s, org, file)) // the Secret was deleted
-	must(t, os.WriteFile(file, []byte("short\n"), 0o600))
-	if err := admin.First(ctx, s, org, file); err == nil || !strings.Contains(err.Error(), "has 5 characters") {
+	must(t, admin.First(ctx, s, org, gives(""))) // the Secret was deleted
+	if err := admin.First(ctx, s, org, gives("short")); err == nil || !strings.Contains(err.Error(), "has 5 characters") {
+		t.Error(err)
+	}
+	if err := admin.First(ctx, s, org, func(context.Context) (string, error) { return "", io.ErrUnexpectedEOF }); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)
 	}
 	key := strings.Repeat("k", 43)
-	must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	for range 2 {
-		must(t, admin.First(ctx, s, org, file))
+		must(t, admin.First(ctx, s, org, gives(key)))
 	}
-	must(t, os.WriteFile(file, []byte(strings.Repeat("x", 43)), 0o600))
-	must(t, admin.First(ctx, s, org, file))
+	must(t, admin.First(ctx, s, org, gives(strings.Repeat("x", 43))))
 	if c, err := s.CallerOf(ctx, model.DigestOf(key)); err != nil || c.Role != model.RoleAdmin {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -251,15 +278,38 @@ func TestAHandoverByALogin(t *testing.T) {
 	}
 }
 
-// A Secret that does not exist any more is no error.
-func TestDeleteSecret(t *testing.T) {
+// The Secret gets a key once, also from several replicas, and is deleted; nothing creates it again.
+func TestTheSecret(t *testing.T) {
 	w := world.New(t)
 	ns := w.NewNamespace("controlplane")
+	o := admin.Secret{Cluster: w.Access().Config(), Namespace: ns, Name: "controlplane-admin"}
+	if key, err := o.Key(t.Context()); key != "" || err != nil {
+		t.Errorf("without a Secret: %q, %v", key, err)
+	}
 	for _, name := range []string{"controlplane-admin", "other"} {
 		w.Create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}})
 	}
+	keys := make(chan string, 4)
+	for range cap(keys) {
+		go func() {
+			key, err := o.Key(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			keys <- key
+		}()
+	}
+	first := <-keys
+	for range cap(keys) - 1 {
+		if key := <-keys; key != first || len(key) < 43 {
+			t.Errorf("the keys %q and %q", first, key)
+		}
+	}
 	for range 2 {
-		must(t, admin.DeleteSecret(w.Access().Config(), ns, "controlplane-admin")(t.Context()))
+		must(t, o.Delete(t.Context()))
+	}
+	if key, err := o.Key(t.Context()); key != "" || err != nil {
+		t.Errorf("after its deletion: %q, %v", key, err)
 	}
 	var all corev1.SecretList
 	must(t, w.Client.List(t.Context(), &all, client.InNamespace(ns)))

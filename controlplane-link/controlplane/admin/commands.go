@@ -1,148 +1,146 @@
 package admin
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"maps"
+	"log/slog"
+	"net"
 	"os"
-	"slices"
-	"strings"
-
-	"golang.org/x/term"
+	"sync"
 
 	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/identity"
+	"switchyard.dev/eventbus/callers"
 )
 
-// Adopt takes over the state of a cluster.
-type Adopt func(ctx context.Context, s *store.Store, org, cluster string) error
+// Server is what commands use of the running server.
+type Server struct {
+	Store *store.Store
+	// Adopt takes over the state of a cluster, and returns a text about each object.
+	Adopt func(ctx context.Context, org, cluster string, dry bool) (string, error)
+}
 
-// invocation is a command with its flags and its store.
-type invocation struct {
+// question is what a command asks the server, and answer its output or an error.
+type (
+	question struct {
+		Command, Org, Arg string
+		Dry               bool
+	}
+	answer struct{ Out, Error string }
+)
+
+// command is a command that the server runs; out is the output of the program.
+type command struct {
 	context.Context
-	*store.Store
-	stdout         *os.File
-	org, file, arg string
-	adopt          Adopt
+	Server
+	question
+	out *bytes.Buffer
 }
 
 // commands have an argument, which is in capital letters, or none.
-var commands = map[string]func(*invocation) error{
-	"admin create":             adminCreate,
-	"organisation create NAME": organisationCreate,
-	"organisation list":        organisationList,
-	"user list":                userList,
-	"user delete ID": func(in *invocation) error {
-		return in.DeleteUser(in, in.org, in.arg, event(in.org, "user.delete", map[string]any{"id": in.arg}))
+var commands = map[string]func(*command) error{
+	adminCreate: func(c *command) error {
+		key := rand.Text() + rand.Text()
+		fmt.Fprintln(c.out, key)
+		return createAdmin(c, c.Store, c.Org, key)
 	},
-	"adopt CLUSTER": func(in *invocation) error { return in.adopt(in, in.Store, in.org, in.arg) },
-	"backup PATH":   func(in *invocation) error { return in.Backup(in, in.arg) },
-	"reseal":        reseal,
-}
-
-// Is reports whether the arguments of the program are those of a command: they do not begin with a flag.
-func Is(args []string) bool { return len(args) > 0 && !strings.HasPrefix(args[0], "-") }
-
-// StoreConfig returns the configuration of the store, for the server and for commands, from the environment:
-// SWITCHYARD_STORE is the file of SQLite, or SWITCHYARD_POSTGRESQL_FILE a file with the URL of a PostgreSQL
-// database, and SWITCHYARD_KEYS the file with the keys of secrets.
-func StoreConfig(getenv func(string) string) (c store.Config, err error) {
-	if c.Keys, err = seal.Read(getenv("SWITCHYARD_KEYS")); err != nil {
-		return c, fmt.Errorf("SWITCHYARD_KEYS: %w", err)
-	}
-	c.Path = getenv("SWITCHYARD_STORE")
-	if file := getenv("SWITCHYARD_POSTGRESQL_FILE"); file != "" {
-		url, err := os.ReadFile(file)
-		c.PostgreSQL = strings.TrimSpace(string(url))
-		return c, err
-	}
-	return c, nil
-}
-
-// Run runs a command. Its flags are before its argument.
-func Run(ctx context.Context, args []string, stdout *os.File, adopt Adopt) error {
-	in := &invocation{Context: ctx, stdout: stdout, adopt: adopt}
-	flags := flag.NewFlagSet("controlplane", flag.ContinueOnError)
-	flags.StringVar(&in.org, "organisation", "default", "organisation of users and clusters")
-	flags.StringVar(&in.file, "out", "", "new file for the key of admin create, which its owner only can read")
-	for usage, run := range commands {
-		words := strings.Fields(usage)
-		verbs := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == strings.ToUpper(w) })
-		if len(args) < len(verbs) || !slices.Equal(args[:len(verbs)], verbs) {
-			continue
-		}
-		if err := flags.Parse(args[len(verbs):]); err != nil {
+	"organisation create NAME": func(c *command) error {
+		if err := identity.Valid("organisation", c.Arg); err != nil {
 			return err
 		}
-		if in.arg = flags.Arg(0); flags.NArg() != len(words)-len(verbs) {
-			return fmt.Errorf("usage: %s, with flags before the argument", usage)
+		return createOrganisation(c, c.Store, c.Arg)
+	},
+	"organisation list": func(c *command) error {
+		all, err := c.Store.Organisations(c)
+		for _, o := range all {
+			fmt.Fprintln(c.out, o.Name)
 		}
-		config, err := StoreConfig(os.Getenv)
-		if err != nil {
-			return err
-		}
-		config.Command = true
-		if in.Store, err = store.Open(ctx, config); err != nil {
-			return err
-		}
-		return errors.Join(run(in), in.Close())
-	}
-	return fmt.Errorf("there is no command %q: use %s", strings.Join(args, " "), strings.Join(slices.Sorted(maps.Keys(commands)), ", "))
-}
-
-// adminCreate writes the key to a terminal or to a file of its owner, so that it is in no log.
-func adminCreate(in *invocation) (err error) {
-	to := in.stdout
-	if in.file != "" {
-		if to, err = os.OpenFile(in.file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, to.Close()) }()
-	} else if !term.IsTerminal(int(to.Fd())) {
-		return errors.New("the output is no terminal, and the key could stay in a log: use a terminal (kubectl exec -it), or --out FILE")
-	}
-	key := rand.Text() + rand.Text()
-	if err := createAdmin(in, in.Store, in.org, key); err != nil {
 		return err
-	}
-	_, err = fmt.Fprintln(to, key)
-	return err
-}
-
-func organisationCreate(in *invocation) error {
-	if err := identity.Valid("organisation", in.arg); err != nil {
+	},
+	"user list": func(c *command) error {
+		all, err := c.Store.Users(c, c.Org)
+		for _, u := range all {
+			fmt.Fprintln(c.out, u.ID, u.Email, u.Role)
+		}
 		return err
-	}
-	return createOrganisation(in, in.Store, in.arg)
+	},
+	"user delete ID": func(c *command) error {
+		return c.Store.DeleteUser(c, c.Org, c.Arg, event(c.Org, "user.delete", map[string]any{"id": c.Arg}))
+	},
+	"adopt CLUSTER": func(c *command) error {
+		text, err := c.Adopt(c, c.Org, c.Arg, c.Dry)
+		fmt.Fprint(c.out, text)
+		return err
+	},
+	"backup PATH": func(c *command) error { return c.Store.Backup(c, c.Arg) },
+	"reseal": func(c *command) error {
+		all, err := c.Store.Organisations(c)
+		for _, o := range all {
+			n, failed := c.Store.Reseal(c, o.Name, event(o.Name, "secret.reseal", nil))
+			fmt.Fprintf(c.out, "%s: %d secrets\n", o.Name, n)
+			err = errors.Join(err, failed)
+		}
+		return err
+	},
 }
 
-func organisationList(in *invocation) error {
-	all, err := in.Organisations(in)
-	for _, o := range all {
-		fmt.Fprintln(in.stdout, o.Name)
-	}
-	return err
+// socket is where the server serves commands in its container.
+func socket() string {
+	return cmp.Or(os.Getenv("CONTROLPLANE_SOCKET"), "/run/controlplane/admin.sock")
 }
 
-func userList(in *invocation) error {
-	all, err := in.Users(in, in.org)
-	for _, u := range all {
-		fmt.Fprintf(in.stdout, "%s %s %s\n", u.ID, u.Email, u.Role)
+// Serve serves commands until ctx ends, at a socket to which only the user of the process can connect.
+func (s Server) Serve(ctx context.Context, logger *slog.Logger) error {
+	_ = os.Remove(socket()) // of a process that was killed
+	l, err := net.Listen("unix", socket())
+	if err == nil {
+		err = os.Chmod(socket(), 0o600)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("serve commands of administrators: %w", err)
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	callers.Accept(ctx, l, logger, &running, func(conn net.Conn) {
+		defer conn.Close()
+		_ = json.NewEncoder(conn).Encode(s.answer(ctx, conn)) // the command has ended
+	})
+	return nil
 }
 
-// reseal encrypts the secrets of all organisations again.
-func reseal(in *invocation) error {
-	all, err := in.Organisations(in)
-	for _, o := range all {
-		n, failed := in.Reseal(in, o.Name, event(o.Name, "secret.reseal", nil))
-		fmt.Fprintf(in.stdout, "%s: %d secrets\n", o.Name, n)
-		err = errors.Join(err, failed)
+// answer runs the command that a client asks for.
+func (s Server) answer(ctx context.Context, conn net.Conn) answer {
+	c := &command{Context: ctx, Server: s, out: &bytes.Buffer{}}
+	err := json.NewDecoder(conn).Decode(&c.question)
+	if run := commands[c.Command]; err == nil && run == nil {
+		err = errors.New("the server has no such command: use the program of its release")
+	} else if err == nil {
+		err = run(c)
 	}
-	return err
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	return answer{Out: c.out.String()}
+}
+
+// ask returns the output of a command.
+func ask(ctx context.Context, q question) (string, error) {
+	var a answer
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket())
+	if err != nil {
+		return "", fmt.Errorf("the server is not reached: run the command in its container (%w)", err)
+	}
+	defer conn.Close()
+	if err := errors.Join(json.NewEncoder(conn).Encode(q), json.NewDecoder(conn).Decode(&a)); err != nil {
+		return "", fmt.Errorf("the server has not answered: %w", err)
+	}
+	if a.Error != "" {
+		return "", errors.New(a.Error)
+	}
+	return a.Out, nil
 }

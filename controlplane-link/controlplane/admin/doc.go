@@ -4,21 +4,20 @@
 //	admin create                  prints a key of an administrator once, on a terminal or to a new file
 //	organisation create NAME      organisation list
 //	user list                     user delete ID: with its keys and sessions
-//	adopt CLUSTER                 takes over the state of a cluster after the store was restored from a backup
+//	adopt CLUSTER                 takes over the state of a cluster after the store was restored from a backup;
+//	                              --dry-run lists its objects
 //	backup PATH                   writes a copy of the store in SQLite to a new file
 //	reseal                        encrypts all secrets with the first key of the file of keys
 //
-// A command opens the store itself (store.Config.Command), beside a running server: SQLite lets one process
-// write at a time, and the other one waits. It needs the tables of this release, which the server creates.
-// Settings of the store come from the environment, so that a command needs no flags in a container of the
-// server:
+// The running server runs them: it has the store, which is open once, and the sessions with clusters. A
+// command asks it at a socket in its container, to which only its user can connect:
 //
 //	kubectl exec -it deploy/controlplane -- controlplane admin create
 //
 // # First administrator
 //
-// The chart generates a key at its installation, in Secret controlplane-admin. First gives it to user
-// admin if the organisation has no administrator yet; so neither an upgrade nor a new Secret is a new
-// credential. Handover deletes the Secret once an administrator has logged in: with the key, or at the
+// The chart creates Secret controlplane-admin at its installation, without a key. Secret.Key writes a random one into
+// it, and First gives that to user admin if the organisation has no administrator yet; so neither an upgrade nor a new
+// Secret is a new credential. Handover deletes the Secret once an administrator has logged in: with the key, or at the
 // issuer.
 package admin

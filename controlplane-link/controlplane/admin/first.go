@@ -7,12 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,23 +49,22 @@ func createAdmin(ctx context.Context, s *store.Store, org, key string) error {
 	return s.CreateAPIKey(ctx, k, event(org, "apiKey.create", map[string]any{"id": k.ID, "owner": k.Owner}))
 }
 
-// First creates an organisation if it does not exist, and gives its user admin the key in a file if it has no
-// administrator. Nothing is given if there is no such file. All replicas can call it.
-func First(ctx context.Context, s *store.Store, org, keyFile string) error {
+// First creates an organisation if it does not exist, and gives its user admin a key if it has no administrator.
+// Nothing is given if there is none. All replicas can call it.
+func First(ctx context.Context, s *store.Store, org string, key func(context.Context) (string, error)) error {
 	if err := createOrganisation(ctx, s, org); err != nil && !errors.Is(err, model.ErrExists) {
 		return err
 	}
-	key, err := os.ReadFile(keyFile)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	users, failed := s.Users(ctx, org)
-	if err = errors.Join(err, failed); err != nil || slices.ContainsFunc(users, isAdmin) {
+	users, err := s.Users(ctx, org)
+	if err != nil || slices.ContainsFunc(users, isAdmin) {
 		return err
 	}
-	text := strings.TrimSpace(string(key))
+	text, err := key(ctx)
+	if err != nil || text == "" {
+		return err
+	}
 	if len(text) < minKey {
-		return fmt.Errorf("the key of the first administrator in %s has %d characters: use %d random ones", keyFile, len(text), minKey)
+		return fmt.Errorf("the key of the first administrator has %d characters: use %d random ones", len(text), minKey)
 	}
 	if err = createAdmin(ctx, s, org, text); errors.Is(err, model.ErrExists) {
 		return nil // by another replica
@@ -109,13 +107,42 @@ func Handover(ctx context.Context, s *store.Store, org string, remove func(conte
 	return nil
 }
 
-// DeleteSecret returns a function for Handover that deletes a Secret of the cluster in which the program runs.
-func DeleteSecret(cluster *rest.Config, namespace, name string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		c, err := client.New(cluster, client.Options{})
-		if err != nil {
-			return err
-		}
-		return client.IgnoreNotFound(c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
+// Secret is the Secret of the cluster in which the program runs that has the first administrator's key.
+type Secret struct {
+	Cluster         *rest.Config
+	Namespace, Name string
+}
+
+// keyOf is the key of the data of a Secret.
+const keyOf = "api-key"
+
+// Key returns the key in the Secret; "" if there is no Secret. It writes a random one into a Secret without a key, so
+// that no release of Helm has it.
+func (o Secret) Key(ctx context.Context) (string, error) {
+	c, err := client.New(o.Cluster, client.Options{})
+	if err != nil {
+		return "", err
 	}
+	for {
+		var s corev1.Secret
+		if err := c.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.Name}, &s); err != nil {
+			return "", client.IgnoreNotFound(err)
+		}
+		if key := s.Data[keyOf]; len(key) > 0 {
+			return string(key), nil
+		}
+		s.Data = map[string][]byte{keyOf: []byte(rand.Text() + rand.Text())}
+		if err := c.Update(ctx, &s); err != nil && !apierrors.IsConflict(err) {
+			return "", err
+		}
+	}
+}
+
+// Delete deletes the Secret, for Handover.
+func (o Secret) Delete(ctx context.Context) error {
+	c, err := client.New(o.Cluster, client.Options{})
+	if err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}))
 }

@@ -278,7 +278,7 @@ func TestForgedForms(t *testing.T) {
 	v.submit("decision", "decision", "accept").want(http.StatusOK, "Accepted")
 }
 
-// A person can try ten codes, then a few each minute; others are not affected. Nobody tries any without a session.
+// A person can try ten codes, then a few each minute; others are not affected. Without a session none is looked up.
 func TestGuessedCodes(t *testing.T) {
 	w := newWorld(t, nil)
 	b, other, code := w.browser(), w.browser(), w.device()

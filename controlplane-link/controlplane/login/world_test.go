@@ -56,7 +56,7 @@ type world struct {
 	handler http.Handler
 }
 
-// newWorld starts a control plane whose mappings give role admin to group ops. start starts its issuer, and
+// newWorld starts a control plane with mappings that give role admin to group ops. start starts its issuer, and
 // returns the issuer's URL; nil: that of this package.
 func newWorld(t *testing.T, start func(callback, cert, key string) string) *world {
 	t.Helper()
@@ -225,7 +225,7 @@ func (b *browser) cookies() map[string]*http.Cookie {
 	return out
 }
 
-// follow follows the link whose text begins so.
+// follow follows the link with a text that begins so.
 func (v view) follow(text string) view {
 	v.Helper()
 	for _, n := range v.elements("a") {

@@ -13,12 +13,15 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -142,13 +145,18 @@ type pluginsOf struct {
 	org  string
 }
 
-// Plugins implements sandboxes.Plugins.
-func (p pluginsOf) Plugins(ctx context.Context) ([]spec.Plugin, error) {
-	kept, err := p.from.Plugins(ctx, p.org)
+// List implements sandboxes.Plugins.
+func (p pluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.from.Plugins(ctx, p.org)
 	if err != nil {
 		return nil, err
 	}
-	return desired.Plugins(kept)
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }
 
 func (h *Handler) deleteSandbox(r *request) (any, error) {

@@ -44,8 +44,10 @@ var (
 	// ForgedKeys shows API keys of a valid length.
 	ForgedKeys = guesses("forged keys", "GET / HTTP/1.1\r\nHost: web.shop.svc\r\nsignadot-cluster: shared-0\r\nsignadot-api-key: %s\r\n\r\n",
 		func() string { return rand.Text() + rand.Text() })
-	SlowHead = Attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
-	Junk     = Attack{"junk", func(_ context.Context, c net.Conn) {
+	// ForgedAPIKeys shows them to a REST API.
+	ForgedAPIKeys = guesses("forged keys", "GET /api/v2/orgs/ HTTP/1.1\r\nHost: a\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
+	SlowHead      = Attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
+	Junk          = Attack{"junk", func(_ context.Context, c net.Conn) {
 		noise := make([]byte, 4<<10)
 		_, _ = rand.Read(noise) // never fails
 		sendAndDrain(c, noise)

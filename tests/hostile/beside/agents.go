@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -174,7 +175,7 @@ func (s *Site) Connect() (func(context.Context) error, error) {
 	}, nil
 }
 
-// roots returns the TLS settings of a client of the link server.
+// roots returns the TLS settings of a client of the control plane.
 func (s *Site) roots() (*tls.Config, error) {
 	bundle, err := os.ReadFile(s.File(trust.BundleFile))
 	if err != nil {
@@ -187,17 +188,27 @@ func (s *Site) roots() (*tls.Config, error) {
 
 // Ask returns calls that request the Service of each cluster in turn, with the API key.
 func (s *Site) Ask() (func(context.Context) error, error) {
+	return s.get(Proxy, "/", func(r *http.Request) { r.Host = "web.shop.svc" }, func(text string) bool { return text == "ok" })
+}
+
+// List returns calls that request the organisation of the user from the REST API.
+func (s *Site) List() (func(context.Context) error, error) {
+	return s.get(API, "/api/v2/orgs/", func(*http.Request) {}, func(text string) bool { return strings.Contains(text, plane.Organisation) })
+}
+
+// get returns calls that request a path with the API key, and check the answer.
+func (s *Site) get(port int, path string, change func(*http.Request), is func(text string) bool) (func(context.Context) error, error) {
 	roots, err := s.roots()
 	if err != nil {
 		return nil, err
 	}
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: s.dial, TLSClientConfig: roots}}
 	return func(ctx context.Context) error {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Address(plane.Users)+"/", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+s.Address(port)+path, nil)
 		if err != nil {
 			return err
 		}
-		r.Host = "web.shop.svc"
+		change(r)
 		r.Header.Set("signadot-api-key", s.Key)
 		r.Header.Set("signadot-cluster", s.next().cluster)
 		answer, err := client.Do(r)
@@ -205,7 +216,7 @@ func (s *Site) Ask() (func(context.Context) error, error) {
 			return err
 		}
 		defer answer.Body.Close()
-		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "ok" {
+		if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK || !is(string(text)) {
 			return fmt.Errorf("status %d, %q: %w", answer.StatusCode, text, err)
 		}
 		return nil

@@ -1,26 +1,40 @@
-// Package beside has a link server on a machine beside the cluster, in a process of its own, and its honest callers:
+// Package beside has a control plane on a machine beside the cluster, in a process of its own, and its honest callers:
 // agents of clusters that share one address, users with an API key, and another replica.
 package beside
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync/atomic"
+	"time"
 
-	"switchyard.dev/controlplane-link/linkserver"
+	"switchyard.dev/controlplane-link/controlplane"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tests/process"
 )
 
-// Role is the role of the process of the link server. It answers with a Server.
-const Role = "link-server"
+// Role is the role of the process of the control plane. It answers with a Server.
+const Role = "controlplane"
 
-// Server is the link server, as another process calls it.
+// API and Proxy are the ports of the REST API and of connections of users to Services. The others are those of a link
+// server (tests/link/plane).
+const API, Proxy = 8443, 8444
+
+// Server is the control plane, as another process calls it.
 type Server struct{}
 
 // Orders name the folder of its files, and the address of its machine.
@@ -33,12 +47,52 @@ func (*Server) Serve(o Orders, _ *struct{}) error {
 	if err != nil {
 		return err
 	}
-	main, err := linkserver.New(c)
+	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	if err != nil {
 		return err
 	}
-	go func() { panic(fmt.Sprint("the link server has ended: ", main.Run(context.Background()))) }()
+	if err := os.Setenv("CONTROLPLANE_SOCKET", filepath.Join(o.Folder, "admin.sock")); err != nil {
+		return err
+	}
+	main, err := controlplane.New(context.Background(), controlplane.Config{
+		AgentsAddress: c.AgentsAddress, ProxyAddress: net.JoinHostPort(o.Address, strconv.Itoa(Proxy)), MetricsAddress: c.MetricsAddress, ReplicasAddress: c.ReplicasAddress,
+		APIAddress: net.JoinHostPort(o.Address, strconv.Itoa(API)), Store: store.Config{Path: filepath.Join(o.Folder, "store.db"), Keys: keys},
+		Link: c.Server, TLS: c.TLS, Replicas: c.TLS, SigningKey: c.SigningKey, Logger: c.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	if err := fill(main.Store(), c.Credentials); err != nil {
+		return err
+	}
+	go func() { panic(fmt.Sprint("the control plane has ended: ", main.Run(context.Background()))) }()
 	return nil
+}
+
+// fill adds the users and the clusters of a file of credentials to a store.
+func fill(s *store.Store, file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	known, err := credentials.Parse(text)
+	if err != nil {
+		return err
+	}
+	ctx, now := context.Background(), time.Now().UTC().Truncate(time.Microsecond)
+	ev := func() model.Event {
+		return model.Event{Org: plane.Organisation, ID: rand.Text(), Type: "fill", At: now, By: model.Principal{Kind: model.KindSystem}, Method: model.MethodInternal}
+	}
+	err = s.CreateOrganisation(ctx, model.Organisation{Name: plane.Organisation, CreatedAt: now}, ev())
+	for _, k := range known.APIKeys {
+		err = errors.Join(err, s.PutUser(ctx, model.User{Org: k.Organisation, ID: k.User, Email: k.User, Role: model.RoleMember, CreatedAt: now, UpdatedAt: now}, ev()),
+			s.CreateAPIKey(ctx, model.APIKey{Org: k.Organisation, ID: k.User, Owner: model.Principal{Kind: model.KindUser, ID: k.User}, Digest: k.Sum, CreatedAt: now}, ev()))
+	}
+	for _, k := range known.ClusterTokens {
+		err = errors.Join(err, s.CreateCluster(ctx, model.Cluster{Org: k.Organisation, Name: k.Clusters[0], CreatedAt: now}, ev()),
+			s.CreateClusterToken(ctx, model.ClusterToken{Org: k.Organisation, Cluster: k.Clusters[0], ID: k.Clusters[0], Digest: k.Sum, CreatedAt: now}, ev()))
+	}
+	return err
 }
 
 // The names of clusters: those of Site.Agents, and those of Site.Connect.
@@ -54,7 +108,7 @@ func names(beginning string) (all []string) {
 // Dial connects from the address of honest callers.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// Site is the link server with its honest callers.
+// Site is the control plane with its honest callers.
 type Site struct {
 	*plane.Plane
 	// Agents are those of the clusters.
@@ -66,7 +120,7 @@ type Site struct {
 	turn   atomic.Int64
 }
 
-// Open starts the link server and the agents, and waits for their sessions. The caller calls Close, also after an
+// Open starts the control plane and the agents, and waits for their sessions. The caller calls Close, also after an
 // error.
 func Open(ctx context.Context, dial Dial) (s *Site, err error) {
 	s = &Site{dial: dial, end: func() {}}
@@ -77,7 +131,7 @@ func Open(ctx context.Context, dial Dial) (s *Site, err error) {
 		return s, err
 	}
 	if err := s.server.Call("Serve", Orders{s.Folder, s.Machine.Address}, nil); err != nil {
-		return s, fmt.Errorf("start the link server: %w", err)
+		return s, fmt.Errorf("start the control plane: %w", err)
 	}
 	ctx, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	return s, s.startAgents(ctx, sharing)
@@ -92,7 +146,7 @@ func (s *Site) Close() (err error) {
 	return errors.Join(err, s.Remove())
 }
 
-// ID is that of the process of the link server.
+// ID is that of the process of the control plane.
 func (s *Site) ID() int { return s.server.ID() }
 
 // next returns the agents in turn.

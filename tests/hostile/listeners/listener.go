@@ -27,9 +27,9 @@ var (
 	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
 	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
 	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
-	// linkServer runs on a machine beside the cluster.
-	linkServer = Program{Name: "linkserver"}
-	sidecar    = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+	// controlPlane runs on a machine beside the cluster.
+	controlPlane = Program{Name: "controlplane"}
+	sidecar      = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
 // Listener is a port that pods can reach.
@@ -46,7 +46,7 @@ type Listener struct {
 	attacks []attacks.Attack
 }
 
-// All returns every listener of our programs, of the pods that they make, and of the link server.
+// All returns every listener of our programs, of the pods that they make, and of the control plane.
 func All() []*Listener {
 	web := []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowHead, attacks.Junk}
 	return []*Listener{
@@ -71,10 +71,11 @@ func All() []*Listener {
 		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{agent, 8088, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
 		{agent, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
-		{linkServer, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},
-		{linkServer, plane.Users, "users", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
-		{linkServer, plane.Replicas, "replicas", askAsReplica, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(beside.ReplicaProtocol), attacks.Junk}},
-		{linkServer, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{controlPlane, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},
+		{controlPlane, beside.Proxy, "proxy", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
+		{controlPlane, plane.Replicas, "replicas", askAsReplica, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(beside.ReplicaProtocol), attacks.Junk}},
+		{controlPlane, beside.API, "api", askAPI, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedAPIKeys}},
+		{controlPlane, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, attacks.Unread("/ready"))},
 	}

@@ -17,7 +17,7 @@ func (w *World) everyPort(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, l := range All() {
 		p := l.Program
-		if seen[p.Name] || p == linkServer && w.link == nil {
+		if seen[p.Name] || p == controlPlane && w.link == nil {
 			continue
 		}
 		seen[p.Name] = true
@@ -37,7 +37,7 @@ func (w *World) everyPort(ctx context.Context) error {
 // listening returns the ports on which the processes of a program's containers listen at
 // addresses that other pods can reach.
 func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
-	if p == linkServer {
+	if p == controlPlane {
 		return listeningOf(w.link.ID())
 	}
 	var ports []int

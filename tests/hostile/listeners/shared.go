@@ -17,37 +17,38 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// linkMemory is what the link server may hold, in MiB: half of what the agent's container may.
+// linkMemory is what the control plane may hold, in MiB: half of what the agent's container may.
 const linkMemory = 1024
 
-// attacksLink reports whether a listener of the link server has this in its name.
+// attacksLink reports whether a listener of the control plane has this in its name.
 func attacksLink(only string) bool {
 	for _, l := range All() {
-		if l.Program == linkServer && strings.Contains(l.String(), only) {
+		if l.Program == controlPlane && strings.Contains(l.String(), only) {
 			return true
 		}
 	}
 	return false
 }
 
-// openLink starts the link server. The caller closes w.link.
+// openLink starts the control plane. The caller closes w.link.
 func (w *World) openLink(ctx context.Context) (err error) {
 	w.link, err = beside.Open(ctx, from(honestAddress, patience).DialContext)
 	return err
 }
 
-// lookAtLink reads the memory of the link server.
+// lookAtLink reads the memory of the control plane.
 func (w *World) lookAtLink() (state, error) {
 	held, _, err := process.Memory(w.link.ID())
 	if err != nil {
-		err = fmt.Errorf("the link server has ended: %w", err)
+		err = fmt.Errorf("the control plane has ended: %w", err)
 	}
 	return state{memory: held, limit: linkMemory}, err
 }
 
-// The honest callers of the link server.
+// The honest callers of the control plane.
 func connectAgents(w *World, _ *Listener) (call, error)  { return w.link.Connect() }
 func askThroughLink(w *World, _ *Listener) (call, error) { return w.link.Ask() }
+func askAPI(w *World, _ *Listener) (call, error)         { return w.link.List() }
 func askAsReplica(w *World, _ *Listener) (call, error)   { return w.link.Forward() }
 
 // Shared is what became of the agents beside silent connections from their own address.
@@ -63,7 +64,7 @@ type Shared struct {
 // silence attacks the listener of agents with silent connections alone, from the address that all agents
 // share. Then as many agents of other clusters connect from there.
 func (w *World) silence(ctx context.Context, f *Finding, o Options) (err error) {
-	if f.Listener.Program != linkServer || f.Listener.Port != plane.Agents {
+	if f.Listener.Program != controlPlane || f.Listener.Port != plane.Agents {
 		return nil
 	}
 	crowd, err := process.Start(Role)

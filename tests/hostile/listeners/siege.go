@@ -101,7 +101,7 @@ func (w *World) send(crowd *process.Process, l *Listener, n int, all ...attacks.
 		names = append(names, a.Name)
 	}
 	pods, shared := len(w.pods[l.Program.Name]), ""
-	if l.Program == linkServer {
+	if l.Program == controlPlane {
 		pods, shared = 1, honestAddress // as agents of many clusters behind one gateway
 	}
 	for pod := range pods {

@@ -27,7 +27,7 @@ type World struct {
 	client *kubernetes.Clientset
 	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
-	link   *beside.Site            // nil: the link server is not attacked
+	link   *beside.Site            // nil: the control plane is not attacked
 }
 
 // Open finds the pods of all programs.
@@ -43,7 +43,7 @@ func Open(ctx context.Context) (*World, error) {
 	}
 	for _, l := range All() {
 		p := l.Program
-		if w.pods[p.Name] != nil || p == linkServer {
+		if w.pods[p.Name] != nil || p == controlPlane {
 			continue
 		}
 		list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector, FieldSelector: "status.phase=Running"})
@@ -61,7 +61,7 @@ func Open(ctx context.Context) (*World, error) {
 
 // address is where one pod of a program listens.
 func (w *World) address(l *Listener, pod int) string {
-	if l.Program == linkServer {
+	if l.Program == controlPlane {
 		return w.link.Address(l.Port)
 	}
 	pods := w.pods[l.Program.Name]
@@ -131,7 +131,7 @@ func limitOf(pod corev1.Pod, name string) float64 {
 
 // look reads the state of a program's containers, of all its pods.
 func (w *World) look(ctx context.Context, p Program) (s state, err error) {
-	if p == linkServer {
+	if p == controlPlane {
 		return w.lookAtLink()
 	}
 	err = w.containers(ctx, p, func(c container) error {

@@ -28,6 +28,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/inprocess"
+	"switchyard.dev/tools/switchyard/command/plane"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/show"
 )
@@ -59,6 +60,8 @@ type Session struct {
 	// to ask instead of either.
 	Cluster reach.Cluster
 	Archive string
+	// Plane is the control plane that the flags name.
+	Plane plane.Config
 
 	server, tokenFile string
 	patience          time.Duration
@@ -93,6 +96,10 @@ func (s *Session) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, or ~/.kube/config)")
 	f.StringVar(&s.Cluster.Context, "context", "", "`context` of the kubeconfig (default: the current one)")
 	f.StringVar(&s.Cluster.Namespace, "namespace-of-operator", "signadot", "`namespace` in which the operator runs")
+	f.StringVar(&s.Plane.URL, "control-plane", "", "`URL` of a control plane that sandbox, routegroup, resourceplugin and cluster use instead of a cluster (also "+plane.URLVariable+")")
+	f.StringVar(&s.Plane.Organisation, "organisation", "", "organisation in the control plane (also "+plane.OrganisationVariable+"; default: that of the API key)")
+	f.StringVar(&s.Plane.KeyFile, "api-key-file", "", "`file` with the API key of the control plane (default: the key in "+plane.KeyVariable+")")
+	f.StringVar(&s.Plane.Authority, "control-plane-ca", "", "`file` with the authority that signs the certificate of the control plane (default: those of the system)")
 	f.StringVarP(&s.Show.Form, "output", "o", show.Table, "table, json or yaml")
 	f.DurationVar(&s.patience, "request-timeout", 30*time.Second, "timeout of each request")
 	f.BoolVar(&s.noColor, "no-color", false, "no colours on a terminal (also NO_COLOR)")
@@ -108,11 +115,23 @@ func (s *Session) Begin() error {
 	if s.server != "" && s.Archive != "" {
 		return exit.Usage.Errorf("--server and --archive exclude each other: give one")
 	}
+	if s.Plane.URL != "" && s.clusterNamed() {
+		return exit.Usage.Errorf("--control-plane excludes --kubeconfig and --context: give one")
+	}
 	if s.patience <= 0 {
 		return exit.Usage.Errorf("--request-timeout must be more than 0")
 	}
 	s.Show.Colours = s.Terminal && !s.noColor && s.Getenv("NO_COLOR") == ""
 	return nil
+}
+
+// Moment returns a time of an API in the format of text output; other texts as they are.
+func (s *Session) Moment(text string) string {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return text
+	}
+	return at.In(s.Now().Location()).Format("2006-01-02 15:04:05 MST")
 }
 
 // Patiently returns a context that ends when an answer has taken too long.
@@ -183,7 +202,56 @@ func (s *Session) named() (address, by string) {
 // ClusterKnown reports whether the route server that is asked is known to be one of Cluster.
 func (s *Session) ClusterKnown() bool {
 	address, _ := s.named()
-	return address == "" || s.Cluster.Kubeconfig != "" || s.Cluster.Context != ""
+	return address == "" || s.clusterNamed()
+}
+
+// clusterNamed reports whether the flags name a cluster.
+func (s *Session) clusterNamed() bool { return s.Cluster.Kubeconfig != "" || s.Cluster.Context != "" }
+
+// UsesPlane reports whether commands that know control planes use one: the flag names one, or the
+// environment does, and the flags name no cluster.
+func (s *Session) UsesPlane() bool {
+	return s.Plane.URL != "" || s.Getenv(plane.URLVariable) != "" && !s.clusterNamed()
+}
+
+// OpenPlane returns the control plane that the user means.
+func (s *Session) OpenPlane(ctx context.Context) (*plane.Plane, error) {
+	if !s.UsesPlane() {
+		return nil, exit.Usage.Errorf("a control plane is needed: give its URL with --control-plane or %s", plane.URLVariable)
+	}
+	config := s.Plane
+	config.URL = cmp.Or(config.URL, s.Getenv(plane.URLVariable))
+	config.Organisation = cmp.Or(config.Organisation, s.Getenv(plane.OrganisationVariable))
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
+	return plane.Open(ctx, config, s.Getenv)
+}
+
+// knowsPlane is the annotation of commands that use a control plane, if one is named.
+const knowsPlane = "control-plane"
+
+// KnowPlane marks commands that use a control plane, if one is named.
+func KnowPlane(all ...*cobra.Command) {
+	for _, c := range all {
+		c.Annotations = map[string]string{knowsPlane: "yes"}
+	}
+}
+
+// Reject returns an error for a command that the flags want to use a control plane, and that cannot.
+func (s *Session) Reject(c *cobra.Command) error {
+	if s.Plane.URL == "" || c.Annotations[knowsPlane] != "" {
+		return nil
+	}
+	instead := "a kubeconfig (--kubeconfig, --context)"
+	switch words := strings.Fields(c.CommandPath()); words[min(1, len(words)-1)] {
+	case "connect", "proxy", "run", "doctor", "tunnel":
+		instead = "--proxy-url URL and --cluster NAME to reach a cluster through a control plane, or a kubeconfig"
+	case "sandbox", "resource", "logs":
+		instead += "; sandbox get has the status that the control plane knows"
+	default:
+		instead = "a route server (--server) or " + instead
+	}
+	return exit.Usage.Errorf("%s does not use --control-plane: use %s", c.CommandPath(), instead)
 }
 
 // address returns the address of the route server, and how it was found.

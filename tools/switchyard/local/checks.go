@@ -18,6 +18,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/tools/switchyard/command/plane"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/local/privileges"
@@ -145,7 +146,7 @@ func (e *examined) mayForward(ctx context.Context) (string, error) {
 func (e *examined) reached(ctx context.Context) (string, error) {
 	c, err := e.road().Dial(ctx)
 	if err != nil && e.proxyURL() != "" {
-		return "", wrong(err.Error(), "check that "+keyVariable+" contains the API key, and that --cluster is the name of the cluster in the control plane")
+		return "", wrong(err.Error(), "check that "+plane.KeyVariable+" contains the API key, and that --cluster is the name of the cluster in the control plane")
 	}
 	if err != nil {
 		return "", wrong(err.Error(), "check that a pod of Deployment tunnel-proxy is ready: kubectl get pods -n "+e.s.Cluster.Namespace+" -l "+tunnelProxy.Pods)

@@ -18,6 +18,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/plane"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/authority"
@@ -40,7 +41,6 @@ type place struct {
 	address string // of a proxy; empty: through the kubeconfig
 	through string // the proxy of a control plane, as a URL; empty: without
 	cluster string // its name there
-	keyFile string // with the API key; empty: the environment has it
 	ca      string // a file; empty: from the cluster
 	account string // namespace/name; empty: the user himself
 	// ofCluster: the command needs a user that the API server knows, and gets no credential of the
@@ -61,8 +61,7 @@ type place struct {
 // flags adds the flags of a place.
 func (p *place) flags(f *pflag.FlagSet) {
 	f.StringVar(&p.address, "address", "", "`host:port` of a tunnel proxy that is reached without a port-forward, usually its port 7777")
-	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+keyVariable+", or of --api-key-file")
-	f.StringVar(&p.keyFile, "api-key-file", "", "with --proxy-url, a `file` with the API key")
+	f.StringVar(&p.through, "proxy-url", "", "`URL` of a control plane's proxy, through which a tunnel proxy is reached (also "+proxyVariable+"); it gets the API key in "+plane.KeyVariable+", or of --api-key-file")
 	f.StringVar(&p.cluster, "cluster", "", "with --proxy-url, the `name` of the cluster in the control plane")
 	f.StringVar(&p.ca, "ca", "", "`file` with the authority that signs the proxies' certificates (default: read from the cluster)")
 	f.StringVar(&p.account, "as-service-account", "", "authenticate as this service account, `namespace/name`, with a requested token (needs the right to create serviceaccounts/token)")

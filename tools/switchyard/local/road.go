@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/plane"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/local/authority"
 	"switchyard.dev/tools/switchyard/local/controlplane"
@@ -21,12 +23,8 @@ import (
 var tunnelProxy = reach.Target{Name: "tunnel proxy", Deployment: "tunnel-proxy", Pods: "app=tunnel-proxy", Port: 7777,
 	Otherwise: "have the operator installed with its tunnels"}
 
-// Environment variables that the published client reads for a control plane. There is a flag for a
-// file with the key, and none for the key, since arguments are visible to all users of a machine.
-const (
-	proxyVariable = "SIGNADOT_PROXY_URL"
-	keyVariable   = "SIGNADOT_API_KEY"
-)
+// proxyVariable is the environment variable that the published client reads for the proxy of a control plane.
+const proxyVariable = "SIGNADOT_PROXY_URL"
 
 // controlPlane returns the connection through the proxy of a control plane, with the headers that
 // the published client sends to it. The operator authenticates users on it as on every
@@ -46,13 +44,18 @@ func (p *place) controlPlane() (workstation.Through, error) {
 	if p.cluster != "" {
 		road.Header.Set("Signadot-Cluster", p.cluster)
 	}
-	key, err := controlplane.Key(p.keyFile, p.s.Getenv(keyVariable))
+	key, err := plane.Key(p.s.Plane.KeyFile, p.s.Getenv(plane.KeyVariable))
 	if err != nil {
 		return road, err
 	}
 	if key != "" {
-		road.Header.Set(controlplane.KeyHeader, key)
+		road.Header.Set(plane.KeyHeader, key)
 	}
+	roots, err := plane.Roots(p.s.Plane.Authority)
+	if err != nil {
+		return road, err
+	}
+	road.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return road, nil
 }
 
@@ -60,8 +63,8 @@ func (p *place) controlPlane() (workstation.Through, error) {
 // no user of the cluster.
 func (p *place) granted() error {
 	road, err := p.controlPlane()
-	if err == nil && road.Header.Get(controlplane.KeyHeader) != "" && p.grants == nil && !p.ofCluster && p.account == "" && p.s.TokenFile() == "" {
-		p.grants = controlplane.New(road.Proxy, road.Header)
+	if err == nil && road.Header.Get(plane.KeyHeader) != "" && p.grants == nil && !p.ofCluster && p.account == "" && p.s.TokenFile() == "" {
+		p.grants = controlplane.New(road.Proxy, road.Header, road.TLS)
 	}
 	return err
 }

@@ -9,11 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes/site"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/specfile"
@@ -31,12 +30,35 @@ type kind struct {
 }
 
 // get reads an object.
-func (k kind) get(ctx context.Context, cluster client.Client, name string) (crdv1.Object, error) {
-	o, err := k.Get(ctx, cluster, name)
+func (k kind) get(ctx context.Context, at site.Site, name string) (sandboxes.Object, error) {
+	o, err := at.Object(ctx, k.Kind, name)
 	if errors.Is(err, sandboxes.ErrNotFound) {
-		return nil, exit.No.Errorf("there is no %s %s", k.Name, name)
+		return o, exit.No.Errorf("there is no %s %s", k.Name, name)
 	}
 	return o, err
+}
+
+// open returns the cluster or the control plane that the user means.
+func open(ctx context.Context, s *command.Session) (site.Site, error) {
+	if s.UsesPlane() {
+		p, err := s.OpenPlane(ctx)
+		return &site.Plane{Plane: p}, err
+	}
+	c, err := s.Writer()
+	return site.Cluster{Store: store(s, c), Now: s.Now}, err
+}
+
+// within returns the action of a command that needs a site. It calls do in the time for an answer.
+func within(s *command.Session, do func(ctx context.Context, at site.Site, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		at, err := open(c.Context(), s)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		return do(ctx, at, args)
+	}
 }
 
 // refused returns an error of an application with its exit code.
@@ -52,9 +74,9 @@ func (k kind) refused(s *command.Session, f *specfile.File, name string, err err
 	return err
 }
 
-// apply adds the flags and the action of a command that applies a file. open reads the file and returns
+// apply adds the flags and the action of a command that applies a file. read reads the file and returns
 // a function that writes the object, which is called again after a conflict.
-func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (func(context.Context, client.Client) (crdv1.Object, error), error)) *cobra.Command {
+func (k kind) apply(s *command.Session, c *cobra.Command, read func(*input) (func(context.Context, site.Site) (sandboxes.Object, error), error)) *cobra.Command {
 	var in input
 	var wait bool
 	var patience time.Duration
@@ -66,44 +88,36 @@ func (k kind) apply(s *command.Session, c *cobra.Command, open func(*input) (fun
 		if in.path == "" {
 			return exit.Usage.Errorf("give -f FILE")
 		}
-		write, err := open(&in)
+		write, err := read(&in)
 		if err != nil {
 			return err
 		}
-		cluster, err := s.Writer()
+		at, err := open(c.Context(), s)
 		if err != nil {
 			return err
 		}
-		var written crdv1.Object
+		var written sandboxes.Object
 		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			ctx, cancel := s.Patiently(c.Context())
 			defer cancel()
-			written, err = write(ctx, cluster)
+			written, err = write(ctx, at)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 		if wait {
-			return k.awaitReady(c.Context(), s, cluster, written, patience)
+			return k.awaitReady(c.Context(), s, at, written, patience)
 		}
-		return s.Show.Report(k.Report(written), show.Plain(fmt.Sprintf("%s %s is written, with the routing key %s\n", k.Name, written.GetName(), keyOf(written))))
+		return s.Show.Report(written.Report, show.Plain(fmt.Sprintf("%s %s is written, with the routing key %s\n", k.Name, written.Name, written.RoutingKey)))
 	}
 	return c
-}
-
-// keyOf returns the routing key of a sandbox or a route group.
-func keyOf(o crdv1.Object) string {
-	if g, is := o.(*crdv1.SignadotRouteGroup); is {
-		return g.Spec.RoutingKey
-	}
-	return o.(*crdv1.SignadotSandbox).Spec.ID
 }
 
 // deleted returns the command that deletes an object.
 func (k kind) deleted(s *command.Session) *cobra.Command {
 	var in input
-	var wait bool
+	var wait, force bool
 	var patience time.Duration
 	c := &cobra.Command{
 		Use: "delete (NAME | -f FILE)", Short: "Delete a " + k.Name, Args: cobra.MaximumNArgs(1),
@@ -112,28 +126,34 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 	in.flags(c.Flags(), k.Name)
 	c.Flags().BoolVar(&wait, "wait", true, "wait until it is deleted")
 	c.Flags().DurationVar(&patience, "wait-timeout", waitGone, "timeout of --wait")
+	if k.Name == specfile.Sandbox {
+		c.Flags().BoolVar(&force, "force", false, "with a control plane, delete it without the delete steps of its resources")
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, err := in.name(s, args)
 		if err != nil {
 			return err
 		}
-		cluster, err := s.Writer()
+		if force && !s.UsesPlane() {
+			return exit.Usage.Errorf("--force is for a control plane: use %s resource give-up for each resource", s.Name)
+		}
+		at, err := open(c.Context(), s)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
-		there, err := k.get(ctx, cluster, name)
+		there, err := k.get(ctx, at, name)
 		if err != nil {
 			return err
 		}
-		if err := k.Delete(ctx, cluster, there); err != nil {
+		if err := at.Remove(ctx, k.Kind, name, force); err != nil {
 			return err
 		}
 		word := "is being deleted"
 		if wait {
 			word = "is deleted"
-			if err := k.awaitGone(c.Context(), s, cluster, there, patience); err != nil {
+			if err := k.awaitGone(c.Context(), s, at, there, patience); err != nil {
 				return err
 			}
 		}
@@ -147,35 +167,30 @@ func (k kind) deleted(s *command.Session) *cobra.Command {
 func (k kind) shownByName(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME", Short: "Show a " + k.Name, Args: cobra.ExactArgs(1),
-		RunE: s.InCluster(func(ctx context.Context, cluster client.WithWatch, args []string) error {
-			o, err := k.get(ctx, cluster, args[0])
+		RunE: within(s, func(ctx context.Context, at site.Site, args []string) error {
+			o, err := k.get(ctx, at, args[0])
 			if err != nil {
 				return err
 			}
-			r := k.Report(o)
-			if r.Known() == nil && s.Show.Form != show.Table {
-				_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.GetName()+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))
+			if o.Known() == nil && s.Show.Form != show.Table {
+				_, _ = fmt.Fprintln(s.Err, show.Plain("note: the specification of "+o.Name+" is not known, so the output cannot be applied: the object was not written by apply, or was changed since"))
 			}
-			return s.Show.Report(r, k.text(s, r))
+			return s.Show.Report(o.Report, k.text(s, o.Report))
 		}),
 	}
 }
 
 // all returns the command that lists the objects.
-func (k kind) all(s *command.Session, short string) *cobra.Command {
+func (k kind) all(s *command.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: short, Args: cobra.NoArgs,
-		RunE: s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
-			items, err := k.List(ctx, cluster)
+		Use: "list", Short: "List the " + k.Plural + " of the cluster or the control plane", Args: cobra.NoArgs,
+		RunE: within(s, func(ctx context.Context, at site.Site, _ []string) error {
+			reports, err := at.Objects(ctx, k.Kind)
 			if err != nil {
 				return err
 			}
-			reports := []sandboxes.Report{}
-			for _, o := range items {
-				reports = append(reports, k.Report(o))
-			}
 			if len(reports) == 0 {
-				return s.Show.Report(reports, "no "+k.Plural+"\n")
+				return s.Show.Report([]sandboxes.Report{}, "no "+k.Plural+"\n")
 			}
 			return s.Show.Report(reports, k.listed(s, reports))
 		}),
@@ -215,10 +230,10 @@ func (p *progress) last() string {
 
 // awaitReady waits until an object is ready in the form in which it was written, and prints what
 // it waits for.
-func (k kind) awaitReady(ctx context.Context, s *command.Session, cluster client.Client, written crdv1.Object, patience time.Duration) error {
+func (k kind) awaitReady(ctx context.Context, s *command.Session, at site.Site, written sandboxes.Object, patience time.Duration) error {
 	p := progress{s: s, word: "not ready", since: s.Now()}
-	o, err := k.AwaitReady(ctx, cluster, written, sandboxes.Wait{For: patience, Request: s.Patiently, Shows: p.shows})
-	name, failed := written.GetName(), sandboxes.Failed("")
+	o, err := sandboxes.AwaitReady(ctx, k.read(at), written, sandboxes.Wait{For: patience, Request: s.Patiently, Shows: p.shows})
+	name, failed := written.Name, sandboxes.Failed("")
 	switch {
 	case errors.Is(err, sandboxes.ErrReplaced):
 		return exit.No.Errorf("%s %s was deleted and created again while this command waited", k.Name, name)
@@ -233,16 +248,20 @@ func (k kind) awaitReady(ctx context.Context, s *command.Session, cluster client
 	case err != nil:
 		return err
 	}
-	r := k.Report(o)
-	return s.Show.Report(r, k.text(s, r))
+	return s.Show.Report(o.Report, k.text(s, o.Report))
+}
+
+// read returns a function that reads objects of a site.
+func (k kind) read(at site.Site) sandboxes.Read {
+	return func(ctx context.Context, name string) (sandboxes.Object, error) { return at.Object(ctx, k.Kind, name) }
 }
 
 // awaitGone waits until an object is deleted, and prints the reasons why it is not.
-func (k kind) awaitGone(ctx context.Context, s *command.Session, cluster client.Client, there crdv1.Object, patience time.Duration) error {
+func (k kind) awaitGone(ctx context.Context, s *command.Session, at site.Site, there sandboxes.Object, patience time.Duration) error {
 	p := progress{s: s, word: "waiting", since: s.Now(), patient: true}
-	err := k.AwaitDeleted(ctx, cluster, there, sandboxes.Wait{For: patience, Request: s.Patiently, Shows: p.shows})
+	err := sandboxes.AwaitDeleted(ctx, k.read(at), there, sandboxes.Wait{For: patience, Request: s.Patiently, Shows: p.shows})
 	if errors.Is(err, sandboxes.ErrLate) {
-		return exit.No.Errorf("%s %s is not deleted after %s: %s", k.Name, there.GetName(), patience, p.last())
+		return exit.No.Errorf("%s %s is not deleted after %s: %s", k.Name, there.Name, patience, p.last())
 	}
 	return err
 }

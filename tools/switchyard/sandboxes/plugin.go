@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes/site"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/plugins"
@@ -38,8 +38,8 @@ func applyPlugin(s *command.Session) *cobra.Command {
 		for _, w := range f.Locate(compile.Warnings(p)) {
 			_, _ = io.WriteString(s.Err, show.Line("warning: "+w.Error())+"\n")
 		}
-		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
-			isNew, err := store(s, cluster).Put(ctx, p)
+		return within(s, func(ctx context.Context, at site.Site, _ []string) error {
+			isNew, err := at.Put(ctx, p)
 			word := "is stored"
 			switch {
 			case errors.Is(err, plugins.ErrChanged):
@@ -55,7 +55,7 @@ func applyPlugin(s *command.Session) *cobra.Command {
 			}
 			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s %s (version %s)\n", name.Bare, word, name.Defaulted().Version)))
 			return err
-		})
+		})(c, nil)
 	}
 	return c
 }
@@ -113,8 +113,8 @@ func deletePlugin(s *command.Session) *cobra.Command {
 		if in.path != "" {
 			name = name.Defaulted()
 		}
-		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
-			gone, err := store(s, cluster).Delete(ctx, name)
+		return within(s, func(ctx context.Context, at site.Site, _ []string) error {
+			gone, err := at.Delete(ctx, name)
 			switch {
 			case errors.Is(err, plugins.ErrNone):
 				return exit.No.Errorf("there is no resource plugin %s", text)
@@ -125,7 +125,7 @@ func deletePlugin(s *command.Session) *cobra.Command {
 			}
 			_, err = io.WriteString(s.Out, show.Plain(fmt.Sprintf("resource plugin %s (version %s) is deleted\n", gone.Bare, gone.Version)))
 			return err
-		})
+		})(c, nil)
 	}
 	return c
 }
@@ -155,46 +155,44 @@ func getPlugin(s *command.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "get NAME[@VERSION]", Short: "Show a resource plugin", Args: cobra.ExactArgs(1),
 		Long: "Show a resource plugin: the named version, or the highest.",
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: within(s, func(ctx context.Context, at site.Site, args []string) error {
 			name, err := named(args[0])
 			if err != nil {
 				return err
 			}
-			return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error {
-				kept, err := store(s, cluster).Get(ctx, name)
-				if errors.Is(err, plugins.ErrNone) {
-					return exit.No.Errorf("there is no resource plugin %s", args[0])
-				}
-				if err != nil {
-					return err
-				}
-				users, err := store(s, cluster).Users(ctx)
-				if err != nil {
-					return err
-				}
-				r := reports([]plugins.Kept{kept}, users)[0]
-				text, err := yaml.Marshal(r)
-				if err != nil {
-					return fmt.Errorf("write resource plugin %s: %w", r.Name, err)
-				}
-				return s.Show.Report(r, show.Plain(string(text)))
-			})
-		},
+			kept, err := plugins.Get(ctx, at, name)
+			if errors.Is(err, plugins.ErrNone) {
+				return exit.No.Errorf("there is no resource plugin %s", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			users, err := at.Users(ctx)
+			if err != nil {
+				return err
+			}
+			r := reports([]plugins.Kept{kept}, users)[0]
+			text, err := yaml.Marshal(r)
+			if err != nil {
+				return fmt.Errorf("write resource plugin %s: %w", r.Name, err)
+			}
+			return s.Show.Report(r, show.Plain(string(text)))
+		}),
 	}
 }
 
 func listPlugins(s *command.Session) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
-		Use: "list", Short: "List the resource plugins of the cluster, each in its highest version", Args: cobra.NoArgs,
+		Use: "list", Short: "List the resource plugins, each in its highest version", Args: cobra.NoArgs,
 	}
 	c.Flags().BoolVarP(&all, "all-versions", "A", false, "list every version")
-	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
-		kept, err := store(s, cluster).List(ctx)
+	c.RunE = within(s, func(ctx context.Context, at site.Site, _ []string) error {
+		kept, err := at.List(ctx)
 		if err != nil {
 			return err
 		}
-		users, err := store(s, cluster).Users(ctx)
+		users, err := at.Users(ctx)
 		if err != nil {
 			return err
 		}
@@ -208,7 +206,7 @@ func listPlugins(s *command.Session) *cobra.Command {
 		out := reports(shown, users)
 		for i, r := range out {
 			used := fmt.Sprintf("%d", len(r.Status.Resources))
-			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, Moment(s, r.CreatedAt), used, r.Spec.Description})
+			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, s.Moment(r.CreatedAt), used, r.Spec.Description})
 		}
 		text := rows.String()
 		if len(out) == 0 {

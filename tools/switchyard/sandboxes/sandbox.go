@@ -1,21 +1,22 @@
 package sandboxes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/sandboxes/site"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/nulls"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -33,15 +34,15 @@ func Commands(s *command.Session, further ...*cobra.Command) []*cobra.Command {
 		Use: "sandbox", Short: "Set up sandboxes from their published specification", Args: cobra.NoArgs,
 		Long: `Set up sandboxes from their published specification. Only a kubeconfig is needed, no control
 plane. The specification is compiled here to a SignadotSandbox, which is written
-with your own rights, as kubectl would write it.`,
+with your own rights, as kubectl would write it. With --control-plane it is written to the
+control plane, which keeps it in its cluster (spec.cluster).`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s, "List the sandboxes of the cluster"))
-	sandbox.AddCommand(further...)
+	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s))
 	plugin := &cobra.Command{
 		Use: "resourceplugin", Short: "Manage the resource plugins of sandboxes", Args: cobra.NoArgs, Aliases: []string{"rp"},
 		Long: `Manage the resource plugins of sandboxes; only a kubeconfig is needed. Each version is a
-ConfigMap in the operator's namespace. Versions are immutable: apply a new one, with its
+ConfigMap in the operator's namespace, or with --control-plane in the control plane. Versions are immutable: apply a new one, with its
 version after @ in the name. Without @ a plugin has version 0.0.0. A sandbox that names no
 version gets the highest, and keeps it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -51,10 +52,15 @@ version gets the highest, and keeps it.`,
 		Use: "routegroup", Short: "Set up route groups from their published specification", Args: cobra.NoArgs, Aliases: []string{"rg"},
 		Long: `Set up route groups from their published specification; only a kubeconfig is needed. A route
 group combines sandboxes under one routing key. spec.match is evaluated when the file is
-applied: sandboxes that match later are not added until it is applied again.`,
+applied: sandboxes that match later are not added until it is applied again. A control plane
+(--control-plane) adds them at once.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	group.AddCommand(applyGroup(s), groupKind.deleted(s), groupKind.shownByName(s), groupKind.all(s, "List the route groups of the cluster"))
+	group.AddCommand(applyGroup(s), groupKind.deleted(s), groupKind.shownByName(s), groupKind.all(s))
+	for _, c := range []*cobra.Command{sandbox, plugin, group} {
+		command.KnowPlane(c.Commands()...)
+	}
+	sandbox.AddCommand(further...) // They need a cluster.
 	return []*cobra.Command{sandbox, group, plugin}
 }
 
@@ -63,22 +69,22 @@ var sandboxKind = kind{Kind: sandboxes.Sandboxes, command: "sandbox", text: sand
 
 func applySandbox(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Example: "  switchyard sandbox apply -f sandbox.yaml --set tag=pr-12"}
-	return sandboxKind.apply(s, c, func(in *input) (func(context.Context, client.Client) (crdv1.Object, error), error) {
+	return sandboxKind.apply(s, c, func(in *input) (func(context.Context, site.Site) (sandboxes.Object, error), error) {
 		var asked spec.Sandbox
 		f, err := in.read(s, &asked)
-		return func(ctx context.Context, cluster client.Client) (crdv1.Object, error) {
-			return write(ctx, s, cluster, f, asked)
+		return func(ctx context.Context, at site.Site) (sandboxes.Object, error) {
+			return write(ctx, s, at, f, asked)
 		}, err
 	})
 }
 
 // write applies a sandbox, and prints which parts of its specification have no effect.
-func write(ctx context.Context, s *command.Session, cluster client.Client, f *specfile.File, asked spec.Sandbox) (crdv1.Object, error) {
+func write(ctx context.Context, s *command.Session, at site.Site, f *specfile.File, asked spec.Sandbox) (sandboxes.Object, error) {
 	text, err := f.JSON("spec")
 	if err != nil {
-		return nil, err
+		return sandboxes.Object{}, err
 	}
-	out, err := sandboxes.ApplySandbox(ctx, cluster, store(s, cluster), asked, text, s.Now())
+	out, err := at.ApplySandbox(ctx, asked, text)
 	noteAll(s, f, out.Notes)
 	unstored(s, out)
 	return out.Object, sandboxKind.refused(s, f, asked.Name, err)
@@ -94,7 +100,7 @@ func noteAll(s *command.Session, f *specfile.File, notes specfile.Problems) {
 // unstored notes that a specification is too large to be stored.
 func unstored(s *command.Session, out sandboxes.Applied) {
 	if out.TooLarge > 0 {
-		_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("note: the specification of %s has %d bytes and is not stored in the object, so \"get\" cannot print it; the limit is %d", out.Object.GetName(), out.TooLarge, sandboxes.MaxKept)))
+		_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("note: the specification of %s has %d bytes and is not stored in the object, so \"get\" cannot print it; the limit is %d", out.Object.Name, out.TooLarge, sandboxes.MaxKept)))
 	}
 }
 
@@ -133,20 +139,20 @@ routing key, and the time of the last change.`,
 		}
 		ctx, cancel := s.Patiently(c.Context())
 		defer cancel()
-		var cluster client.Client
+		var at plugins.Source
 		if len(asked.Spec.Resources) > 0 && len(files) == 0 {
-			if cluster, err = s.Writer(); err != nil {
+			if at, err = open(ctx, s); err != nil {
 				return fmt.Errorf("%w; or give the sandbox's resource plugins with --plugin", err)
 			}
 		}
-		plugins, err := pluginsOf(s, files)
+		given, err := pluginsOf(s, files)
 		if err == nil {
-			plugins, err = sandboxes.PluginsFor(ctx, store(s, cluster), asked, plugins)
+			given, err = sandboxes.PluginsFor(ctx, at, asked, given)
 		}
 		if err != nil {
 			return err
 		}
-		out, err := compile.Sandbox(compile.Input{Sandbox: asked, Plugins: plugins})
+		out, err := compile.Sandbox(compile.Input{Sandbox: asked, Plugins: given})
 		if err != nil {
 			return sandboxKind.refused(s, f, asked.Name, err)
 		}
@@ -176,34 +182,37 @@ func applyGroup(s *command.Session) *cobra.Command {
 		Long: `Create or change a route group. spec.match is evaluated now, and the sandboxes that it
 matches become the members of the group: sandboxes that match later are not added until the
 file is applied again. A sandbox has the labels of spec.labels in its file, or else those of
-its object.`,
+its object. A control plane evaluates it again at each change of labels, and knows those of
+files only.`,
 	}
-	return groupKind.apply(s, c, func(in *input) (func(context.Context, client.Client) (crdv1.Object, error), error) {
+	return groupKind.apply(s, c, func(in *input) (func(context.Context, site.Site) (sandboxes.Object, error), error) {
 		var asked spec.Group
 		f, err := in.read(s, &asked)
-		return func(ctx context.Context, cluster client.Client) (crdv1.Object, error) {
-			return writeGroup(ctx, s, cluster, f, asked)
+		return func(ctx context.Context, at site.Site) (sandboxes.Object, error) {
+			return writeGroup(ctx, s, at, f, asked)
 		}, err
 	})
 }
 
 // writeGroup applies a route group, and prints its sandboxes.
-func writeGroup(ctx context.Context, s *command.Session, cluster client.Client, f *specfile.File, asked spec.Group) (crdv1.Object, error) {
+func writeGroup(ctx context.Context, s *command.Session, at site.Site, f *specfile.File, asked spec.Group) (sandboxes.Object, error) {
 	text, err := f.JSON("spec")
 	if err != nil {
-		return nil, err
+		return sandboxes.Object{}, err
 	}
-	out, err := sandboxes.ApplyGroup(ctx, cluster, asked, text, s.Now())
+	out, err := at.ApplyGroup(ctx, asked, text)
 	unstored(s, out)
 	if err != nil {
-		return nil, groupKind.refused(s, f, asked.Name, err)
+		return out.Object, groupKind.refused(s, f, asked.Name, err)
 	}
 	noteAll(s, f, out.Notes)
-	_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("route group %s has the sandboxes that match now: %s", asked.Name, strings.Join(out.Matched, ", "))))
+	_, _ = fmt.Fprintln(s.Err, show.Plain(fmt.Sprintf("route group %s has the sandboxes that match now: %s", asked.Name, cmp.Or(strings.Join(out.Matched, ", "), "none"))))
 	if len(out.Left) > 0 {
 		_, _ = fmt.Fprintln(s.Err, show.Plain("no longer in it: "+strings.Join(out.Left, ", ")))
 	}
-	_, _ = fmt.Fprintln(s.Err, "note: sandboxes that match later are not added; apply the file again to add them")
+	if !at.MatchesLater() {
+		_, _ = fmt.Fprintln(s.Err, "note: sandboxes that match later are not added; apply the file again to add them")
+	}
 	return out.Object, nil
 }
 
@@ -212,7 +221,7 @@ func groupText(s *command.Session, of sandboxes.Report) string {
 	r := of.(sandboxes.Group)
 	rows := show.Grid{{"Name:", r.Name}, {"Routing key:", r.RoutingKey}}
 	for _, row := range []struct{ title, value string }{
-		{"Description:", r.Description}, {"Created:", Moment(s, r.CreatedAt)}, {"Changed:", Moment(s, r.UpdatedAt)}, {"Author:", r.Author},
+		{"Description:", r.Description}, {"Created:", s.Moment(r.CreatedAt)}, {"Changed:", s.Moment(r.UpdatedAt)}, {"Author:", r.Author},
 		{"Sandboxes:", strings.Join(r.Status.MatchedSandboxes, ", ")},
 	} {
 		if row.value != "" {
@@ -232,7 +241,7 @@ func listedGroups(s *command.Session, reports []sandboxes.Report) string {
 		r := one.(sandboxes.Group)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
 		members := fmt.Sprintf("%d of %d ready", r.Status.ReadySandboxes, len(r.Status.MatchedSandboxes))
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, members, r.Author, Moment(s, r.CreatedAt)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, members, r.Author, s.Moment(r.CreatedAt)})
 	}
 	return rows.String()
 }

@@ -3,7 +3,6 @@ package sandboxes
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
@@ -20,10 +19,10 @@ func sandboxText(s *command.Session, of sandboxes.Report) string {
 		}
 	}
 	add("Description:", r.Description)
-	add("Created:", Moment(s, r.CreatedAt))
-	add("Changed:", Moment(s, r.UpdatedAt))
+	add("Created:", s.Moment(r.CreatedAt))
+	add("Changed:", s.Moment(r.UpdatedAt))
 	add("Author:", r.Author)
-	add("Ends:", Moment(s, r.Status.ScheduledDeleteTime))
+	add("Ends:", s.Moment(r.Status.ScheduledDeleteTime))
 	for _, w := range r.Workloads {
 		add("Workload:", strings.TrimSpace(w.How+" "+w.Name)+ofBaseline(w.Baseline))
 	}
@@ -61,22 +60,13 @@ func ofBaseline(baseline string) string {
 	return " of " + baseline
 }
 
-// Moment returns a time of a report in the format of text output.
-func Moment(s *command.Session, text string) string {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return text
-	}
-	return at.In(s.Now().Location()).Format("2006-01-02 15:04:05 MST")
-}
-
 // listed returns reports as a table.
 func listed(s *command.Session, reports []sandboxes.Report) string {
 	rows := show.Grid{{"NAME", "KEY", "READY", "REASON", "AUTHOR", "CREATED", "ENDS"}}
 	for _, one := range reports {
 		r := one.(sandboxes.Sandbox)
 		ready := map[bool]string{true: "yes", false: "no"}[r.Status.Ready]
-		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, r.Author, Moment(s, r.CreatedAt), Moment(s, r.Status.ScheduledDeleteTime)})
+		rows = append(rows, []string{r.Name, r.RoutingKey, ready, r.Status.Reason, r.Author, s.Moment(r.CreatedAt), s.Moment(r.Status.ScheduledDeleteTime)})
 	}
 	return rows.String()
 }

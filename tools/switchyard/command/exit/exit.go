@@ -28,7 +28,7 @@ const (
 	No Code = 1
 	// Usage: the command line or the request makes no sense.
 	Usage Code = 2
-	// Unavailable: no route server was reached, or it is not ready, or it cannot
+	// Unavailable: no route server or control plane was reached, or it is not ready, or it cannot
 	// read the log.
 	Unavailable Code = 3
 	// Gone: the requested version is no longer retained, or has not been reached.
@@ -51,7 +51,7 @@ const Codes = `Exit codes:
   0  yes, or done
   1  no: not routed, not converged, differs (with --exit-code), tampered with, not found
   2  wrong usage
-  3  no route server is reachable, or it is not ready, or it cannot read the log
+  3  no route server or control plane is reachable, or it is not ready, or it cannot read the log
   4  version no longer kept, or not reached yet
   5  any other error
   6  dry-run: the result would not work

@@ -3,22 +3,19 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tunnels/credential/signed"
 	"switchyard.dev/tunnels/workstation"
 )
@@ -39,12 +36,12 @@ type Source struct {
 }
 
 // New returns a Source at the URL of a control plane's proxy. header is sent with each request:
-// the API key and the name of the cluster.
-func New(at *url.URL, header http.Header) *Source {
+// the API key and the name of the cluster. config has the authorities of its certificate; nil: the system's.
+func New(at *url.URL, header http.Header, config *tls.Config) *Source {
 	to := *at
 	to.Path, to.RawQuery, to.Fragment = signed.GrantPath, "", ""
 	return &Source{at: &to, header: header, client: &http.Client{
-		Transport:     &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: within},
+		Transport:     &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: within},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the key is for this server
 	}}
 }
@@ -141,25 +138,6 @@ func (s *Source) refused(answer *http.Response, text []byte) error {
 		return workstation.Final(fmt.Errorf("the control plane at %s refuses the API key for this cluster: check the key, and that --cluster is the name of the cluster in the control plane (%s)", s.at.Host, says))
 	}
 	return fmt.Errorf("the control plane at %s issued no credential (%s)", s.at.Host, says)
-}
-
-// KeyHeader is the header with the API key.
-const KeyHeader = "Signadot-Api-Key"
-
-// Key returns the API key in a file, or the other one if no file is named; empty: there is none.
-func Key(file, other string) (string, error) {
-	if file == "" {
-		return other, nil
-	}
-	text, err := os.ReadFile(file)
-	key := string(bytes.TrimSpace(text))
-	switch {
-	case err != nil:
-		return "", exit.Usage.Errorf("the file of --api-key-file cannot be read: %w", err)
-	case key == "" || strings.ContainsFunc(key, unicode.IsControl):
-		return "", exit.Usage.Errorf("the file of --api-key-file, %s, does not have one line with the key", file)
-	}
-	return key, nil
 }
 
 // TokenOr returns the credentials of a Source; or, where the control plane issues none, those of the

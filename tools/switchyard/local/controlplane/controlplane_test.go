@@ -40,7 +40,7 @@ func newServer(t *testing.T) (*server, *controlplane.Source) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, controlplane.New(at, http.Header{"Signadot-Api-Key": {"the-key"}})
+	return s, controlplane.New(at, http.Header{"Signadot-Api-Key": {"the-key"}}, nil)
 }
 
 func (s *server) token(source *controlplane.Source, again bool, want string) {

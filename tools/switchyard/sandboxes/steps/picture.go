@@ -9,7 +9,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/tools/switchyard/command"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
@@ -22,7 +21,7 @@ func (r report) text(s *command.Session) string {
 	var b strings.Builder
 	rows := show.Grid{
 		{"Name:", r.Name}, {"Resource:", r.Resource + " of sandbox " + r.Sandbox}, {"Plugin:", r.Plugin},
-		{"Created:", sandboxes.Moment(s, r.CreatedAt)},
+		{"Created:", s.Moment(r.CreatedAt)},
 	}
 	b.WriteString(rows.String() + "Status:    " + show.Indented(r.state()+": "+r.Message) + "\n")
 	for _, graph := range []struct {

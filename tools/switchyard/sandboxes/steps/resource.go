@@ -13,7 +13,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/workflows/steps"
 )
@@ -106,7 +105,7 @@ func rowsOf(reports []report, s *command.Session) show.Grid {
 			}
 		}
 		progress := fmt.Sprintf("%d of %d", done, len(r.Present()))
-		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), progress, sandboxes.Moment(s, r.CreatedAt)})
+		rows = append(rows, []string{r.Name, r.Sandbox, r.Resource, r.Plugin, r.state(), progress, s.Moment(r.CreatedAt)})
 	}
 	return rows
 }
