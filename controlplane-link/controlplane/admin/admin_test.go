@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,9 @@ func server(t *testing.T) *store.Store {
 		}}.Serve(ctx, slog.New(slog.DiscardHandler))
 	}()
 	t.Cleanup(func() {
+		silent, err := (&net.Dialer{}).DialContext(context.Background(), "unix", socket)
+		must(t, err)
+		defer silent.Close()
 		stop()
 		must(t, <-ended)
 		must(t, s.Close())
@@ -237,6 +241,9 @@ func TestTheFirstAdministrator(t *testing.T) {
 	case err := <-ended:
 		t.Fatalf("handed over before a login: %v", err)
 	case <-time.After(100 * time.Millisecond): // it has read the store, or does so after this
+	}
+	if deleted.Load() > 0 {
+		t.Error("the key was removed before a login")
 	}
 	keys, err := s.APIKeys(ctx, org, model.Principal{Kind: model.KindUser, ID: "admin-default"})
 	must(t, err)

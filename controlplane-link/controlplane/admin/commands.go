@@ -107,6 +107,7 @@ func (s Server) Serve(ctx context.Context, logger *slog.Logger) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	callers.Accept(ctx, l, logger, &running, func(conn net.Conn) {
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		defer conn.Close()
 		_ = json.NewEncoder(conn).Encode(s.answer(ctx, conn)) // the command has ended
 	})
