@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/controlplane-link/controlplane"
@@ -29,6 +30,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	logger := program.Logger(s.Level)
+	klog.SetSlogLogger(logger)
 	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
 	c, err := s.Read(logger)
 	if err != nil {
