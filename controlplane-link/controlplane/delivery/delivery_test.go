@@ -185,7 +185,7 @@ func TestARefusalIsTheStatus(t *testing.T) {
 	s.ended(faulty)
 }
 
-// TestAStaleListProvesNothing has an agent whose API server lists no sandbox and watches none.
+// TestAStaleListProvesNothing: the API server lists no sandbox to the agent, and reports no event.
 func TestAStaleListProvesNothing(t *testing.T) {
 	w := world.Shared(t)
 	stale := &staleLists{}

@@ -33,7 +33,7 @@ const (
 
 // statusOf returns the status that an object reports.
 func statusOf(kind store.Kind, o crdv1.Object, before model.Status) model.Status {
-	generation, of := generationOf(o), kinds[kind].Object(o).State()
+	generation, of := crdv1.GenerationOf(o), kinds[kind].Object(o).State()
 	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted, Ready: of.Ready, Reason: of.Reason, Message: of.Message}
 	if at, err := time.Parse(time.RFC3339, of.ScheduledDeleteTime); err == nil {
 		out.ScheduledDeleteTime = at.UTC()
@@ -64,24 +64,6 @@ func same(a, b model.Status) bool {
 	one, _ := json.Marshal(a) // it has texts, numbers and times
 	other, _ := json.Marshal(b)
 	return bytes.Equal(one, other)
-}
-
-// generationOf returns the number of the control plane's version of an object; 0: it has none.
-func generationOf(o metav1.Object) int64 {
-	n, err := strconv.ParseInt(o.GetAnnotations()[crdv1.AnnotationGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// keyOf returns the routing key of an object.
-func keyOf(o crdv1.Object) string {
-	if s, is := o.(*crdv1.SignadotSandbox); is {
-		return s.Spec.ID
-	}
-	g, _ := o.(*crdv1.SignadotRouteGroup)
-	return g.Spec.RoutingKey
 }
 
 // ManagedByOther returns the message about an object that has another manager than the control plane, the one
