@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -165,8 +166,14 @@ func TestAnUpdateKeepsOtherFields(t *testing.T) {
 		if err := json.Unmarshal(got.body, &a); err != nil || got.status != http.StatusOK || a.Role != tt[1] || a.Description != tt[2] {
 			t.Errorf("%s: %d %s", tt[0], got.status, got.body)
 		}
+		if read := w.send("GET", orgPath+"/service-accounts/bot", ""); !bytes.Equal(read.body, got.body) {
+			t.Errorf("%s: it is %s", tt[0], read.body)
+		}
 	}
-	if got := w.send("PUT", orgPath+"/service-accounts/no-such", `{}`); got.status != http.StatusNotFound {
+	if got := w.send("DELETE", orgPath+"/service-accounts/bot", ""); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if got := w.send("PUT", orgPath+"/service-accounts/bot", `{}`); got.status != http.StatusNotFound {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
@@ -225,6 +232,9 @@ func TestACredentialIsShownOnce(t *testing.T) {
 		list := create
 		if strings.HasSuffix(list, "/tokens") {
 			list += "/"
+			if got := w.send("GET", orgPath+list+made.ID, ""); got.status != http.StatusOK || strings.Contains(string(got.body), made.Token) {
+				t.Errorf("%s: %d %s", list, got.status, got.body)
+			}
 		}
 		if got := w.send("GET", orgPath+list, ""); !strings.Contains(string(got.body), made.ID) || strings.Contains(string(got.body), made.Token) {
 			t.Errorf("%s: %s", list, got.body)

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -16,8 +17,18 @@ import (
 // other, in one database.
 var server *postgres.Server
 
+// succeeded are the operations that have answered with success.
+var succeeded sync.Map
+
 func TestMain(m *testing.M) {
 	code := m.Run()
+	whole := code == 0 && flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String()+flag.Lookup("test.list").Value.String() == ""
+	for name := range answers {
+		if _, has := succeeded.Load(name); whole && !has {
+			fmt.Fprintf(os.Stderr, "no test calls %s with success\n", name)
+			code = 1
+		}
+	}
 	if server != nil {
 		if err := server.Remove(); err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -244,7 +244,18 @@ func (w *world) send(method, path, body string, headers ...string) answer {
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	w.must(err)
-	return answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
+	got := answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
+	if got.kind != "application/json" {
+		w.Errorf("%s %s: content type %s", method, path, got.kind)
+	}
+	escaped, _, _ := strings.Cut(path, "?")
+	if name := operationOf(method, escaped); name != "" && name != "getOpenAPI" && got.status < http.StatusBadRequest {
+		succeeded.Store(name, true)
+		if err := sound(name, got.body); err != nil {
+			w.Errorf("%s %s: %v: %s", method, path, err, got.body)
+		}
+	}
+	return got
 }
 
 // by is an event of a principal.

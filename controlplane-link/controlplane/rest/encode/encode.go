@@ -122,7 +122,7 @@ func Event(e model.Event) (v2.Event, error) {
 		ID: e.ID, Type: e.Type, Timestamp: stamp(e.At), Principal: v2.EventPrincipal{Kind: string(e.By.Kind), Name: e.By.Name, PublicID: e.By.ID},
 		Auth: v2.EventAuthContext{Method: string(e.Method), APIKeyMasked: text(e.Masked)},
 	}
-	if e.Data != nil {
+	if e.Data != nil && string(e.Data) != "null" {
 		out.Data = e.Data
 	}
 	return out, nil
