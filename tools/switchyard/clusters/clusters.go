@@ -31,19 +31,6 @@ connect. Changes need the role of an administrator.`,
 	return c
 }
 
-// at returns the action of a command that asks a control plane, in the time for an answer.
-func at(s *command.Session, do func(ctx context.Context, p *plane.Plane, args []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		p, err := s.OpenPlane(c.Context())
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
-		return do(ctx, p, args)
-	}
-}
-
 // named adds the required flag for a cluster.
 func named(c *cobra.Command, flag string) *string {
 	name := c.Flags().String(flag, "", "the `name` of the cluster in the control plane")
@@ -57,7 +44,7 @@ func add(s *command.Session) *cobra.Command {
 		Example: "  switchyard cluster add --name demo > token\n  kubectl -n signadot create secret generic cluster-token --from-file=token  # for controlPlane.tokenSecret",
 	}
 	name := named(c, "name")
-	c.RunE = at(s, func(ctx context.Context, p *plane.Plane, _ []string) error {
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, _ []string) error {
 		if _, err := plane.Answer[v2.Cluster](p.API.AddCluster(ctx, p.Org, *name)); err != nil {
 			return err
 		}
@@ -69,7 +56,7 @@ func add(s *command.Session) *cobra.Command {
 func createToken(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Use: "create --cluster NAME", Short: "Create a token for a cluster's agent, and print it", Args: cobra.NoArgs}
 	name := named(c, "cluster")
-	c.RunE = at(s, func(ctx context.Context, p *plane.Plane, _ []string) error {
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, _ []string) error {
 		return issue(ctx, s, p, *name, "the token is shown only now:\n")
 	})
 	return c
@@ -87,7 +74,7 @@ func issue(ctx context.Context, s *command.Session, p *plane.Plane, cluster, abo
 
 func list(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Use: "list", Short: "List the clusters of a control plane", Args: cobra.NoArgs}
-	c.RunE = at(s, func(ctx context.Context, p *plane.Plane, _ []string) error {
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, _ []string) error {
 		all, err := plane.Answer[[]v2.Cluster](p.API.ListClusters(ctx, p.Org))
 		return report(s, err, all, "no clusters\n", []string{"NAME", "CREATED", "OPERATOR"}, func(c v2.Cluster) []string {
 			return []string{c.Name, s.Moment(c.CreatedAt), cmp.Or(c.Operator.Version, "never connected")}
@@ -99,7 +86,7 @@ func list(s *command.Session) *cobra.Command {
 func listTokens(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Use: "list --cluster NAME", Short: "List the tokens of a cluster's agent", Args: cobra.NoArgs}
 	name := named(c, "cluster")
-	c.RunE = at(s, func(ctx context.Context, p *plane.Plane, _ []string) error {
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, _ []string) error {
 		all, err := plane.Answer[[]v2.ClusterToken](p.API.ListClusterTokens(ctx, p.Org, *name))
 		return report(s, err, all, "no tokens\n", []string{"ID", "TOKEN", "CREATED", "CONNECTED", "FROM"}, func(t v2.ClusterToken) []string {
 			return []string{t.ID, t.MaskedValue + "…", s.Moment(t.CreatedAt), cmp.Or(s.Moment(text(t.Status.LastConnectedAt)), "never"), text(t.Status.LastConnectedIP)}
@@ -111,7 +98,7 @@ func listTokens(s *command.Session) *cobra.Command {
 func deleteToken(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Use: "delete ID --cluster NAME", Short: "Delete a token of a cluster's agent", Args: cobra.ExactArgs(1)}
 	name := named(c, "cluster")
-	c.RunE = at(s, func(ctx context.Context, p *plane.Plane, args []string) error {
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, args []string) error {
 		if _, err := plane.Answer[v2.EmptyResponse](p.API.DeleteClusterToken(ctx, p.Org, *name, args[0])); err != nil {
 			return err
 		}

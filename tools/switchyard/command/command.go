@@ -331,21 +331,20 @@ func (s *Session) Writer() (client.WithWatch, error) {
 	return c, nil
 }
 
-// Within calls a function with a client of the cluster, in the time for an answer.
-func (s *Session) Within(ctx context.Context, do func(context.Context, client.WithWatch) error) error {
-	cluster, err := s.Writer()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
-	return do(ctx, cluster)
+// InCluster returns the action of a command that needs a client of the cluster, as With.
+func (s *Session) InCluster(do func(ctx context.Context, cluster client.WithWatch, args []string) error) func(*cobra.Command, []string) error {
+	return With(s, func(context.Context) (client.WithWatch, error) { return s.Writer() }, do)
 }
 
-// InCluster returns the action of a command that needs a client of the cluster. It calls do by
-// Within.
-func (s *Session) InCluster(do func(ctx context.Context, cluster client.WithWatch, args []string) error) func(*cobra.Command, []string) error {
+// With returns the action of a command that needs what open returns. It calls do in the time for an answer.
+func With[T any](s *Session, open func(context.Context) (T, error), do func(ctx context.Context, opened T, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		return s.Within(c.Context(), func(ctx context.Context, cluster client.WithWatch) error { return do(ctx, cluster, args) })
+		opened, err := open(c.Context())
+		if err != nil {
+			return err
+		}
+		ctx, cancel := s.Patiently(c.Context())
+		defer cancel()
+		return do(ctx, opened, args)
 	}
 }

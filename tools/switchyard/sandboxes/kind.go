@@ -48,17 +48,9 @@ func open(ctx context.Context, s *command.Session) (site.Site, error) {
 	return site.Cluster{Store: store(s, c), Now: s.Now}, err
 }
 
-// within returns the action of a command that needs a site. It calls do in the time for an answer.
+// within returns the action of a command that needs a site, as command.With.
 func within(s *command.Session, do func(ctx context.Context, at site.Site, args []string) error) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		at, err := open(c.Context(), s)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
-		return do(ctx, at, args)
-	}
+	return command.With(s, func(ctx context.Context) (site.Site, error) { return open(ctx, s) }, do)
 }
 
 // refused returns an error of an application with its exit code.
