@@ -14,7 +14,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/steps"
 )
 
@@ -86,11 +85,12 @@ func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
 
 // get reads an object; nil: there is none.
 func get(ctx context.Context, from client.Reader, r request) (crdv1.Object, error) {
-	o, err := kinds[r.kind].Get(ctx, from, r.name)
-	if errors.Is(err, sandboxes.ErrNotFound) {
-		return nil, nil
+	kind, _ := crdv1.KindCalled(kinds[r.kind]) // a constant of crdv1
+	o := kind.New()
+	if err := from.Get(ctx, client.ObjectKey{Name: r.name}, o); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
-	return o, err
+	return o, nil
 }
 
 // act does a step.
@@ -111,7 +111,7 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		if !e.DeletedAt.IsZero() {
 			return s.giveUp(ctx, e)
 		}
-		status = statusOf(e.kind, o, e.part)
+		status = statusOf(o, e.part)
 	case missing:
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
 			again.RequeueAfter = time.Until(end)

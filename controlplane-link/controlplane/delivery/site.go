@@ -26,7 +26,6 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
-	"switchyard.dev/workflows/sandboxes"
 )
 
 const (
@@ -48,7 +47,7 @@ type request struct {
 var everything = request{kind: store.Everything}
 
 // kinds are the kinds that are delivered.
-var kinds = map[store.Kind]*sandboxes.Kind{store.Sandbox: &sandboxes.Sandboxes, store.RouteGroup: &sandboxes.Groups}
+var kinds = map[store.Kind]string{store.Sandbox: crdv1.KindSandbox, store.RouteGroup: crdv1.KindRouteGroup}
 
 // site delivers to one cluster during one session of its agent.
 type site struct {
