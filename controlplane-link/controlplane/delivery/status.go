@@ -18,8 +18,6 @@ import (
 // Reasons of a status that the delivery itself reports. Others are those of the operator, and of the API server
 // for a write that it has refused.
 const (
-	// ReasonForeign: the cluster has an object of that name with another manager.
-	ReasonForeign = "ManagedByOther"
 	// ReasonDeleted: the object was deleted in the cluster.
 	ReasonDeleted = "DeletedInCluster"
 	// ReasonNewer: the object is newer than the store, which is from a backup.
