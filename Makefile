@@ -18,7 +18,7 @@ UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 # The same in each group: go test caches the results of one timeout for no other.
 TIMEOUT := -timeout 30m
 # Programs and tools in modules of their own.
-MODULES := tools/cluster tools/gen tools/image
+MODULES := tools/cluster tools/gen tools/image tests/issuer
 
 # The flags with which images are built: what one compiles the other finds done.
 GO := CGO_ENABLED=0 GOFLAGS=-trimpath go

@@ -96,14 +96,14 @@ func every(ctx context.Context, pause time.Duration, do func()) {
 const (
 	// healthEvery is the pause between two checks of the store, healthWithin bounds one.
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
-	// houseEvery is the pause between two deletions of what has expired, and groupsEvery that for route groups.
-	houseEvery, groupsEvery = time.Hour, time.Minute
+	// houseEvery is the pause between two deletions of old entries, lifetimesEvery that between two of expired objects.
+	houseEvery, lifetimesEvery = time.Hour, time.Minute
 )
 
-// keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions are deleted
+// keepHouse checks the store, and deletes expired objects, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	var last, lastGroups time.Time
+	var last, lastLifetimes time.Time
 	every(ctx, healthEvery, func() {
 		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)
@@ -113,10 +113,10 @@ func (m *Main) keepHouse(ctx context.Context) error {
 			m.cfg.Logger.Warn("whether the store can be read has changed", "error", err)
 		}
 		now := time.Now()
-		if err == nil && now.Sub(lastGroups) >= groupsEvery {
-			lastGroups = now
+		if err == nil && now.Sub(lastLifetimes) >= lifetimesEvery {
+			lastLifetimes = now
 			for _, o := range orgs {
-				m.endGroups(ctx, o.Name, now.UTC())
+				m.endLifetimes(ctx, o.Name, now.UTC())
 			}
 		}
 		if err == nil && now.Sub(last) >= houseEvery {
@@ -134,15 +134,18 @@ func housekeeping(what string, now time.Time) model.Event {
 	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
 }
 
-// endGroups deletes the route groups of an organisation whose lifetime has ended.
-func (m *Main) endGroups(ctx context.Context, org string, now time.Time) {
-	err := m.store.EndRouteGroups(ctx, org, now, func(name string) model.Event {
-		ev := housekeeping("routegroup.expire", now)
-		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
-		return ev
-	})
+// endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
+func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
+	event := func(what string) func(name string) model.Event {
+		return func(name string) model.Event {
+			ev := housekeeping(what, now)
+			ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
+			return ev
+		}
+	}
+	err := errors.Join(m.store.EndSandboxes(ctx, org, now, event("sandbox.expire")), m.store.EndRouteGroups(ctx, org, now, event("routegroup.expire")))
 	if err != nil && ctx.Err() == nil {
-		m.cfg.Logger.Warn("route groups that have expired are not deleted", "organisation", org, "error", err)
+		m.cfg.Logger.Warn("expired sandboxes or route groups are not deleted", "organisation", org, "error", err)
 	}
 }
 
@@ -176,7 +179,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	}
 }
 
-// adopt takes the state of a cluster for a command of an administrator, or lists what it would take.
+// adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
 	if dry {
 		names, err := delivery.Newer(ctx, m.store, org, cluster)

@@ -132,6 +132,12 @@ func (l *look) forked(ctx context.Context) []crdv1.ForkedWorkload {
 	return forks
 }
 
+// NoNamespace is the error of Look for a namespace that does not exist.
+type NoNamespace string
+
+// Error implements error.
+func (n NoNamespace) Error() string { return "there is no namespace " + string(n) }
+
 // askingNamespaces returns the namespaces with a label that requests sidecars, and an error if the
 // namespace of the query does not exist.
 func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
@@ -150,7 +156,7 @@ func (l *look) askingNamespaces(ctx context.Context) (map[string]bool, error) {
 			add(&one)
 		}
 		if apierrors.IsNotFound(err) {
-			return nil, fmt.Errorf("there is no namespace %s", l.ask.Namespace)
+			return nil, NoNamespace(l.ask.Namespace)
 		}
 	}
 	if err != nil {

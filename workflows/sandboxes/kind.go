@@ -8,8 +8,10 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/specfile"
 )
@@ -78,26 +80,37 @@ func (k Kind) failed(what, name string, err error) error {
 
 // Get reads an object, or returns ErrNotFound.
 func (k Kind) Get(ctx context.Context, reader client.Reader, name string) (Object, error) {
+	o, err := k.GetObject(ctx, reader, name)
+	if o == nil {
+		return Object{}, err
+	}
+	return k.Object(o), err
+}
+
+// GetObject is Get for the object itself. It is nil after ErrNotFound.
+func (k Kind) GetObject(ctx context.Context, reader client.Reader, name string) (crdv1.Object, error) {
 	o := k.definition().New()
 	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
 	if apierrors.IsNotFound(err) {
-		return Object{}, ErrNotFound
+		return nil, ErrNotFound
 	}
-	return k.Object(o), k.failed("read", name, err)
+	return o, k.failed("read", name, err)
 }
 
 // List reads all objects.
 func (k Kind) List(ctx context.Context, reader client.Reader) ([]Report, error) {
+	all, err := k.ListObjects(ctx, reader)
+	return append([]Report{}, lists.Map(all, k.report)...), err // never null in JSON
+}
+
+// ListObjects is List for the objects themselves.
+func (k Kind) ListObjects(ctx context.Context, reader client.Reader) ([]crdv1.Object, error) {
 	list := k.definition().NewList()
 	if err := reader.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list %s: %w", k.Plural, err)
 	}
 	items, err := meta.ExtractList(list)
-	out := make([]Report, 0, len(items))
-	for _, o := range items {
-		out = append(out, k.report(o.(crdv1.Object)))
-	}
-	return out, err
+	return lists.Map(items, func(o runtime.Object) crdv1.Object { return o.(crdv1.Object) }), err
 }
 
 // Delete deletes an object; one that is already deleted is no error.

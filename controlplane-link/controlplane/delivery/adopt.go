@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
@@ -51,21 +48,15 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 		return out, err
 	}
 	newest, objects := int64(0), map[request]crdv1.Object{}
-	for kind, name := range kinds {
-		of, _ := crdv1.KindCalled(name) // a constant of crdv1
-		list := of.NewList()
-		if err := s.live.List(ctx, list); err != nil {
-			return out, fmt.Errorf("list the objects of cluster %s: %w", cluster, err)
+	for kind, of := range kinds {
+		all, err := of.ListObjects(ctx, s.live)
+		if err != nil {
+			return out, fmt.Errorf("cluster %s: %w", cluster, err)
 		}
-		err := meta.EachListItem(list, func(item runtime.Object) error {
-			o, _ := item.(crdv1.Object)
+		for _, o := range all {
 			if n := crdv1.GenerationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
 				newest, objects[request{kind, o.GetName()}] = max(newest, n), o
 			}
-			return nil
-		})
-		if err != nil {
-			return out, err
 		}
 	}
 	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}

@@ -115,7 +115,7 @@ func (d *Delivery) changed(c store.Change) {
 		switch {
 		case c.Kind == store.Everything:
 			s.queue.Add(everything)
-		case kinds[c.Kind] != "" && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
+		case kinds[c.Kind] != nil && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
 			s.queue.Add(request{c.Kind, c.Name})
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/steps"
 )
 
@@ -85,12 +86,11 @@ func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
 
 // get reads an object; nil: there is none.
 func get(ctx context.Context, from client.Reader, r request) (crdv1.Object, error) {
-	kind, _ := crdv1.KindCalled(kinds[r.kind]) // a constant of crdv1
-	o := kind.New()
-	if err := from.Get(ctx, client.ObjectKey{Name: r.name}, o); err != nil {
-		return nil, client.IgnoreNotFound(err)
+	o, err := kinds[r.kind].GetObject(ctx, from, r.name)
+	if errors.Is(err, sandboxes.ErrNotFound) {
+		return nil, nil
 	}
-	return o, nil
+	return o, err
 }
 
 // act does a step.

@@ -26,6 +26,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/workflows/sandboxes"
 )
 
 const (
@@ -47,7 +48,7 @@ type request struct {
 var everything = request{kind: store.Everything}
 
 // kinds are the kinds that are delivered.
-var kinds = map[store.Kind]string{store.Sandbox: crdv1.KindSandbox, store.RouteGroup: crdv1.KindRouteGroup}
+var kinds = map[store.Kind]*sandboxes.Kind{store.Sandbox: &sandboxes.Sandboxes, store.RouteGroup: &sandboxes.Groups}
 
 // site delivers to one cluster during one session of its agent.
 type site struct {

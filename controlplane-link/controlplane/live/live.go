@@ -3,6 +3,7 @@ package live
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,14 +25,14 @@ type Clusters struct {
 }
 
 // Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
-// have a fork; empty: of all namespaces.
+// have a fork; empty: of all namespaces. model.ErrNotFound: there is no such namespace.
 func (c Clusters) Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error) {
 	reader, err := c.Reader(ctx, org, cluster)
 	if err != nil {
 		return nil, err
 	}
 	found, err := survey.Look(ctx, reader, survey.Question{Namespace: namespace, Operator: c.Operator})
-	return found.Reports, err
+	return found.Reports, known(cluster, err)
 }
 
 // Report returns the report of a sandbox; model.ErrNotFound: the cluster has no such object.
@@ -45,5 +46,17 @@ func (c Clusters) Report(ctx context.Context, org, cluster, name string) (sandbo
 	if apierrors.IsNotFound(err) {
 		err = fmt.Errorf("sandbox %q in cluster %q: %w", name, cluster, model.ErrNotFound)
 	}
-	return sandboxes.SandboxOf(o), err
+	return sandboxes.SandboxOf(o), known(cluster, err)
+}
+
+// known wraps the error of package model that an error of a cluster is.
+func known(cluster string, err error) error {
+	var missing survey.NoNamespace
+	switch {
+	case errors.As(err, &missing):
+		return fmt.Errorf("namespace %q in cluster %q: %w", string(missing), cluster, model.ErrNotFound)
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w: %w", model.ErrRefused, err)
+	}
+	return err
 }

@@ -126,6 +126,9 @@ func TestACodeIsTyped(t *testing.T) {
 	b, code := w.browser(), w.device()
 	b.page("device").follow("Log in at").want(http.StatusOK, "Code that your device shows")
 	b.page("device?user_code=+"+strings.ToLower(code.UserCode)).want(http.StatusOK, code.UserCode)
+	for wrong, want := range map[string]int{"%00": http.StatusNotFound, "%ff": http.StatusNotFound, strings.Repeat("%C3%BC", 9): http.StatusOK, strings.Repeat("A", 17): http.StatusOK} {
+		b.page("device?user_code="+wrong).want(want, "")
+	}
 	w.later = time.Hour / 2
 	b.page("device?user_code="+code.UserCode).want(http.StatusNotFound, "has expired")
 }
@@ -133,7 +136,10 @@ func TestACodeIsTyped(t *testing.T) {
 // The user of a person has the role, the address and the name of the newest login.
 func TestUsersAreUpdated(t *testing.T) {
 	w := newWorld(t, nil)
+	w.issuer.person = map[string]any{"sub": "person-1"}
 	w.browser().page("start").want(http.StatusOK, "role admin")
+	w.issuer.person = nil
+	w.replica()
 	if got := w.users(); len(got) != 1 || got[0].FirstName != "Ada" || got[0].LastName != "Byron" || got[0].Subject != w.issuer.server.URL+" person-1" {
 		t.Errorf("%+v", got)
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,8 +12,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -55,7 +56,9 @@ type Config struct {
 // Handler serves the pages. Make one with New.
 type Handler struct {
 	Config
-	issuer            *issuer
+	client *http.Client
+	// issuer is the configuration that the issuer publishes; nil until it was reached.
+	issuer            atomic.Pointer[oidc.Provider]
 	addresses, lookUp *callers.Pool
 }
 
@@ -64,9 +67,9 @@ func New(c Config) (*Handler, error) {
 	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Port() == "443" || c.URL != "https://"+strings.ToLower(u.Host) {
 		return nil, fmt.Errorf("%q is not the origin of pages of logins: write it as https://control.example.com, without a path and port 443", c.URL)
 	}
-	i, err := newIssuer(c.Settings, c.URL+callbackPath, c.Now)
+	client, err := clientOf(c.Settings)
 	return &Handler{
-		Config: c, issuer: i,
+		Config: c, client: client,
 		addresses: callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Rate: perSecond, Burst: inARow}),
 		lookUp:    callers.NewPool("codes", callers.Bounds{Pods: allAtOnce, Rate: codesPerSecond, Burst: codesInARow}),
 	}, err
@@ -80,14 +83,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range headers {
 		w.Header().Set(name, value)
 	}
-	err := h.serve(w, r)
-	if f := (refusal{}); errors.As(err, &f) {
+	if err := h.serve(w, r); err != nil {
+		f := refusal{http.StatusInternalServerError, "The control plane has failed. Try again.", err}
+		errors.As(err, &f)
+		h.Logger.WarnContext(r.Context(), "A request for a login was refused.", "path", r.URL.Path, "error", f.error)
 		h.write(w, f.status, "message", page{Title: "Not done", Text: f.text})
-	} else if err != nil {
-		h.write(w, http.StatusInternalServerError, "message", page{Title: "Not done", Text: "The control plane has failed. Try again."})
-	}
-	if err != nil {
-		h.Logger.WarnContext(r.Context(), "A request for a login was refused.", "path", r.URL.Path, "error", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return refusal{http.StatusTooManyRequests, "Too many requests come from your address. Try again in ten seconds.", err}
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.Context(), within)
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), h.client), within)
 	defer cancel()
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // a ResponseRecorder has none
 	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -137,13 +137,13 @@ type pending struct {
 // start redirects to the issuer. A cookie binds the login to the browser.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
 	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), h.now().Add(pendingFor)}
-	to, err := h.issuer.begin(r.Context(), p)
+	_, c, err := h.reached(r.Context())
 	if err != nil {
 		return refusal{http.StatusBadGateway, "The issuer of logins is not reached. Try again in a minute.", err}
 	}
 	text, _ := json.Marshal(p) // it has texts and a time
 	h.setCookie(w, pendingCookie, string(text), pendingFor)
-	http.Redirect(w, r, to, http.StatusSeeOther)
+	http.Redirect(w, r, c.AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)), http.StatusSeeOther)
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	case q.Has("error") || q.Has("iss") && q.Get("iss") != h.Settings.Issuer:
 		return refusal{http.StatusForbidden, "The issuer has refused the login.", fmt.Errorf("issuer %q has answered %q", q.Get("iss"), q.Get("error"))}
 	}
-	c, err := h.issuer.finish(r.Context(), r.Form.Get("code"), p)
+	c, err := h.finish(r.Context(), r.Form.Get("code"), p)
 	if err != nil {
 		return refusal{http.StatusForbidden, "The answer of the issuer cannot be verified.", err}
 	}
@@ -168,11 +168,10 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 		h.write(w, http.StatusForbidden, "unmapped", page{Claims: h.shown(c)})
 		return nil
 	}
-	err = h.begin(w, r, m, c)
-	if errors.Is(err, model.ErrNotFound) {
+	switch err = h.begin(w, r, m, c); {
+	case errors.Is(err, model.ErrNotFound):
 		return refusal{http.StatusForbidden, "Your account is mapped to an organisation that does not exist. Ask an administrator of the control plane to create it.", err}
-	}
-	if err == nil {
+	case err == nil:
 		http.Redirect(w, r, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode(), http.StatusSeeOther)
 	}
 	return err
@@ -264,7 +263,7 @@ func (h *Handler) setCookie(w http.ResponseWriter, name, value string, lasts tim
 	c := &http.Cookie{Name: name, Path: "/", HttpOnly: true, Secure: true, SameSite: http.SameSiteLaxMode, MaxAge: -1}
 	if value != "" {
 		id, sealed := h.Keys.Seal(name, value)
-		c.Value, c.MaxAge = base64.RawURLEncoding.EncodeToString([]byte(id+" "+sealed)), int(lasts.Seconds())
+		c.Value, c.MaxAge = url.QueryEscape(id+" "+sealed), int(lasts.Seconds())
 	}
 	http.SetCookie(w, c)
 }
@@ -275,17 +274,14 @@ func (h *Handler) cookie(r *http.Request, name string) string {
 	if err != nil {
 		return ""
 	}
-	raw, _ := base64.RawURLEncoding.DecodeString(c.Value) // an invalid value cannot be decrypted
-	id, sealed, _ := strings.Cut(string(raw), " ")
+	raw, _ := url.QueryUnescape(c.Value) // an invalid value cannot be decrypted
+	id, sealed, _ := strings.Cut(raw, " ")
 	value, _ := h.Keys.Open(id, name, sealed) // "" with an error
 	return value
 }
 
-// formToken is what the forms of a session have.
-func formToken(secret string) string {
-	sum := sha256.Sum256([]byte("form " + secret))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
-}
+// formToken is the token of the forms of a session.
+func formToken(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte("form "+secret))) }
 
 // same reports whether two secrets are equal.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

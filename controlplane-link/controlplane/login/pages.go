@@ -67,7 +67,10 @@ const codeField = "user_code"
 // codeOf returns the code of a device in a request, which a person can type in lower case; "": there is none.
 func codeOf(r *http.Request) string {
 	code := strings.ToUpper(strings.TrimSpace(r.Form.Get(codeField)))
-	return code[:min(len(code), 16)]
+	if len(code) > 16 {
+		return ""
+	}
+	return code
 }
 
 // showDevice shows the login of a device to a person with a session; to others, how to log in.
@@ -99,7 +102,7 @@ func (h *Handler) device(r *http.Request, v visitor) (l model.DeviceLogin, err e
 	}
 	defer leave()
 	l, err = h.Store.DeviceLoginByCode(r.Context(), codeOf(r))
-	if errors.Is(err, model.ErrNotFound) || err == nil && (!h.Now().Before(l.ExpiresAt) || l.UserID != "" || l.Denied) {
+	if errors.Is(err, model.ErrNotFound) || errors.Is(err, model.ErrText) || err == nil && (!h.Now().Before(l.ExpiresAt) || l.UserID != "" || l.Denied) {
 		err = refusal{http.StatusNotFound, "No login waits with this code: it has another code, has expired, or was accepted or denied. Start it again on the device.", errors.New("no such code")}
 	}
 	return l, err

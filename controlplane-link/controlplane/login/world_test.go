@@ -310,6 +310,11 @@ type issuer struct {
 	// person are the claims of userinfo; nil: there is no such endpoint.
 	person map[string]any
 
+	// elsewhere is the URL to which the issuer redirects the exchange of a code; empty: it does not.
+	elsewhere string
+	// broken: the issuer fails to exchange codes.
+	broken bool
+
 	mu     sync.Mutex
 	logins map[string]url.Values
 }
@@ -372,6 +377,14 @@ func (i *issuer) answer(w http.ResponseWriter, v any) {
 
 // token exchanges a code, once, for its verifier and the client's secret.
 func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
+	if i.broken {
+		http.Error(w, "out of order", http.StatusInternalServerError)
+		return
+	}
+	if i.elsewhere != "" {
+		http.Redirect(w, r, i.elsewhere, http.StatusTemporaryRedirect)
+		return
+	}
 	i.mu.Lock()
 	q := i.logins[r.FormValue("code")]
 	delete(i.logins, r.FormValue("code"))
@@ -409,7 +422,7 @@ func (i *issuer) token(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		i.Error(err)
 	}
-	i.answer(w, map[string]any{"access_token": "access", "token_type": "Bearer", "expires_in": 300, "id_token": raw})
+	i.answer(w, map[string]any{"access_token": "access-canary", "token_type": "Bearer", "expires_in": 300, "id_token": raw})
 }
 
 // events are the types of the entries in the audit trail, the oldest first.

@@ -21,8 +21,12 @@ var (
 	ErrDeleting = errors.New("is being deleted")
 	// ErrHeld: another session has the object, as with a devbox that is claimed.
 	ErrHeld = errors.New("is in use by another session")
+	// ErrTooMany: there are as many objects of the kind as there can be (maxima.go).
+	ErrTooMany = errors.New("too many")
 	// ErrText: a text is no UTF-8, or has a NUL character, which no store can keep.
 	ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
 	// ErrUnreachable: the cluster cannot be read now, because its agent is not connected.
 	ErrUnreachable = errors.New("is not connected")
+	// ErrRefused: the cluster has refused a read of the control plane.
+	ErrRefused = errors.New("the read is refused")
 )

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -10,10 +11,12 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// noAccount replaces the text of an error about a service account that does not exist.
-func noAccount(err error) error {
-	return as(err, model.ErrNotFound, http.StatusNotFound, "service account not found")
-}
+// Replacements of errors about objects that do not exist.
+var (
+	noAccount = missing("service account not found")
+	noUser    = missing("user not found")
+	noKey     = missing("API key not found")
+)
 
 // accountIn decodes a service account. A field that is not in the body is that of before.
 func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, error) {
@@ -24,25 +27,17 @@ func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, e
 	}{Description: before.Description, Role: before.Role}
 	_, err := r.decode(&in)
 	if err == nil && in.Role != model.RoleMember && in.Role != model.RoleAdmin {
-		err = specfile.Problems{{Path: "role", Text: "is not a role; use admin or member"}}
+		err = specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
 	}
 	return model.ServiceAccount{Org: r.org(), Name: in.Name, Description: in.Description, Role: in.Role, CreatedAt: r.now, UpdatedAt: r.now}, err
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
-	kept, err := h.Stores.Accounts.ServiceAccounts(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(kept, encode.ServiceAccount)
+	return each(encode.ServiceAccount)(h.Stores.Accounts.ServiceAccounts(r.Context(), r.org()))
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
-	a, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
-	if err != nil {
-		return nil, noAccount(err)
-	}
-	return encode.ServiceAccount(a)
+	return one(encode.ServiceAccount, noAccount)(h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
@@ -51,12 +46,10 @@ func (h *Handler) createServiceAccount(r *request) (any, error) {
 		return nil, err
 	}
 	if err := identity.Valid("service account", a.Name); err != nil {
-		return nil, fail(http.StatusBadRequest, "name: %v", err)
+		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	if err := h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role})); err != nil {
-		return nil, as(err, model.ErrExists, http.StatusConflict, "service account already exists")
-	}
-	return encode.ServiceAccount(a)
+	err = h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
+	return one(encode.ServiceAccount, taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
@@ -92,21 +85,22 @@ func keyOwner(r *request) (model.Principal, error) {
 	return owner, nil
 }
 
-// checkOwner returns a failure if the owner of API keys does not exist.
-func (h *Handler) checkOwner(r *request, owner model.Principal) error {
-	if owner.Kind == model.KindServiceAccount {
-		_, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), owner.ID)
-		return noAccount(err)
+// checkedOwner is keyOwner for one that exists.
+func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
+	owner, err := keyOwner(r)
+	switch {
+	case err != nil:
+		return owner, err
+	case owner.Kind == model.KindServiceAccount:
+		_, err = h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), owner.ID)
+		return owner, noAccount(err)
 	}
-	_, err := h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
-	return as(err, model.ErrNotFound, http.StatusNotFound, "user not found")
+	_, err = h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
+	return owner, noUser(err)
 }
 
 func (h *Handler) listKeys(r *request) (any, error) {
-	owner, err := keyOwner(r)
-	if err == nil {
-		err = h.checkOwner(r, owner)
-	}
+	owner, err := h.checkedOwner(r)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +113,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 }
 
 func (h *Handler) createKey(r *request) (any, error) {
-	owner, err := keyOwner(r)
-	if err == nil {
-		err = h.checkOwner(r, owner)
-	}
+	owner, err := h.checkedOwner(r)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +139,5 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 		return nil, err
 	}
 	id := r.vars["apiKeyId"]
-	err = h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
-	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "API key not found")
+	return nil, noKey(h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner})))
 }

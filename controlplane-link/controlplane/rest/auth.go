@@ -38,7 +38,7 @@ func (h *Handler) authenticate(r *request) (model.Caller, error) {
 	case token != "":
 		caller, err = h.keyHolder(r, token, model.MethodClusterToken)
 	default:
-		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential")
+		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
 	}
 	return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 }

@@ -54,5 +54,9 @@ func (r *request) decode(into any) (tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode.Object(text, into)
+	body, err := decode.Object(text, into)
+	if err == nil && !slices.Contains(withSpec, r.op.name) {
+		err = decode.Short(body)
+	}
+	return body, err
 }

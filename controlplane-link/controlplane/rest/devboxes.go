@@ -18,6 +18,8 @@ import (
 // seconds.
 const sessionFor = 2 * time.Minute
 
+var noDevbox = missing("devbox not found")
+
 // owner is the owner of the devboxes that the caller registers: those of an API key belong to the
 // organisation.
 func (r *request) owner() string {
@@ -42,7 +44,7 @@ func (r *request) mayUse(d model.Devbox) bool {
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
-		return d, as(err, model.ErrNotFound, http.StatusNotFound, "devbox not found")
+		return d, noDevbox(err)
 	}
 	if !r.mayUse(d) {
 		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")
@@ -103,7 +105,7 @@ func (h *Handler) registerDevbox(r *request) (any, error) {
 	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
 	isNew, err := h.Stores.Devboxes.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
 	if err != nil {
-		return nil, err
+		return nil, as(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
 	}
 	r.vars["devboxId"] = d.ID
 	answer := h.getDevbox
@@ -126,37 +128,35 @@ func (h *Handler) deleteDevbox(r *request) (any, error) {
 	return nil, claimed(err)
 }
 
-func (h *Handler) claimDevbox(r *request) (any, error) {
+// session changes the session of the devbox in the path, and returns that.
+func (h *Handler) session(r *request, change func(id string) error) (any, error) {
 	d, err := h.devbox(r)
 	if err != nil {
 		return nil, err
 	}
-	s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.now, RenewedAt: r.now, ValidUntil: r.now.Add(sessionFor)}
-	return h.afterwards(r, h.Stores.Devboxes.ClaimDevbox(r.Context(), r.org(), d.ID, s, r.event("devbox.claim", tree{"id": d.ID, "session": s.ID})))
-}
-
-func (h *Handler) renewDevbox(r *request) (any, error) {
-	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
-	}
-	return h.afterwards(r, h.Stores.Devboxes.RenewDevbox(r.Context(), r.org(), d.ID, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor)))
-}
-
-func (h *Handler) releaseDevbox(r *request) (any, error) {
-	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
-	}
-	return h.afterwards(r, h.Stores.Devboxes.ReleaseDevbox(r.Context(), r.org(), d.ID, r.event("devbox.release", tree{"id": d.ID})))
-}
-
-// afterwards returns the devbox after a change of its session, or the failure of that.
-func (h *Handler) afterwards(r *request, err error) (any, error) {
-	if err != nil {
+	if err := change(d.ID); err != nil {
 		return nil, claimed(err)
 	}
 	return h.getDevbox(r)
+}
+
+func (h *Handler) claimDevbox(r *request) (any, error) {
+	return h.session(r, func(id string) error {
+		s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.now, RenewedAt: r.now, ValidUntil: r.now.Add(sessionFor)}
+		return h.Stores.Devboxes.ClaimDevbox(r.Context(), r.org(), id, s, r.event("devbox.claim", tree{"id": id, "session": s.ID}))
+	})
+}
+
+func (h *Handler) renewDevbox(r *request) (any, error) {
+	return h.session(r, func(id string) error {
+		return h.Stores.Devboxes.RenewDevbox(r.Context(), r.org(), id, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor))
+	})
+}
+
+func (h *Handler) releaseDevbox(r *request) (any, error) {
+	return h.session(r, func(id string) error {
+		return h.Stores.Devboxes.ReleaseDevbox(r.Context(), r.org(), id, r.event("devbox.release", tree{"id": id}))
+	})
 }
 
 // claimed replaces the text of an error about a devbox that another session has.

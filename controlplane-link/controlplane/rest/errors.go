@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
@@ -33,6 +34,36 @@ func as(err error, state error, status int, text string) error {
 	return err
 }
 
+// missing returns a replacement of the text of errors about an object that does not exist.
+func missing(text string) func(error) error {
+	return func(err error) error { return as(err, model.ErrNotFound, http.StatusNotFound, text) }
+}
+
+// taken is missing for an object that exists.
+func taken(what string) func(error) error {
+	return func(err error) error { return as(err, model.ErrExists, http.StatusConflict, what+" already exists") }
+}
+
+// one returns what a store has returned as the API has it; failed replaces the text of its error.
+func one[M, V any](of func(M) (V, error), failed func(error) error) func(M, error) (any, error) {
+	return func(m M, err error) (any, error) {
+		if err != nil {
+			return nil, failed(err)
+		}
+		return of(m)
+	}
+}
+
+// each is one for a list.
+func each[M, V any](of func(M) (V, error)) func([]M, error) (any, error) {
+	return func(all []M, err error) (any, error) {
+		if err != nil {
+			return nil, err
+		}
+		return encode.Each(all, of)
+	}
+}
+
 // statusOf returns the status and the text for an error. The text of an error of the store itself is
 // in the log only.
 func statusOf(err error) (int, string) {
@@ -43,7 +74,7 @@ func statusOf(err error) (int, string) {
 		return f.status, f.text
 	case errors.As(err, &problems):
 		return http.StatusBadRequest, problems.Error()
-	case errors.Is(err, model.ErrText):
+	case errors.Is(err, model.ErrText), errors.Is(err, model.ErrTooMany):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, model.ErrKeyTaken):
 		return http.StatusServiceUnavailable, "no routing key is free; send the request again"

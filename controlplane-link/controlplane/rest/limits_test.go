@@ -124,3 +124,28 @@ func TestFaultsAreInTheLog(t *testing.T) {
 	}()
 	(&request{Request: req}).event("x", tree{"x": func() {}})
 }
+
+// An address is refused before the store is asked, whatever credentials it sends; other addresses are not.
+func TestChecksForAnAddressAreLimited(t *testing.T) {
+	h, log := without() // a check panics without a store
+	try := func(address string, n int) int {
+		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil)
+		req.RemoteAddr = address
+		req.Header.Set(headerAPIKey, fmt.Sprint("guess", n))
+		status, _ := answered(h, req)
+		return status
+	}
+	refused := 0
+	for n := range 4 * anAddress * inARow {
+		if try("192.0.2.1:1234", n) == http.StatusTooManyRequests {
+			refused++
+		}
+		log.Reset()
+	}
+	if refused == 0 {
+		t.Error("one address can have any number of credentials checked")
+	}
+	if got := try("192.0.2.2:1234", 0); got != http.StatusInternalServerError {
+		t.Errorf("another address: status %d", got)
+	}
+}

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -20,8 +21,13 @@ var errNotLive = fail(http.StatusNotImplemented, "this control plane does not re
 
 // unreadable is the failure of a read of a cluster. The text of an error of its connection is in the log only.
 func (h *Handler) unreadable(r *request, cluster string, err error) error {
-	if errors.Is(err, model.ErrUnreachable) {
+	switch {
+	case errors.Is(err, model.ErrUnreachable):
 		return fail(http.StatusBadGateway, "cluster %q cannot be read: its agent %v", cluster, model.ErrUnreachable)
+	case errors.Is(err, model.ErrRefused):
+		return fail(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
+	case isMissing(err), errors.Is(err, context.DeadlineExceeded):
+		return err
 	}
 	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.org(), "cluster", cluster, "error", err)
 	return fail(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
@@ -33,7 +39,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	}
 	name := r.vars["clusterName"]
 	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
-		return nil, noCluster(r, err)
+		return nil, r.noCluster(err)
 	}
 	statuses := listed(r.URL.Query().Get("status"))
 	for _, s := range statuses {
@@ -42,22 +48,22 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 		}
 	}
 	namespaces := listed(r.URL.Query().Get("namespace"))
-	only := ""
-	if len(namespaces) == 1 {
-		only = namespaces[0]
+	if len(namespaces) == 0 {
+		namespaces = []string{""} // all
 	}
 	of := r.org() + "/" + name
 	if _, busy := h.surveys.LoadOrStore(of, true); busy {
-		return nil, fail(http.StatusTooManyRequests, "another request reads all workloads of cluster %q; send the request again", name)
+		return nil, fail(http.StatusTooManyRequests, "another request reads the workloads of cluster %q now; send this one again", name)
 	}
 	defer h.surveys.Delete(of)
-	reports, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, only)
-	if err != nil {
-		return nil, h.unreadable(r, name, err)
+	var reports []coverage.Report
+	for _, namespace := range namespaces {
+		found, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, namespace)
+		if err != nil {
+			return nil, h.unreadable(r, name, err)
+		}
+		reports = append(reports, found...)
 	}
-	reports = slices.DeleteFunc(reports, func(w coverage.Report) bool {
-		return len(namespaces) > 0 && !slices.Contains(namespaces, w.Workload.Namespace)
-	})
 	return encode.DevMesh(reports, statuses), nil
 }
 
@@ -88,7 +94,9 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	return encode.Explanation(s.Cluster, out, of), err
 }
 
-// listed returns the items of a list with commas; none for the empty one.
+// listed returns the items of a list with commas, each once; none for the empty one.
 func listed(text string) []string {
-	return strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
+	items := strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
+	slices.Sort(items)
+	return slices.Compact(items)
 }

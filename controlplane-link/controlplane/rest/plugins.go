@@ -59,11 +59,7 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 }
 
 func (h *Handler) listResourcePluginVersions(r *request) (any, error) {
-	kept, err := h.sortedPlugins(r, r.vars["pluginName"])
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(kept, encode.Plugin)
+	return each(encode.Plugin)(h.sortedPlugins(r, r.vars["pluginName"]))
 }
 
 // version returns the version of a plugin that a request names, by default the highest one; a failure

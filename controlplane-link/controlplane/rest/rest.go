@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -18,8 +19,9 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Limits of one user: requests at once, requests a second, and requests in a row; and of all users:
-// requests at once, and credentials that are checked at once; and of one address: logins that it begins.
+// Limits of one user: requests at once, requests a second, and requests in a row; of all users:
+// requests at once, and credentials that are checked at once; of all users at one address: how many times
+// as many credentials are checked for them as one of them can send requests; and of one address: logins that it begins.
 const (
 	loginsPerSecond, loginsInARow = 0.1, 20
 
@@ -28,6 +30,9 @@ const (
 	inARow    = 200
 	allAtOnce = 256
 	maxChecks = 32
+	anAddress = 10
+	// answerWithin bounds a request, which may read a cluster.
+	answerWithin = time.Minute
 )
 
 // Config configures a Handler.
@@ -40,7 +45,7 @@ type Config struct {
 	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
-	// Identified is called with the address of a client whose credential is valid, and its name; it can be nil.
+	// Identified is called with the address and the name of a client that has shown a valid credential; it can be nil.
 	Identified func(remote, user string)
 	Logger     *slog.Logger
 }
@@ -48,9 +53,9 @@ type Config struct {
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users, logins  *callers.Pool
-	checks, bodies *semaphore.Weighted
-	used           recent
+	users, addresses, logins *callers.Pool
+	checks, bodies           *semaphore.Weighted
+	used                     recent
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -58,11 +63,12 @@ type Handler struct {
 // New returns a Handler.
 func New(c Config) *Handler {
 	return &Handler{
-		Config: c,
-		users:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
-		logins: callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
-		checks: semaphore.NewWeighted(maxChecks),
-		bodies: semaphore.NewWeighted(maxBodies),
+		Config:    c,
+		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
+		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
+		checks:    semaphore.NewWeighted(maxChecks),
+		bodies:    semaphore.NewWeighted(maxBodies),
 	}
 }
 
@@ -88,7 +94,9 @@ type created struct{ body any }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r := &request{Request: req, bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
+	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
+	defer cancel()
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
 	status, body := http.StatusOK, any(nil)
 	defer func() {
 		if p := recover(); p != nil {
@@ -144,8 +152,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 }
 
 // checked is authenticate, for a bounded number of requests at once. The others wait: a check takes
-// milliseconds.
+// milliseconds. An address with too many checks is refused before.
 func (h *Handler) checked(r *request) (model.Caller, error) {
+	leave, err := h.addresses.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	if err != nil {
+		return model.Caller{}, fail(http.StatusTooManyRequests, "%v", err)
+	}
+	defer leave()
 	if err := h.checks.Acquire(r.Context(), 1); err != nil {
 		return model.Caller{}, err
 	}

@@ -73,6 +73,11 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	case len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
 		return nil, fail(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
 	}
+	for _, other := range []string{strings.TrimSuffix(path, "/"), path + "/"} {
+		if _, is := Operation(r.Method, prefix+other); is {
+			return nil, fail(http.StatusNotFound, "no such path; use %s%s", prefix, other)
+		}
+	}
 	return nil, fail(http.StatusNotFound, "no such path")
 }
 

@@ -9,25 +9,14 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// noSecret replaces the text of an error about a secret that does not exist.
-func noSecret(err error) error {
-	return as(err, model.ErrNotFound, http.StatusNotFound, "secret not found")
-}
+var noSecret = missing("secret not found")
 
 func (h *Handler) listSecrets(r *request) (any, error) {
-	all, err := h.Stores.Secrets.Secrets(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(all, encode.Secret)
+	return each(encode.Secret)(h.Stores.Secrets.Secrets(r.Context(), r.org()))
 }
 
 func (h *Handler) getSecret(r *request) (any, error) {
-	s, err := h.Stores.Secrets.Secret(r.Context(), r.org(), r.vars["secretName"])
-	if err != nil {
-		return nil, noSecret(err)
-	}
-	return encode.Secret(s)
+	return one(encode.Secret, noSecret)(h.Stores.Secrets.Secret(r.Context(), r.org(), r.vars["secretName"]))
 }
 
 func (h *Handler) createSecret(r *request) (any, error) {
@@ -36,12 +25,10 @@ func (h *Handler) createSecret(r *request) (any, error) {
 		return nil, err
 	}
 	if err := identity.Valid("secret", s.Name); err != nil {
-		return nil, specfile.Problems{{Path: "name:", Text: err.Error()}}
+		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	if err := h.Stores.Secrets.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name})); err != nil {
-		return nil, as(err, model.ErrExists, http.StatusConflict, "secret already exists")
-	}
-	return encode.Secret(s)
+	err = h.Stores.Secrets.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
+	return one(encode.Secret, taken("secret"))(s, err)
 }
 
 func (h *Handler) updateSecret(r *request) (any, error) {

@@ -24,10 +24,16 @@ func (s *Store) Record(ctx context.Context, ev model.Event) error {
 	return s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error { return record(ctx, t, ev) })
 }
 
+// eventsAtOnce is how many entries one transaction deletes: other writes wait for it.
+var eventsAtOnce int64 = 1000
+
 // DeleteEvents deletes the entries of the audit trail of an organisation from before a time, and returns
 // how many.
-func (s *Store) DeleteEvents(ctx context.Context, org string, before time.Time) (int64, error) {
-	return s.db.Observe(ctx, deleteEvents, org, before)
+func (s *Store) DeleteEvents(ctx context.Context, org string, before time.Time) (all int64, err error) {
+	for n := eventsAtOnce; err == nil && n == eventsAtOnce; all += n {
+		n, err = s.db.Observe(ctx, deleteEvents, org, before, eventsAtOnce)
+	}
+	return all, err
 }
 
 func scanEvent(r database.Row) (e model.Event, err error) {

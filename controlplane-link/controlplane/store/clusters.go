@@ -15,7 +15,7 @@ func scanCluster(r database.Row) (c model.Cluster, err error) {
 func (s *Store) CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error {
 	return s.write(ctx, c.Org, ev, func(ctx context.Context, t *tx) error {
 		t.changed(Change{Kind: Cluster, Org: c.Org, Cluster: c.Name})
-		return of("cluster", c.Name, database.Must(ctx, t, model.ErrExists, insertCluster, c.Org, c.Name, c.CreatedAt, c.OperatorVersion, c.Config))
+		return of("cluster", c.Name, t.insert(ctx, []any{c.Org}, []maximum{clusters}, insertCluster, c.Org, c.Name, c.CreatedAt, c.OperatorVersion, c.Config))
 	})
 }
 

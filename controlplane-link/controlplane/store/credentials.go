@@ -22,7 +22,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k model.APIKey, ev model.Event
 		if err := database.Exists(ctx, t, owner, k.Org, k.Owner.ID); err != nil {
 			return of(what, k.Owner.ID, err)
 		}
-		return of("API key", k.ID, database.Must(ctx, t, model.ErrExists, insertCredential, k.Digest, k.ID, k.Org, string(k.Owner.Kind), k.Owner.ID, k.Description, k.Masked, k.CreatedAt))
+		return of("API key", k.ID, t.insert(ctx, []any{k.Org, string(k.Owner.Kind), k.Owner.ID}, []maximum{apiKeys}, insertCredential, k.Digest, k.ID, k.Org, string(k.Owner.Kind), k.Owner.ID, k.Description, k.Masked, k.CreatedAt))
 	})
 }
 
@@ -69,7 +69,7 @@ func (s *Store) CreateClusterToken(ctx context.Context, k model.ClusterToken, ev
 		if err := database.Exists(ctx, t, selectCluster, k.Org, k.Cluster); err != nil {
 			return of("cluster", k.Cluster, err)
 		}
-		return of("cluster token", k.ID, database.Must(ctx, t, model.ErrExists, insertCredential, k.Digest, k.ID, k.Org, string(model.KindCluster), k.Cluster, "", k.Masked, k.CreatedAt))
+		return of("cluster token", k.ID, t.insert(ctx, []any{k.Org, string(model.KindCluster), k.Cluster}, []maximum{clusterTokens}, insertCredential, k.Digest, k.ID, k.Org, string(model.KindCluster), k.Cluster, "", k.Masked, k.CreatedAt))
 	})
 }
 
@@ -105,9 +105,6 @@ func dropCredentials(ctx context.Context, t *tx, what Kind, org string, owner mo
 func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
 	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied)
 }
-
-// maxDeviceLogins is how many logins of devices can be pending.
-const maxDeviceLogins = 1000
 
 // CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one, or there
 // are too many. It deletes those that expired before it was created.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -43,7 +44,7 @@ func (s *Store) RegisterDevbox(ctx context.Context, d model.Devbox, ev model.Eve
 	err = s.write(ctx, d.Org, ev, func(ctx context.Context, t *tx) error {
 		n, err := database.Exec(ctx, t, insertDevbox, d.Org, d.ID, d.UserID, metadata, d.CreatedAt, d.UpdatedAt)
 		if isNew = n == 1; err != nil || isNew {
-			return err
+			return cmp.Or(err, t.check(ctx, []any{d.Org}, devboxes))
 		}
 		return of("devbox", d.ID, database.Must(ctx, t, model.ErrNotFound, updateDevbox, d.Org, d.ID, metadata, d.UpdatedAt))
 	})

@@ -45,30 +45,7 @@ func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup
 // DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
 // part of it.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev, nil)
-}
-
-// EndRouteGroups deletes the route groups of an organisation with a lifetime that has ended at a time. event
-// returns the entry of the audit trail for one.
-func (s *Store) EndRouteGroups(ctx context.Context, org string, at time.Time, event func(name string) model.Event) error {
-	all, err := s.RouteGroups(ctx, org)
-	ended := func(g model.RouteGroup) bool {
-		end := g.Ends()
-		return g.DeletedAt.IsZero() && !end.IsZero() && !at.Before(end)
-	}
-	for _, g := range all {
-		if err != nil || !ended(g) {
-			continue
-		}
-		_, err = unlessUnchanged(s.markDeleted(ctx, RouteGroup, org, g.Name, false, at, event(g.Name), func(ctx context.Context, t *tx) error {
-			g, err := database.One(ctx, t, scanGroup, selectGroup, org, g.Name)
-			if err == nil && !ended(g) {
-				err = errUnchanged
-			}
-			return err
-		}))
-	}
-	return err
+	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
 }
 
 // clustersExist returns an error with the path of the field if an object names a cluster that is not registered.
@@ -93,8 +70,8 @@ func groupsNaming(ctx context.Context, t *tx, org, cluster string) (bool, error)
 	}), err
 }
 
-// regroup gives a new generation to the route groups that have a sandbox after a write and had not before, or
-// the reverse: their objects change.
+// regroup sets the generation of the route groups that have a sandbox after a write and had not before, or
+// the reverse, to that of the write: their objects change.
 func regroup(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox, at time.Time) error {
 	before, after := model.Candidates(was), model.Candidates([]model.Sandbox{is})
 	if reflect.DeepEqual(before, after) {
@@ -110,7 +87,7 @@ func regroup(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox, 
 	return err
 }
 
-// renumber gives a route group the generation of a write at a time, and sets UnmatchedAt.
+// renumber sets the generation of a route group to that of a write at a time, and its UnmatchedAt.
 func renumber(ctx context.Context, t *tx, g *model.RouteGroup, at time.Time) error {
 	all, err := database.List(ctx, t, scanObject, selectObjects, g.Org, string(Sandbox))
 	if err != nil {

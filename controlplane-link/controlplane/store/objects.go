@@ -52,7 +52,10 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 				return fmt.Errorf("resource %q: %w", resource, of("resource plugin", p.String(), err))
 			}
 		}
-		if o, err = putRow(ctx, t, what, o, len(old) == 0); err != nil {
+		if o, err = putRow(ctx, t, what, o, len(old) == 0); err == nil {
+			err = t.check(ctx, []any{o.Org, string(what)}, maximaOf(what, o, len(old) == 0)...)
+		}
+		if err != nil {
 			return of(what.noun(), o.Name, err)
 		}
 		t.recorded = true
@@ -121,17 +124,17 @@ func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, err
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
 // gets a new generation only if force is set and was not.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev, nil)
+	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
-// markDeleted makes an object a tombstone, unless it is one or check, which can be nil, returns an error.
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, check func(context.Context, *tx) error) error {
+// markDeleted makes an object a tombstone, unless it is one or a check returns an error.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
 			return of(what.noun(), name, err)
 		}
-		if check != nil {
+		for _, check := range checks {
 			if err := check(ctx, t); err != nil {
 				return err
 			}

@@ -107,12 +107,12 @@ func scanServiceAccount(r database.Row) (a model.ServiceAccount, err error) {
 
 // CreateServiceAccount creates a service account. The error wraps model.ErrExists if there is one.
 func (s *Store) CreateServiceAccount(ctx context.Context, a model.ServiceAccount, ev model.Event) error {
-	return s.set(ctx, a.Org, ev, object{"service account", a.Name}, model.ErrExists, insertServiceAccount, a.Org, a.Name, a.Description, string(a.Role), a.CreatedAt, a.UpdatedAt)
+	return s.add(ctx, a.Org, ev, object{"service account", a.Name}, []maximum{accounts}, insertServiceAccount, a.Org, a.Name, a.Description, string(a.Role), a.CreatedAt, a.UpdatedAt)
 }
 
 // UpdateServiceAccount replaces the description and the role of a service account.
 func (s *Store) UpdateServiceAccount(ctx context.Context, a model.ServiceAccount, ev model.Event) error {
-	return s.set(ctx, a.Org, ev, object{"service account", a.Name}, model.ErrNotFound, updateServiceAccount, a.Org, a.Name, a.Description, string(a.Role), a.UpdatedAt)
+	return s.set(ctx, a.Org, ev, object{"service account", a.Name}, updateServiceAccount, a.Org, a.Name, a.Description, string(a.Role), a.UpdatedAt)
 }
 
 // ServiceAccount returns a service account.

@@ -18,7 +18,7 @@ func scanPlugin(r database.Row) (p model.Plugin, err error) {
 // CreatePlugin adds a version of a plugin. The error wraps model.ErrExists if there is one: versions
 // never change.
 func (s *Store) CreatePlugin(ctx context.Context, p model.Plugin, ev model.Event) error {
-	return s.set(ctx, p.Org, ev, object{"resource plugin", p.Name.String()}, model.ErrExists, insertPlugin, p.Org, p.Name.Bare, p.Name.Defaulted().Version, p.Spec, p.CreatedAt, p.UpdatedAt)
+	return s.add(ctx, p.Org, ev, object{"resource plugin", p.Name.String()}, []maximum{versions, pluginBytes}, insertPlugin, p.Org, p.Name.Bare, p.Name.Defaulted().Version, p.Spec, p.CreatedAt, p.UpdatedAt)
 }
 
 // Plugin returns a version of a plugin.

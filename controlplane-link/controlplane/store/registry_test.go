@@ -177,7 +177,7 @@ func TestWatch(t *testing.T) {
 func TestATokenIsBoundOnce(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		both, ctx := replicas(t, c), t.Context()
-		for n := range 20 {
+		for n := range 16 {
 			id := fmt.Sprintf("t%d", n)
 			must(t, both[0].CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: id, Digest: model.DigestOf(id)}, event("token.create")))
 			var wg sync.WaitGroup

@@ -21,13 +21,13 @@ func place(org, name string) string { return "secret " + org + "/" + name }
 // CreateSecret adds a secret. The error wraps model.ErrExists if there is one.
 func (s *Store) CreateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
 	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
-	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, model.ErrExists, insertSecret, v.Org, v.Name, v.Description, key, sealed, v.CreatedAt, v.UpdatedAt)
+	return s.add(ctx, v.Org, ev, object{"secret", v.Name}, []maximum{secrets}, insertSecret, v.Org, v.Name, v.Description, key, sealed, v.CreatedAt, v.UpdatedAt)
 }
 
 // UpdateSecret replaces the value and the description of a secret.
 func (s *Store) UpdateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
 	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
-	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, model.ErrNotFound, updateSecret, v.Org, v.Name, v.Description, key, sealed, v.UpdatedAt)
+	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, updateSecret, v.Org, v.Name, v.Description, key, sealed, v.UpdatedAt)
 }
 
 // Secret returns a secret without its value.
@@ -60,7 +60,7 @@ func (s *Store) SecretValue(ctx context.Context, org, name string) (string, erro
 
 // DeleteSecret deletes a secret.
 func (s *Store) DeleteSecret(ctx context.Context, org, name string, ev model.Event) error {
-	return s.set(ctx, org, ev, object{"secret", name}, model.ErrNotFound, deleteSecret, org, name)
+	return s.set(ctx, org, ev, object{"secret", name}, deleteSecret, org, name)
 }
 
 // Reseal encrypts the secrets of an organisation again that were encrypted with another key than the

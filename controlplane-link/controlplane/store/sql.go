@@ -18,7 +18,8 @@ const (
 	upsertUser          = `INSERT INTO users (id, organisation, subject, email, first_name, last_name, avatar, role, created, updated)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO UPDATE SET subject = $3, email = $4, first_name = $5, last_name = $6,
 		avatar = $7, role = $8, updated = $10 WHERE users.organisation = $2`
-	deleteUser = `DELETE FROM users WHERE organisation = $1 AND id = $2`
+	countAccounts = `SELECT COUNT(*) FROM service_accounts WHERE organisation = $1`
+	deleteUser    = `DELETE FROM users WHERE organisation = $1 AND id = $2`
 
 	selectServiceAccounts = `SELECT organisation, name, description, role, created, updated FROM service_accounts WHERE organisation = $1`
 	selectServiceAccount  = selectServiceAccounts + ` AND name = $2`
@@ -29,6 +30,7 @@ const (
 
 	insertCredential = `INSERT INTO credentials (digest, id, organisation, owner_kind, owner, description, masked, created, used, used_from, bound)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, '', '') ON CONFLICT DO NOTHING`
+	countCredentials    = `SELECT COUNT(*) FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3`
 	deleteCredential    = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 AND id = $4`
 	deleteCredentialsOf = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 RETURNING id`
 	touchCredential     = `UPDATE credentials SET used = $2, used_from = $3 WHERE id = $1 AND used < $2`
@@ -70,6 +72,7 @@ const (
 	selectClusters = `SELECT organisation, name, created, operator_version, config FROM clusters WHERE organisation = $1`
 	selectCluster  = selectClusters + ` AND name = $2`
 	insertCluster  = `INSERT INTO clusters (organisation, name, created, operator_version, config) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+	countClusters  = `SELECT COUNT(*) FROM clusters WHERE organisation = $1`
 	reportCluster  = `UPDATE clusters SET operator_version = $3, config = $4 WHERE organisation = $1 AND name = $2`
 	deleteCluster  = `DELETE FROM clusters WHERE organisation = $1 AND name = $2`
 
@@ -91,13 +94,14 @@ const (
 	selectObjects            = objectColumns + ` AND kind = $2`
 	selectObjectsWithPlugins = objectColumns + ` AND plugins <> ''`
 	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
+	countObjects             = `SELECT COUNT(*) FROM objects WHERE organisation = $1 AND kind = $2`
+	sumObjects               = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM objects WHERE organisation = $1 AND kind = $2`
 	selectObjectNamesOf      = `SELECT name FROM objects WHERE organisation = $1 AND cluster = $2`
 	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, 0, '')`
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6, author = $7 WHERE organisation = $1 AND name = $2`
-	numberObject      = `UPDATE objects SET generation = $3 WHERE organisation = $1 AND name = $2`
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
@@ -108,12 +112,15 @@ const (
 	selectPlugins = `SELECT organisation, name, version, spec, created, updated FROM plugins WHERE organisation = $1`
 	selectPlugin  = selectPlugins + ` AND name = $2 AND version = $3`
 	insertPlugin  = `INSERT INTO plugins (organisation, name, version, spec, created, updated) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`
+	countPlugins  = `SELECT COUNT(*) FROM plugins WHERE organisation = $1`
+	sumPlugins    = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM plugins WHERE organisation = $1`
 	deletePlugin  = `DELETE FROM plugins WHERE organisation = $1 AND name = $2 AND version = $3`
 
 	selectSecrets = `SELECT organisation, name, description, created, updated FROM secrets WHERE organisation = $1`
 	selectSecret  = selectSecrets + ` AND name = $2`
 	insertSecret  = `INSERT INTO secrets (organisation, name, description, key_id, sealed, created, updated)
 		VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING`
+	countSecrets        = `SELECT COUNT(*) FROM secrets WHERE organisation = $1`
 	updateSecret        = `UPDATE secrets SET description = $3, key_id = $4, sealed = $5, updated = $6 WHERE organisation = $1 AND name = $2`
 	resealSecret        = `UPDATE secrets SET key_id = $3, sealed = $4 WHERE organisation = $1 AND name = $2`
 	deleteSecret        = `DELETE FROM secrets WHERE organisation = $1 AND name = $2`
@@ -128,8 +135,9 @@ const (
 	selectDevbox = selectDevboxes + ` AND id = $2`
 	insertDevbox = `INSERT INTO devboxes (organisation, id, user_id, metadata, created, updated, session, session_by, session_created, session_renewed, session_until)
 		VALUES ($1, $2, $3, $4, $5, $6, '', '', 0, 0, 0) ON CONFLICT DO NOTHING`
-	updateDevbox = `UPDATE devboxes SET metadata = $3, updated = $4 WHERE organisation = $1 AND id = $2`
-	claimDevbox  = `UPDATE devboxes SET session = $3, session_by = $4, session_created = $5, session_renewed = $6, session_until = $7
+	countDevboxes = `SELECT COUNT(*) FROM devboxes WHERE organisation = $1`
+	updateDevbox  = `UPDATE devboxes SET metadata = $3, updated = $4 WHERE organisation = $1 AND id = $2`
+	claimDevbox   = `UPDATE devboxes SET session = $3, session_by = $4, session_created = $5, session_renewed = $6, session_until = $7
 		WHERE organisation = $1 AND id = $2`
 	renewDevbox = `UPDATE devboxes SET session_renewed = $4, session_until = $5
 		WHERE organisation = $1 AND id = $2 AND session = $3 AND session <> '' AND session_until > $4`
@@ -139,7 +147,7 @@ const (
 	insertEvent = `INSERT INTO events (id, organisation, at, type, by_kind, by_id, by_name, method, masked, data)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
 	selectEvents = `SELECT id, organisation, at, type, by_kind, by_id, by_name, method, masked, data FROM events WHERE organisation = $1`
-	deleteEvents = `DELETE FROM events WHERE organisation = $1 AND at < $2`
+	deleteEvents = `DELETE FROM events WHERE id IN (SELECT id FROM events WHERE organisation = $1 AND at < $2 ORDER BY at LIMIT $3)`
 	// Conditions of selectEvents, with the number of their parameter.
 	eventsFrom   = ` AND at >= $%d`
 	eventsTo     = ` AND at < $%d`

@@ -121,10 +121,17 @@ func withGeneration(object json.RawMessage, generation int64) json.RawMessage {
 // object names an object in errors.
 type object struct{ what, name string }
 
-// set is a write of one statement, which changes the row of an object; the error wraps missing if there is none.
-func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, missing error, query string, args ...any) error {
+// set is a write of one statement, which changes the row of an object.
+func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, query string, args ...any) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, database.Must(ctx, t, missing, query, args...))
+		return of(o.what, o.name, database.Must(ctx, t, model.ErrNotFound, query, args...))
+	})
+}
+
+// add is a write of one statement, which adds a row to those of the organisation that maxima count.
+func (s *Store) add(ctx context.Context, org string, ev model.Event, o object, maxima []maximum, query string, args ...any) error {
+	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		return of(o.what, o.name, t.insert(ctx, []any{org}, maxima, query, args...))
 	})
 }
 

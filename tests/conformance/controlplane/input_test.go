@@ -26,7 +26,8 @@ func TestBadInput(t *testing.T) {
 		status        int
 		want          string
 	}{
-		{sandbox, ``, 400, "the body is not JSON"},
+		{sandbox, ``, 400, "the body is empty"},
+		{sandbox, `{`, 400, "the body is not JSON"},
 		{sandbox, `[]`, 400, "the body must be a JSON object"},
 		{sandbox, `{}`, 400, "spec.cluster is missing"},
 		{sandbox, `{"spec":[]}`, 400, "spec must be an object"},
@@ -58,7 +59,15 @@ func TestBadInput(t *testing.T) {
 		{"GET /resource-plugins?version=1.0.0", ``, 400, "version is"},
 		{"POST /secrets", `{"name":"x"}`, 400, "value is missing"},
 		{"POST /secrets", `{"name":"a b","value":"x"}`, 400, "name"},
-		{"POST /service-accounts", `{"name":"x","role":"owner"}`, 400, "role is not a role"},
+		{"POST /service-accounts", `{"name":"x","role":"owner"}`, 400, `role is "owner"; use admin or member`},
+		{"POST /service-accounts", `{"name":"x","description":"` + strings.Repeat("x", 4097) + `"}`, 400, "description has 4097 bytes; it can have 4096"},
+		{"POST /service-accounts", `{"name":"a b"}`, 400, "the name of the service account is not valid"},
+		{"POST /users/u-1/api-keys", `{"description":"` + strings.Repeat("x", 4097) + `"}`, 400, "description has"},
+		{"POST /secrets", `{"name":"x","value":"` + strings.Repeat("x", 48<<10+1) + `"}`, 400, "value has 49153 bytes; it can have 49152"},
+		{"PUT /secrets/demo-secret", `{"value":"x","description":"` + strings.Repeat("x", 4097) + `"}`, 400, "description has"},
+		{"POST /devboxes/", `{"metadata":{"name":"x","machine-id":"y","z":"` + strings.Repeat("x", 4096) + `"}}`, 400, "metadata has"},
+		{"GET /events?principalKind=person", ``, 400, `principalKind is "person"; use one of user serviceAccount cluster system`},
+		{"GET /events?authMethod=password", ``, 400, `authMethod is "password"; use one of apiKey bearer clusterToken internal`},
 		{"POST /service-accounts", `{"name":"ci"}`, 409, "service account already exists"},
 		{"POST /service-accounts/no-such/api-keys", `{}`, 404, "service account not found"},
 		{"POST /users/no-such/api-keys", `{}`, 404, "user not found"},
@@ -74,7 +83,9 @@ func TestBadInput(t *testing.T) {
 		{"GET /events?type=%ff", ``, 400, "is not UTF-8 text"},
 		{"GET /events?limit=0", ``, 400, "limit is"},
 		{"PATCH /sandboxes/demo-sb", ``, 405, "use GET or PUT or DELETE"},
-		{"GET /clusters", ``, 404, "no such path"},
+		{"GET /clusters", ``, 404, "no such path; use /api/v2/orgs/example-org/clusters/"},
+		{"GET /sandboxes/", ``, 404, "no such path; use /api/v2/orgs/example-org/sandboxes"},
+		{"GET /none", ``, 404, "no such path"},
 	} {
 		method, path, _ := strings.Cut(tt.request, " ")
 		got := w.send(method, orgPath+path, tt.body)

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
@@ -85,13 +87,24 @@ spec: {selector: {app: `+name+`}, ports: [{port: 80}]}`)
 			t.Errorf("%s: %s, want %s", query, text, want)
 		}
 	}
-	for query, status := range map[string]int{"?status=bad": http.StatusBadRequest, "?namespace=no-such": http.StatusBadGateway} {
-		if got := w.send("GET", path+query, ""); got.status != status || got.errorText(t) == "" {
-			t.Errorf("%s: %d %s", query, got.status, got.body)
+	for query, want := range map[string]string{
+		"?status=bad": `400 status has "bad"; use ok, missing, needs_update`, "?namespace=no-such": `404 namespace "no-such" in cluster "demo": not found`,
+		"?namespace=hotrod,no-such": `404 namespace "no-such" in cluster "demo": not found`,
+	} {
+		if got := w.send("GET", path+query, ""); fmt.Sprint(got.status, " ", got.errorText(t)) != want {
+			t.Errorf("%s: %d %s, want %s", query, got.status, got.body, want)
 		}
 	}
 	if got := w.send("GET", orgPath+"/clusters/no-such/devmesh/analyze", ""); got.status != http.StatusNotFound {
 		t.Errorf("%d %s", got.status, got.body)
+	}
+	// A user of the cluster without rights, as the control plane is before its Roles are bound.
+	w.reader = k.ClientWith(k.As("nobody"), func() (*runtime.Scheme, error) { return k.Client.Scheme(), nil })
+	for _, path := range []string{path, orgPath + "/sandboxes/demo-sb/status/explain"} {
+		got := w.send("GET", path, "")
+		if text := got.errorText(t); got.status != http.StatusBadGateway || !strings.Contains(text, "the read is refused: ") || !strings.Contains(text, "forbidden") || !strings.Contains(text, "nobody") {
+			t.Errorf("%s: %d %s", path, got.status, got.body)
+		}
 	}
 }
 
@@ -105,6 +118,10 @@ func TestReadsOfAClusterThatFail(t *testing.T) {
 		if text := got.errorText(t); got.status != http.StatusBadGateway || strings.Contains(text, "canary") || !strings.Contains(text, `cluster "demo" cannot be read`) {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
+	}
+	w.connect = func() error { return fmt.Errorf("read: %w", context.DeadlineExceeded) }
+	if got := w.send("GET", orgPath+"/clusters/demo/devmesh/analyze", ""); got.status != http.StatusServiceUnavailable || !strings.Contains(got.errorText(t), "not answered in time") {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 	begun, end := make(chan struct{}, 2), make(chan struct{})
 	w.connect = func() error {

@@ -81,6 +81,30 @@ func TestRights(t *testing.T) {
 	golden.Compare(t, "testdata/rights.txt", lines)
 }
 
+// A member has access to its own API keys only, and to none once it is deleted.
+func TestAMemberHasItsOwnKeys(t *testing.T) {
+	w := newWorld(t)
+	w.key = ""
+	for _, credential := range [][2]string{{"Signadot-Api-Key", memberKey}, {"Authorization", "Bearer " + bearer}} {
+		for path, want := range map[string]int{"/users/u-2/api-keys": http.StatusOK, "/users/u-1/api-keys": http.StatusForbidden, "/users/u-3/api-keys": http.StatusForbidden, "/service-accounts/ci/api-keys": http.StatusForbidden} {
+			for _, method := range []string{"GET", "POST"} {
+				if got := w.send(method, orgPath+path, "{}", credential[0], credential[1]); got.status != want {
+					t.Errorf("%s %s: %d %s", method, path, got.status, got.body)
+				}
+			}
+		}
+		if got := w.send("DELETE", orgPath+"/users/u-2/api-keys/of-u-1", "", credential[0], credential[1]); got.status != http.StatusNotFound {
+			t.Errorf("a key of another user below its own path: %d %s", got.status, got.body)
+		}
+	}
+	w.must(w.store.DeleteUser(w.ctx(), org, "u-2", w.event()))
+	for _, credential := range [][2]string{{"Signadot-Api-Key", memberKey}, {"Authorization", "Bearer " + bearer}} {
+		if got := w.send("GET", "/api/v2/orgs/", "", credential[0], credential[1]); got.status != http.StatusUnauthorized {
+			t.Errorf("%s of a deleted user: %d %s", credential[0], got.status, got.body)
+		}
+	}
+}
+
 // Every operation that is not implemented answers 501, with the error object.
 func TestOperationsWithoutAUseCase(t *testing.T) {
 	w := newWorld(t)

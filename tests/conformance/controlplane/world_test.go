@@ -44,14 +44,18 @@ const sessionFor = 2 * time.Minute
 // world is a control plane with some objects.
 type world struct {
 	*testing.T
-	store *store.Store
-	url   string
-	key   string
-	now   time.Time
+	store   *store.Store
+	handler http.Handler
+	url     string
+	key     string
+	now     time.Time
+	log     *lines
 	// reader reads cluster demo; nil: its agent is not connected.
 	reader client.Reader
 	// connect is called before reads of a cluster; it can be nil.
 	connect func() error
+	// everywhere: reader reads all clusters.
+	everywhere bool
 	// many: a cluster has all tokens that it may have.
 	many bool
 }
@@ -60,20 +64,24 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
-	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)}
+	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), log: &lines{}}
 	w.must(err)
-	w.store, err = store.Open(t.Context(), store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys})
+	config := store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys}
+	if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
+		config = store.Config{PostgreSQL: newDatabase(t), Keys: keys}
+	}
+	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
 	s := w.store
-	server := httptest.NewServer(rest.New(rest.Config{
+	w.handler = rest.New(rest.Config{
 		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
-		LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now }, Logger: slog.New(slog.DiscardHandler),
-	}))
+		LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
+		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	server := httptest.NewServer(w.handler)
 	t.Cleanup(func() {
 		server.Close()
-		if err := w.store.Close(); err != nil {
-			t.Error(err)
-		}
+		_ = w.store.Close() // it may be closed
 	})
 	w.url = server.URL
 	w.identities()
@@ -86,7 +94,7 @@ func (w *world) read(_ context.Context, of, cluster string) (client.Reader, erro
 	if w.connect != nil {
 		return nil, w.connect()
 	}
-	if w.reader == nil || of != org || cluster != "demo" {
+	if w.reader == nil || of != org || cluster != "demo" && !w.everywhere {
 		return nil, model.ErrUnreachable
 	}
 	return w.reader, nil

@@ -141,14 +141,14 @@ func (p *controlPlane) observed(sandbox, group string, st model.Status) {
 		s, err := p.store.Sandbox(p.Context(), "acme", sandbox)
 		p.must(err)
 		st.Generation = s.Generation
-		_, err = p.store.ObserveSandbox(p.Context(), "acme", sandbox, st)
+		_, err = p.store.Observe(p.Context(), store.Sandbox, "acme", sandbox, "demo", st)
 		p.must(err)
 	}
 	if group != "" {
 		g, err := p.store.RouteGroup(p.Context(), "acme", group)
 		p.must(err)
 		st.Generation = g.Generation
-		_, err = p.store.ObserveIn(p.Context(), "acme", group, "demo", &st)
+		_, err = p.store.Observe(p.Context(), store.RouteGroup, "acme", group, "demo", st)
 		p.must(err)
 	}
 }
@@ -156,11 +156,11 @@ func (p *controlPlane) observed(sandbox, group string, st model.Status) {
 // finished makes the clusters report that they have no such object any more.
 func (p *controlPlane) finished(name string) bool {
 	p.Helper()
-	for _, of := range []func(context.Context, string, string, int64, model.Event) (bool, error){p.store.FinishSandbox, p.store.FinishRouteGroup} {
+	for _, kind := range []store.Kind{store.Sandbox, store.RouteGroup} {
 		generation, err := p.store.Generation(p.Context(), "acme")
 		p.must(err)
 		for ; generation > 0; generation-- {
-			done, err := of(p.Context(), "acme", name, generation, p.event())
+			done, err := p.store.Finish(p.Context(), kind, "acme", name, "demo", generation, p.event())
 			p.must(err)
 			if done {
 				return true
@@ -254,6 +254,10 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 		keys[s.RoutingKey] = name
 		compare("", exit.OK, apply(name, a), apply(name, b))
 	}
+	// They keep the version of the plugin that they have.
+	a, b = both("newer.yaml", strings.ReplaceAll(databasePlugin, "VERSION", "2.0.0"))
+	compare("", exit.OK, []string{"resourceplugin", "apply", "-f", a}, []string{"resourceplugin", "apply", "-f", b})
+	p.does(exit.OK, "sandbox.yaml:8: spec.resources[0].plugin is \"db\" without a version, so the resource keeps version 1.1.0; the newest is 2.0.0", apply("same-a", p.dir+"/sandbox.yaml")...)
 	a, b = both("group.yaml", publishedGroup)
 	group := func(path string) []string { return []string{"routegroup", "apply", "-f", path, "--wait=false"} }
 	p.does(exit.OK, "route group both has the sandboxes that match now: same-a, same-b\n", group(b)...)
@@ -293,6 +297,7 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 	for _, form := range []string{"table", "json"} {
 		same("plugin-get."+form, exit.OK, "resourceplugin", "get", "db@1.1.0", "-o", form)
 	}
+	same("", exit.OK, "resourceplugin", "delete", "db") // the highest
 	same("", exit.No, "resourceplugin", "delete", "db")
 	same("", exit.No, "resourceplugin", "get", "queue")
 	same("", exit.No, "sandbox", "get", "nothing")
@@ -479,7 +484,7 @@ func TestWaitsAtAControlPlane(t *testing.T) {
 	then(gone)
 	p.does(exit.No, "sandbox w is being deleted", apply...)
 	then(func() {})
-	p.does(exit.No, "sandbox w is not deleted after 10ms: ", "sandbox", "delete", "w", "--wait-timeout", "10ms")
+	p.does(exit.No, "sandbox w is not deleted after 10ms: The sandbox is being deleted.", "sandbox", "delete", "w", "--wait-timeout", "10ms")
 	then(func() { p.finished("w") })
 	p.does(exit.OK, "sandbox w is deleted", "sandbox", "delete", "w", "--force")
 	then(func() { gone(); p.finished("w") })

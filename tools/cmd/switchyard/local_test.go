@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -265,7 +266,7 @@ func TestAnAddressAndATokenAreEnough(t *testing.T) {
 // with a kubeconfig.
 func TestAControlPlaneWithoutCredentials(t *testing.T) {
 	f := newFarSide(t, "local-published")
-	controlPlane := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	controlPlane := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
 			http.NotFound(w, r)
 			return
@@ -280,12 +281,14 @@ func TestAControlPlaneWithoutCredentials(t *testing.T) {
 	}))
 	t.Cleanup(controlPlane.Close)
 	b := f.bench(t)
+	trust := []string{"--control-plane-ca", b.file("plane.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: controlPlane.Certificate().Raw})))}
+	b.args = append(b.args, trust...)
 	flags := []string{"--proxy-url", controlPlane.URL, "--cluster", "mine", "--api-key-file", b.file("key", "the-key\n")}
 	end := b.begins(append([]string{"proxy", "--map", "tcp://cart.local-shop:80@localhost:0", "--key", "k"}, flags...)...)
 	if _, text := end(); !strings.Contains(text, "Note: the control plane issues no credentials for tunnels: you are the user of the kubeconfig.") {
 		t.Errorf("it wrote\n%s", text)
 	}
-	b.args = []string{"--kubeconfig", os.DevNull}
+	b.args = append([]string{"--kubeconfig", os.DevNull}, trust...)
 	for what, c := range map[string]struct {
 		args []string
 		code exit.Code

@@ -203,20 +203,22 @@ const quiet = 2 * time.Second
 
 // progress prints what a command waits for, each state once.
 type progress struct {
-	s      *command.Session
-	word   string // before the state, such as "not ready"
-	since  time.Time
-	status sandboxes.Status
+	s       *command.Session
+	word    string // before the state, such as "not ready"
+	since   time.Time
+	status  sandboxes.Status
+	printed string
 	// patient: no state is printed before quiet has passed.
 	patient bool
 }
 
 // shows notes a state and prints it if it is new.
 func (p *progress) shows(now sandboxes.Status) {
-	if now.Message == p.status.Message || (now.Unobserved || p.patient) && p.s.Now().Sub(p.since) < quiet {
+	p.status = now
+	if now.Message == p.printed || (now.Unobserved || p.patient) && p.s.Now().Sub(p.since) < quiet {
 		return
 	}
-	p.status = now
+	p.printed = now.Message
 	_, _ = fmt.Fprintln(p.s.Err, show.Indented(p.word+": "+now.Message))
 }
 
@@ -231,7 +233,7 @@ func (p *progress) last() string {
 // awaitReady waits until an object is ready in the form in which it was written, and prints what
 // it waits for.
 func (k kind) awaitReady(ctx context.Context, s *command.Session, at site.Site, written sandboxes.Object, patience time.Duration) error {
-	p := progress{s: s, word: "not ready", since: s.Now()}
+	p := progress{s: s, word: "not ready", since: s.Now(), patient: s.UsesPlane()} // It first writes the object to a cluster.
 	o, err := sandboxes.AwaitReady(ctx, k.read(at), written, sandboxes.Wait{For: patience, Request: s.Patiently, Shows: p.shows})
 	name, failed := written.Name, sandboxes.Failed("")
 	switch {

@@ -32,7 +32,9 @@ func JSON(text []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	var value any
-	if err := d.Decode(&value); err != nil {
+	if err := d.Decode(&value); errors.Is(err, io.EOF) {
+		problems.Add("", "the body is empty; it must be JSON")
+	} else if err != nil {
 		problems.Add("", "the body is not JSON: %v", err)
 	} else if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		problems.Add("", "the body has more than one JSON value")
@@ -62,6 +64,22 @@ func Object(text []byte, into any) (Tree, error) {
 		return nil, err
 	}
 	return body, specfile.DecodeJSON(again, into)
+}
+
+// maxField is the maximum size of a field of a body without a specification, in bytes, and maxFields those of some.
+const maxField = 4 << 10
+
+var maxFields = map[string]int{"value": 48 << 10}
+
+// Short returns a problem of a field that is larger than it can be. The error is specfile.Problems.
+func Short(body Tree) error {
+	for name, value := range body {
+		most := cmp.Or(maxFields[name], maxField)
+		if n := len(fmt.Sprint(value)); n > most {
+			return specfile.Problems{{Path: name, Text: fmt.Sprintf("has %d bytes; it can have %d", n, most)}}
+		}
+	}
+	return nil
 }
 
 // names returns the names of a struct's fields in JSON.

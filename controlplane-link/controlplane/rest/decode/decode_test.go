@@ -58,7 +58,7 @@ func TestBodiesThatAreNoObject(t *testing.T) {
 		Name string `json:"name"`
 	}
 	for body, want := range map[string]string{
-		"":                "the body is not JSON: EOF",
+		"":                "the body is empty; it must be JSON",
 		"{":               "the body is not JSON: unexpected EOF",
 		"[]":              "the body must be a JSON object",
 		"null":            "the body must be a JSON object",

@@ -3,6 +3,7 @@ package decode
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,9 +25,17 @@ const (
 	lastYear  = 2261
 )
 
+// words are the kinds of principals and the methods of authentication that entries can have.
+var words = map[string]string{"principalKind": "user serviceAccount cluster system", "authMethod": "apiKey bearer clusterToken internal"}
+
 // Events returns the selection of entries of the audit trail. The error is specfile.Problems.
 func Events(given url.Values) (q model.EventQuery, err error) {
 	q = model.EventQuery{Kind: model.Kind(given.Get("principalKind")), PrincipalID: given.Get("principalId"), Method: model.Method(given.Get("authMethod")), Limit: defaultEvents}
+	for name, among := range words {
+		if text := given.Get(name); text != "" && !slices.Contains(strings.Fields(among), text) {
+			return q, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; use one of %s", text, among)}}
+		}
+	}
 	if text := given.Get("type"); text != "" {
 		if n := strings.Count(text, ",") + 1; n > maxTypes {
 			return q, specfile.Problems{{Path: "type", Text: fmt.Sprintf("has %d types; it can have %d", n, maxTypes)}}

@@ -33,10 +33,7 @@ func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (
 		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
 	}
 	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
-	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(st.ScheduledDeleteTime)}
-	if out.Status.ScheduledDeleteTime == nil {
-		out.Status.ScheduledDeleteTime = when(s.Ends())
-	}
+	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(s.Ends())}
 	if id := s.Devbox(); id != "" {
 		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
 	}

@@ -5,8 +5,12 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 )
@@ -155,11 +159,32 @@ type Events interface {
 	Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error)
 }
 
-// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected.
+// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected,
+// ErrRefused if the control plane lacks the rights, and context.DeadlineExceeded if it takes too long.
 type Live interface {
 	// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
-	// have a fork; empty: of all namespaces.
+	// have a fork; empty: of all namespaces. ErrNotFound: there is no such namespace.
 	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
 	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
 	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)
+}
+
+// PluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.
+type PluginsOf struct {
+	From Sandboxes
+	Org  string
+}
+
+// List implements sandboxes.Plugins.
+func (p PluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.From.Plugins(ctx, p.Org)
+	if err != nil {
+		return nil, err
+	}
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }

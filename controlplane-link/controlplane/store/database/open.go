@@ -20,7 +20,7 @@ import (
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
 	"golang.org/x/sys/unix"
-	_ "modernc.org/sqlite" // the driver
+	"modernc.org/sqlite"
 
 	"switchyard.dev/controlplane-link/controlplane/store/netfs"
 )
@@ -132,7 +132,7 @@ func (d *DB) openSQLite(ctx context.Context, c Config) error {
 func (d *DB) claim(c Config) error {
 	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the store: %w", err)
+		return fmt.Errorf("open the store for writes: %w", err)
 	}
 	if err := f.Close(); err != nil || c.Command {
 		return err
@@ -155,15 +155,21 @@ func openFile(path, parameter string) (*sql.DB, error) {
 	return sql.Open("sqlite", (&url.URL{Scheme: "file", Path: at, RawQuery: query}).String())
 }
 
+// Codes of SQLite for a damaged file, and for one of another kind.
+const corrupt, notADB = 11, 26
+
 // damaged returns an error if the file is not a sound database.
 func (d *DB) damaged(ctx context.Context, path string) error {
-	const remedy = "move it away and restore a backup"
 	found, err := List(ctx, d.writes, Column[string], quickCheck)
+	var refused *sqlite.Error
+	if errors.As(err, &refused) && (refused.Code()&0xff == corrupt || refused.Code()&0xff == notADB) {
+		found, err = []string{err.Error()}, nil
+	}
 	if err != nil {
-		return fmt.Errorf("%s cannot be read (%w): if it is damaged, %s", path, err, remedy)
+		return fmt.Errorf("%s cannot be read and written (%w): check its disk, and the space on it", path, err)
 	}
 	if text := strings.Join(found, "; "); text != "ok" {
-		return fmt.Errorf("%s is damaged (%s): %s", path, text, remedy)
+		return fmt.Errorf("%s is damaged (%s): move it away and restore a backup", path, text)
 	}
 	return nil
 }

@@ -1,0 +1,85 @@
+package controlplane
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/faults"
+)
+
+// TestDisksThatDoNotOpen: the error of a store on a full disk, or on a read-only one, names the file and what to do,
+// and it opens when the disk is mended.
+func TestDisksThatDoNotOpen(t *testing.T) {
+	dir, err := os.MkdirTemp(scratch, "open-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk, err := faults.NewDisk(dir, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := disk.Remove(); err != nil {
+			t.Error(err)
+		}
+	}()
+	remount := func(flags uintptr) {
+		if err := unix.Mount("", disk.Dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	filler := filepath.Join(disk.Dir, "filler")
+	fill := func() {
+		if err := os.WriteFile(filler, make([]byte, 16<<20), 0o600); err == nil {
+			t.Fatal("the disk is not full")
+		}
+	}
+	s := site{Path: filepath.Join(disk.Dir, "store.db")}
+	refused := func(what, want string) {
+		t.Helper()
+		in, err := s.open(t.Context())
+		if err == nil {
+			_ = in.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), s.Path) || strings.Contains(err.Error(), "restore a backup") {
+			t.Errorf("%s: %v", what, err)
+		}
+		t.Logf("%s: %v", what, err)
+	}
+	remount(unix.MS_RDONLY)
+	refused("a new store on a read-only disk", "read-only file system")
+	remount(0)
+	fill()
+	refused("a new store on a full disk", "disk is full")
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.fill(t.Context()); err != nil {
+		t.Fatalf("after the disk has space: %v", err)
+	}
+	remount(unix.MS_RDONLY)
+	refused("a store on a read-only disk", "read-only file system")
+	remount(0)
+	fill()
+	in, err := s.open(t.Context())
+	if err == nil {
+		err = errors.Join(stepOf(1, 0, 0).write(t.Context(), in), in.Close())
+	}
+	if err == nil || !strings.Contains(err.Error(), "check its disk, and the space on it") {
+		t.Errorf("a store on a full disk: %v", err)
+	}
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if in, err = s.open(t.Context()); err != nil {
+		t.Fatalf("after the disk has space: %v", err)
+	}
+	if err := errors.Join(stepOf(1, 0, 1).write(t.Context(), in), in.Close()); err != nil {
+		t.Error(err)
+	}
+}
