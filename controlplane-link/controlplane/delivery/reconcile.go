@@ -111,14 +111,14 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		if !e.DeletedAt.IsZero() {
 			return s.giveUp(ctx, e)
 		}
-		status = statusOf(e.kind, o, e.part)
+		status = statusOf(o, e.part)
 	case missing:
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
 			again.RequeueAfter = time.Until(end)
 		}
 		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case foreign:
-		status = because(status, e.Generation, ReasonForeign, ManagedByOther(o, s.at.Name))
+		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
 	case newer:
 		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))
 		status = because(status, e.Generation, ReasonNewer, fmt.Sprintf(

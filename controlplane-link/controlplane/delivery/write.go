@@ -94,13 +94,13 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 // back-off. A cluster that does not answer is no refusal. Without an error it does nothing.
 func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcile.Result, _ error) {
 	var answered apierrors.APIStatus
-	var refused *carrier.RefusedError // the author has no valid name
-	isRefused := errors.As(err, &refused) && refused.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
+	var unnamed *carrier.RefusedError // the author has no valid name
+	isRefused := errors.As(err, &answered) || errors.As(err, &unnamed) && unnamed.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
 	switch reason := apierrors.ReasonForError(err); {
 	case reason == metav1.StatusReasonConflict:
 		again.RequeueAfter = soon
 		return again, nil
-	case !isRefused && !errors.As(err, &answered), slices.Contains(temporary, reason):
+	case !isRefused, slices.Contains(temporary, reason):
 		return again, err
 	case strings.Contains(err.Error(), crdv1.AnnotationGeneration): // the watch is about to report a later write
 		return again, err

@@ -86,6 +86,9 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
+	if before.Status.Reason == model.ReasonForeign && before.DeletedAt.IsZero() {
+		return nil, fail(http.StatusConflict, "%s", before.Status.Message)
+	}
 	plugins, err := h.checkSandbox(r, asked, before)
 	if err != nil {
 		return nil, err
