@@ -240,7 +240,7 @@ faults: ## break the disk under the event bus (as root, an hour; ROUNDS= FLIPS= 
 WRITES ?= 1000
 
 .PHONY: faults-controlplane
-faults-controlplane: ## kill writers to the store of a control plane and cut the power under SQLite and PostgreSQL (as root, three minutes; WRITES= SEED= for less)
+faults-controlplane: ## kill writers to the store and replicas of a control plane, cut power and connections (as root, ten minutes; WRITES= SEED= for less)
 	@$(GO) build -o $(CACHE)/tools/controlplane-faults ./tests/faults/controlplane/cmd/controlplane-faults
 	@$(CACHE)/tools/controlplane-faults -writes $(WRITES) $(if $(SEED),-seed $(SEED))
 

@@ -21,8 +21,8 @@ type keys struct {
 }
 
 const (
-	// checkAfter is when the key of a request is checked again: one that was deleted meanwhile is noticed,
-	// and short requests need one check.
+	// checkAfter is when the key of a request is checked again, since it can have been deleted after the first check;
+	// short requests need one check.
 	checkAfter = time.Second
 	// checkEvery is for tokens that expire, and for changes of roles.
 	checkEvery = 30 * time.Second

@@ -157,7 +157,22 @@ func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
 		m.pages.ServeHTTP(w, r)
 		return
 	}
-	m.rest.ServeHTTP(w, r)
+	m.rest.ServeHTTP(delayed{w}, r)
+}
+
+// refusedAfter is how long a request with an unknown credential waits for its answer, so that a client that guesses
+// keys occupies no processor.
+const refusedAfter = 250 * time.Millisecond
+
+// delayed delays refusals of credentials.
+type delayed struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (d delayed) WriteHeader(status int) {
+	if status == http.StatusUnauthorized {
+		time.Sleep(refusedAfter)
+	}
+	d.ResponseWriter.WriteHeader(status)
 }
 
 // Link returns the server of the link, and Store the store.

@@ -119,6 +119,20 @@ func TestUsersReachServices(t *testing.T) {
 	}
 }
 
+// TestARefusalOfACredentialWaits: a guess costs its client time, and no other answer does.
+func TestARefusalOfACredentialWaits(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	r.fill()
+	began := time.Now()
+	if code, out := r.callWith("s3cret-unknown", "GET", "/orgs/acme/clusters/prod/", ""); code != http.StatusUnauthorized {
+		t.Errorf("answered %d, %v", code, out)
+	}
+	if took := time.Since(began); took < 250*time.Millisecond {
+		t.Errorf("refused after %s", took)
+	}
+}
+
 // TestConnectionsEndWithTheirKey deletes an API key, ends a session, and takes a role away.
 func TestConnectionsEndWithTheirKey(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -100,7 +100,7 @@ const (
 	houseEvery, lifetimesEvery = time.Hour, time.Minute
 )
 
-// keepHouse checks the store, and deletes what has expired, until ctx ends. Expired logins and sessions are deleted
+// keepHouse checks the store, and deletes expired objects, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
 	var last, lastLifetimes time.Time
@@ -179,7 +179,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	}
 }
 
-// adopt takes the state of a cluster for a command of an administrator, or lists what it would take.
+// adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
 	if dry {
 		names, err := delivery.Newer(ctx, m.store, org, cluster)

@@ -77,8 +77,7 @@ func New(c Config) (m *Main, err error) {
 	if m.server, err = server.New(c.Server); err != nil {
 		return nil, err
 	}
-	addresses := map[string]string{"agents": c.AgentsAddress, "users": c.UsersAddress, "metrics": c.MetricsAddress, "replicas": c.ReplicasAddress}
-	m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.registry, "switchyard_link_connections_closed_total", c.Logger)
+	m.Listeners, err = callers.Listeners(map[string]string{"agents": c.AgentsAddress, "users": c.UsersAddress, "metrics": c.MetricsAddress, "replicas": c.ReplicasAddress}, server.MostConnections, m.registry, "switchyard_link_connections_closed_total", c.Logger)
 	if err != nil {
 		return nil, err
 	}

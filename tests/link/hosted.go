@@ -36,6 +36,8 @@ type hosted struct {
 	story
 	folder string
 	laptop *local.Machine
+	// connected: the operator has the token of the control plane.
+	connected bool
 }
 
 // Hosted runs the scenario of a control plane from its chart, in a cluster with Switchyard and HotROD, inside the
@@ -126,7 +128,7 @@ func (h *hosted) developer(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(etc, "hosts"), []byte("127.0.0.1 localhost\n"+address+" "+host+"\n"), 0o600)
 }
 
-// on runs a program on the developer's machine, prints it, and returns its output.
+// on runs a program on the developer's machine, and returns its output.
 func (h *hosted) on(ctx context.Context, argv ...string) (string, error) {
 	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", h.laptop.Name}, argv...)...)
 	c.Env, c.Dir = append(os.Environ(), "KUBECONFIG="+os.DevNull), h.folder
@@ -139,10 +141,15 @@ func (h *hosted) on(ctx context.Context, argv ...string) (string, error) {
 	return stdout.String(), err
 }
 
-// switchyard runs the command line with the control plane.
+// quietly runs the command line with the control plane, and returns its output.
+func (h *hosted) quietly(ctx context.Context, args ...string) (string, error) {
+	return h.on(ctx, slices.Concat([]string{local.Program("switchyard"), "--control-plane", "https://" + host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key")}, args)...)
+}
+
+// switchyard is quietly, and prints the command and its output, unless that is JSON.
 func (h *hosted) switchyard(ctx context.Context, args ...string) (string, error) {
 	fmt.Printf("   developer$ switchyard %s\n", strings.Join(args, " "))
-	out, err := h.on(ctx, slices.Concat([]string{local.Program("switchyard"), "--control-plane", "https://" + host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key")}, args)...)
+	out, err := h.quietly(ctx, args...)
 	if !slices.Contains(args, "json") {
 		fmt.Print("   ", strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n   "), "\n")
 	}
@@ -152,26 +159,24 @@ func (h *hosted) switchyard(ctx context.Context, args ...string) (string, error)
 // register registers the cluster, connects its agent, and gives the organisation the rights of developers.
 func (h *hosted) register(ctx context.Context) error {
 	h.step("the cluster is registered, and helm upgrade of the operator with its token connects the agent")
-	text, err := h.switchyard(ctx, "cluster", "add", linked.Name, "-o", "json")
+	fmt.Printf("   developer$ switchyard cluster add --name %s > token\n", linked.Name)
+	token, err := h.quietly(ctx, "cluster", "add", "--name", linked.Name)
 	if err != nil {
 		return err
-	}
-	var added struct{ Token string }
-	if err := json.Unmarshal([]byte(text), &added); err != nil || added.Token == "" {
-		return fmt.Errorf("there is no token in the answer: %w", err)
 	}
 	if _, err := demo.Kubectl(ctx, rights, "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if err := os.WriteFile(h.file("token"), []byte(added.Token), 0o600); err != nil {
+	if err := os.WriteFile(h.file("token"), []byte(strings.TrimSpace(token)), 0o600); err != nil {
 		return err
 	}
+	h.connected = true
 	if _, err := tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
 		"--set", "controlPlane.tunnelAddr="+host+":7443", "--set-file", "controlPlane.clusterToken="+h.file("token"), "--set-file", "controlPlane.ca="+h.file(trust.BundleFile)); err != nil {
 		return err
 	}
 	return h.until(ctx, "the cluster", func() (string, bool, error) {
-		out, err := h.on(ctx, local.Program("switchyard"), "--control-plane", "https://"+host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key"), "cluster", "list")
+		out, err := h.quietly(ctx, "cluster", "list")
 		return strings.Join(strings.Fields(out), " "), strings.Contains(out, "switchyard"), err
 	})
 }
@@ -237,7 +242,7 @@ func (h *hosted) restart(ctx context.Context) error {
 		}
 	}
 	return h.until(ctx, "the sandbox", func() (string, bool, error) {
-		out, err := h.on(ctx, local.Program("switchyard"), "--control-plane", "https://"+host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key"), "sandbox", "list")
+		out, err := h.quietly(ctx, "sandbox", "list")
 		return strings.Join(strings.Fields(out), " "), strings.Contains(out, hostedName), err
 	})
 }
@@ -261,7 +266,10 @@ func (h *hosted) remove() error {
 	defer cancel()
 	h.step("the control plane and the agent's token are removed")
 	h.laptop.Remove(ctx)
-	_, agent := tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane=null")
+	var agent error
+	if h.connected {
+		_, agent = tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane=null")
+	}
 	_, release := tool(ctx, "helm", "uninstall", "controlplane", "--namespace", "controlplane", "--ignore-not-found", "--wait")
 	_, rest := tool(ctx, "kubectl", "delete", "namespace", "controlplane", "--ignore-not-found", "--timeout=120s")
 	_, bindings := demo.Kubectl(ctx, rights, "delete", "--ignore-not-found", "-f", "-")

@@ -194,6 +194,12 @@ func Keep(text json.RawMessage, at time.Time, o client.Object) (tooLarge int, er
 	return 0, nil
 }
 
+// Specification returns the specification that an object was applied from, also if it was changed since; nil: none
+// is known.
+func Specification(o client.Object) json.RawMessage {
+	return noted[specification](o, crdv1.AnnotationSpecification).Spec
+}
+
 // known returns the specification that an object was compiled from; nil when it was not applied as
 // a file, or was changed since.
 func known(o client.Object) json.RawMessage {

@@ -8,6 +8,10 @@ import (
 	"flag"
 	"os"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/eventbus/program"
@@ -25,7 +29,10 @@ func run(ctx context.Context, args []string) error {
 	if err := program.Parse(flags, args, os.Stderr); err != nil {
 		return err
 	}
-	c, err := s.Read(program.Logger(s.Level))
+	logger := program.Logger(s.Level)
+	klog.SetSlogLogger(logger)
+	ctrllog.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	c, err := s.Read(logger)
 	if err != nil {
 		return err
 	}

@@ -1,15 +1,18 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -51,7 +54,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 			return out, fmt.Errorf("cluster %s: %w", cluster, err)
 		}
 		for _, o := range all {
-			if n := generationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
+			if n := crdv1.GenerationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
 				newest, objects[request{kind, o.GetName()}] = max(newest, n), o
 			}
 		}
@@ -65,7 +68,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 		if err != nil {
 			return out, err
 		}
-		if e != nil && e.RoutingKey == keyOf(o) && decide(e.row(), seen(o), true, s.Now()) != newer {
+		if e != nil && e.RoutingKey == crdv1.RoutingKeyOf(o) && decide(e, o, true, time.Now()) != newer {
 			continue
 		}
 		left, err := s.adopt(ctx, e, r, o)
@@ -96,13 +99,12 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (
 	}
 	if e != nil {
 		status := e.part
-		status.Adopted = max(generationOf(o), status.Newer)
+		status.Adopted = max(crdv1.GenerationOf(o), status.Newer)
 		err = s.record(ctx, e, status)
 	}
 	if left != "" || err != nil {
 		return left, err
 	}
-	row.UpdatedAt = s.Now()
 	ev := s.event(&entry{request: r, Sandbox: row}, "adopt")
 	if r.kind == store.Sandbox {
 		_, fault = s.Store.PutSandbox(ctx, row, ev)
@@ -119,25 +121,20 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (
 
 // rowOf returns the row that an object was written from.
 func rowOf(o crdv1.Object, org string) (row model.Sandbox, err error) {
-	row = model.Sandbox{Org: org, Name: o.GetName(), RoutingKey: keyOf(o), CreatedAt: o.GetCreationTimestamp().UTC(), Author: authorOf(o, org), Plugins: map[string]spec.PluginName{}}
-	var noted struct {
-		Spec json.RawMessage `json:"spec"`
+	row = model.Sandbox{
+		Org: org, Name: o.GetName(), RoutingKey: crdv1.RoutingKeyOf(o), Spec: sandboxes.Specification(o), Author: authorOf(o, org),
+		CreatedAt: o.GetCreationTimestamp().UTC(), UpdatedAt: time.Now().UTC(), Plugins: map[string]spec.PluginName{},
 	}
-	var of struct {
-		Cluster string `json:"cluster"`
-	}
-	if json.Unmarshal([]byte(o.GetAnnotations()[crdv1.AnnotationSpecification]), &noted) != nil || json.Unmarshal(noted.Spec, &of) != nil {
+	var of struct{ Cluster string }
+	if json.Unmarshal(row.Spec, &of) != nil {
 		return row, fmt.Errorf("its annotation %s has no specification: apply it again", crdv1.AnnotationSpecification)
 	}
-	row.Spec, row.Cluster = noted.Spec, of.Cluster
+	row.Cluster = of.Cluster
 	if s, is := o.(*crdv1.SignadotSandbox); is {
 		for _, r := range s.Spec.ManagedResources {
-			name, err := spec.ParsePluginName(r.PluginName)
-			if err != nil {
-				return row, err
-			}
-			row.Plugins[r.Name] = name.Defaulted()
+			name, unknown := spec.ParsePluginName(r.PluginName)
+			row.Plugins[r.Name], err = name.Defaulted(), cmp.Or(err, unknown)
 		}
 	}
-	return row, nil
+	return row, err
 }

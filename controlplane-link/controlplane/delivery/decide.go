@@ -1,36 +1,17 @@
 package delivery
 
-import "time"
+import (
+	"time"
 
-// row is what the store has of an object, as far as decide needs it.
-type row struct {
-	// generation is that of the last write, or of the deletion.
-	generation int64
-	deleted    bool
-	// key is its routing key, which no other object ever has.
-	key string
-	// applied, newer and adopted are those of its status in the cluster.
-	applied, newer, adopted int64
-	// ends is the end of its lifetime that the cluster has reported last; zero: none.
-	ends time.Time
-}
-
-// object is what the cluster has under the name.
-type object struct {
-	// generation is that of its annotation; 0: it has none.
-	generation int64
-	key        string
-	deleting   bool
-}
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
 
 // step is what there is to do for an object.
 type step int
 
 const (
-	// ignore: nothing.
-	ignore step = iota
 	// confirm: read the object from the API server, and decide again. A list may be stale.
-	confirm
+	confirm step = iota
 	// apply: write the object.
 	apply
 	// remove: delete the object, if it is still the one that was read.
@@ -50,42 +31,40 @@ const (
 )
 
 // decide returns the step for a row and the object of its name; nil: there is none. live: the object was read
-// from the API server, not from a list. It is pure.
-func decide(r *row, o *object, live bool, now time.Time) step {
-	own := o != nil && r != nil && o.key == r.key
+// from the API server, not from a list. No other object ever has the routing key of a row. It is pure.
+func decide(e *entry, o crdv1.Object, live bool, now time.Time) step {
+	ends := e.part.ScheduledDeleteTime
 	switch {
-	case r == nil:
-		return ignore
-	case own:
-		return decideOwn(r, o)
+	case o != nil && crdv1.RoutingKeyOf(o) == e.RoutingKey:
+		return decideOwn(e, o)
 	case !live:
 		return confirm
-	case r.deleted:
+	case !e.DeletedAt.IsZero():
 		return finish
 	case o != nil:
 		return foreign
-	case r.applied < r.generation:
+	case e.part.Applied < e.Generation:
 		return apply
-	case !r.ends.IsZero() && !now.Before(r.ends):
+	case !ends.IsZero() && !now.Before(ends):
 		return expire
 	}
 	return missing
 }
 
 // decideOwn is decide for an object of the row.
-func decideOwn(r *row, o *object) step {
-	known := r.generation
-	if r.deleted {
-		known = max(known, r.adopted)
+func decideOwn(e *entry, o crdv1.Object) step {
+	is, known, deleted := crdv1.GenerationOf(o), e.Generation, !e.DeletedAt.IsZero()
+	if deleted {
+		known = max(known, e.part.Adopted)
 	}
 	switch {
-	case o.generation > known, r.newer > r.adopted:
+	case is > known, e.part.Newer > e.part.Adopted:
 		return newer
-	case o.deleting:
+	case o.GetDeletionTimestamp() != nil:
 		return observe
-	case r.deleted:
+	case deleted:
 		return remove
-	case o.generation < r.generation:
+	case is < e.Generation:
 		return apply
 	}
 	return observe

@@ -1,57 +1,81 @@
 package delivery
 
 import (
+	"strconv"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// TestDecide covers each step, with what must not lead to it.
+// TestDecide covers each step, with the states beside it that have another one.
 func TestDecide(t *testing.T) {
 	now := time.Unix(1000, 0)
-	live, dead := row{generation: 7, key: "k"}, row{generation: 7, key: "k", deleted: true}
-	with := func(r row, change func(*row)) *row { change(&r); return &r }
-	seen := with(live, func(r *row) { r.applied = 7 })
-	mine := func(generation int64) *object { return &object{generation: generation, key: "k"} }
+	row := func(generation int64, part model.Status) *entry {
+		return &entry{Sandbox: model.Sandbox{Generation: generation, RoutingKey: "k"}, part: part}
+	}
+	dead := func(part model.Status) *entry {
+		e := row(7, part)
+		e.DeletedAt = now
+		return e
+	}
+	object := func(generation int64, key string) crdv1.Object {
+		o := &crdv1.SignadotSandbox{Spec: crdv1.SignadotSandboxSpec{ID: key}}
+		if generation > 0 {
+			o.Annotations = map[string]string{crdv1.AnnotationGeneration: strconv.FormatInt(generation, 10)}
+		}
+		return o
+	}
+	deleting := func(o crdv1.Object) crdv1.Object {
+		o.SetDeletionTimestamp(&metav1.Time{Time: now})
+		return o
+	}
+	var none, applied model.Status
+	applied.Applied = 7
+	ends := func(at time.Time, applied int64) model.Status {
+		return model.Status{Applied: applied, ScheduledDeleteTime: at}
+	}
 	for name, c := range map[string]struct {
-		r *row
-		o *object
+		e *entry
+		o crdv1.Object
 		// listed is the step with an object of a list, confirmed that with one of the API server.
 		listed, confirmed step
 	}{
-		"nothing":                              {nil, nil, ignore, ignore},
-		"an object without a row":              {nil, mine(3), ignore, ignore},
-		"a new row":                            {&live, nil, confirm, apply},
-		"a row that was never seen there":      {with(live, func(r *row) { r.applied = 6 }), nil, confirm, apply},
-		"an older object":                      {&live, mine(6), apply, apply},
-		"an object that lost its number":       {seen, mine(0), apply, apply},
-		"the object":                           {&live, mine(7), observe, observe},
-		"an older object that is deleted":      {&live, &object{generation: 6, key: "k", deleting: true}, observe, observe},
-		"it was deleted in the cluster":        {seen, nil, confirm, missing},
-		"its lifetime has ended":               {with(*seen, func(r *row) { r.ends = now }), nil, confirm, expire},
-		"it was deleted before its end":        {with(*seen, func(r *row) { r.ends = now.Add(1) }), nil, confirm, missing},
-		"written again after its end":          {with(live, func(r *row) { r.applied, r.ends = 6, now }), nil, confirm, apply},
-		"an object of another manager":         {&live, &object{key: "other"}, confirm, foreign},
-		"an object of another row":             {&live, &object{generation: 3, key: "other"}, confirm, foreign},
-		"a newer object":                       {&live, mine(8), newer, newer},
-		"once newer, and written since":        {with(live, func(r *row) { r.generation, r.newer = 9, 8 }), mine(8), newer, newer},
-		"newer and adopted":                    {with(live, func(r *row) { r.newer, r.adopted = 8, 8 }), mine(8), newer, newer},
-		"adopted, and written since":           {with(live, func(r *row) { r.generation, r.newer, r.adopted = 9, 8, 8 }), mine(8), apply, apply},
-		"a tombstone":                          {&dead, mine(7), remove, remove},
-		"a tombstone of an older object":       {&dead, mine(6), remove, remove},
-		"a tombstone of a newer object":        {&dead, mine(8), newer, newer},
-		"a tombstone, newer and adopted":       {with(dead, func(r *row) { r.newer, r.adopted = 8, 8 }), mine(8), remove, remove},
-		"a tombstone, once newer":              {with(dead, func(r *row) { r.newer = 8 }), mine(7), newer, newer},
-		"a tombstone of an object that ends":   {&dead, &object{generation: 7, key: "k", deleting: true}, observe, observe},
-		"a tombstone without an object":        {&dead, nil, confirm, finish},
-		"a tombstone, and another's object":    {&dead, &object{key: "other"}, confirm, finish},
-		"a tombstone, and a newer row's":       {&dead, &object{generation: 9, key: "other"}, confirm, finish},
-		"a tombstone after the end":            {with(dead, func(r *row) { r.applied, r.ends = 7, now }), nil, confirm, finish},
-		"a newer object that is being deleted": {&live, &object{generation: 8, key: "k", deleting: true}, newer, newer},
+		"a new row":                            {row(7, none), nil, confirm, apply},
+		"a row that was never seen there":      {row(7, model.Status{Applied: 6}), nil, confirm, apply},
+		"an older object":                      {row(7, none), object(6, "k"), apply, apply},
+		"an object that lost its number":       {row(7, applied), object(0, "k"), apply, apply},
+		"the object":                           {row(7, none), object(7, "k"), observe, observe},
+		"an older object that is deleted":      {row(7, none), deleting(object(6, "k")), observe, observe},
+		"it was deleted in the cluster":        {row(7, applied), nil, confirm, missing},
+		"its lifetime has ended":               {row(7, ends(now, 7)), nil, confirm, expire},
+		"it was deleted before its end":        {row(7, ends(now.Add(1), 7)), nil, confirm, missing},
+		"written again after its end":          {row(7, ends(now, 6)), nil, confirm, apply},
+		"an object of another manager":         {row(7, none), object(0, "other"), confirm, foreign},
+		"an object of another row":             {row(7, none), object(3, "other"), confirm, foreign},
+		"a newer object":                       {row(7, none), object(8, "k"), newer, newer},
+		"once newer, and written since":        {row(9, model.Status{Newer: 8}), object(8, "k"), newer, newer},
+		"newer and adopted":                    {row(7, model.Status{Newer: 8, Adopted: 8}), object(8, "k"), newer, newer},
+		"adopted, and written since":           {row(9, model.Status{Newer: 8, Adopted: 8}), object(8, "k"), apply, apply},
+		"a newer object that is being deleted": {row(7, none), deleting(object(8, "k")), newer, newer},
+		"a tombstone":                          {dead(none), object(7, "k"), remove, remove},
+		"a tombstone of an older object":       {dead(none), object(6, "k"), remove, remove},
+		"a tombstone of a newer object":        {dead(none), object(8, "k"), newer, newer},
+		"a tombstone, newer and adopted":       {dead(model.Status{Newer: 8, Adopted: 8}), object(8, "k"), remove, remove},
+		"a tombstone, once newer":              {dead(model.Status{Newer: 8}), object(7, "k"), newer, newer},
+		"a tombstone of an object that ends":   {dead(none), deleting(object(7, "k")), observe, observe},
+		"a tombstone without an object":        {dead(none), nil, confirm, finish},
+		"a tombstone, and another's object":    {dead(none), object(0, "other"), confirm, finish},
+		"a tombstone, and a newer row's":       {dead(none), object(9, "other"), confirm, finish},
+		"a tombstone after the end":            {dead(ends(now, 7)), nil, confirm, finish},
 	} {
-		if got := decide(c.r, c.o, false, now); got != c.listed {
+		if got := decide(c.e, c.o, false, now); got != c.listed {
 			t.Errorf("%s, in a list: step %d, not %d", name, got, c.listed)
 		}
-		if got := decide(c.r, c.o, true, now); got != c.confirmed {
+		if got := decide(c.e, c.o, true, now); got != c.confirmed {
 			t.Errorf("%s: step %d, not %d", name, got, c.confirmed)
 		}
 	}

@@ -27,7 +27,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
@@ -39,9 +38,7 @@ type Config struct {
 	// Store and Server are those of this replica. Required.
 	Store  *store.Store
 	Server *server.Server
-	// Now is the clock. Default: time.Now.
-	Now func() time.Time
-	// Logger logs clusters and objects that are not synchronised. Required.
+	// Logger logs clusters that are not synchronised. Required.
 	Logger *slog.Logger
 }
 
@@ -56,9 +53,6 @@ type Delivery struct {
 func New(c Config) (*Delivery, error) {
 	if c.Store == nil || c.Server == nil || c.Logger == nil {
 		return nil, errors.New("delivery: Store, Server and Logger are required")
-	}
-	if c.Now == nil {
-		c.Now = time.Now
 	}
 	return &Delivery{Config: c, sites: map[registry.Cluster]*site{}}, nil
 }

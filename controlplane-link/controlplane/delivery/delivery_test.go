@@ -102,7 +102,7 @@ func TestAnObjectOfAnotherManager(t *testing.T) {
 	theirs.Name, theirs.Spec.ID, theirs.Spec.Name = name, name, name
 	s.Must(s.Client.Create(t.Context(), theirs, client.FieldOwner("argocd")))
 	row := s.put(sandbox(name, key, "ours"))
-	st := s.status(name, reason(delivery.ReasonForeign)).Status
+	st := s.status(name, reason(model.ReasonForeign)).Status
 	if !strings.Contains(st.Message, `"argocd"`) || st.Generation != row.Generation || st.Applied != 0 {
 		t.Errorf("the status: %+v", st)
 	}
@@ -121,7 +121,7 @@ func TestAnObjectOfAnotherManager(t *testing.T) {
 	theirs.Name, theirs.Spec.ID, theirs.Spec.Name = other, other, other
 	s.Must(s.Client.Create(t.Context(), theirs, client.FieldOwner("argocd")))
 	s.put(sandbox(other, otherKey, "ours"))
-	s.status(other, reason(delivery.ReasonForeign))
+	s.status(other, reason(model.ReasonForeign))
 	s.Must(s.store.DeleteSandbox(t.Context(), org, other, false, time.Now(), event("sandbox.delete")))
 	s.ended(other)
 	s.Get(theirs)
@@ -185,7 +185,7 @@ func TestARefusalIsTheStatus(t *testing.T) {
 	s.ended(faulty)
 }
 
-// TestAStaleListProvesNothing has an agent whose API server lists no sandbox and watches none.
+// TestAStaleListProvesNothing: the API server lists no sandbox to the agent, and reports no event.
 func TestAStaleListProvesNothing(t *testing.T) {
 	w := world.Shared(t)
 	stale := &staleLists{}

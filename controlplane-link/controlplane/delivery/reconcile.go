@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -30,13 +29,12 @@ const (
 // entry is a row.
 type entry struct {
 	request
-	// Sandbox is the row; that of a route group has the same fields.
+	// Sandbox is the row, or has the fields of group that are needed.
 	model.Sandbox
+	group model.RouteGroup
 	// part is the status in this cluster; isNew: there is none.
 	part  model.Status
 	isNew bool
-	// want returns the object. Its errors are faults of the specification.
-	want func(plugins []model.Plugin, members []model.Sandbox) (crdv1.Object, error)
 }
 
 // reconcile brings one object in line with its row, or enqueues all rows of the cluster. Objects are enqueued by
@@ -53,62 +51,37 @@ func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result
 	if e == nil || err != nil {
 		return again, err
 	}
-	o, err := get(ctx, s.cache, r)
-	if err != nil {
-		return again, err
-	}
-	do := decide(e.row(), seen(o), false, s.Now())
-	if do == confirm {
-		if o, err = get(ctx, s.live, r); err != nil {
+	var o crdv1.Object
+	do := confirm
+	for _, from := range []client.Reader{s.cache, s.live} {
+		if do != confirm {
+			break
+		}
+		if o, err = get(ctx, from, r); err != nil {
 			return again, err
 		}
-		do = decide(e.row(), seen(o), true, s.Now())
+		do = decide(e, o, from == s.live, time.Now())
 	}
 	return s.act(ctx, e, o, do)
 }
 
 // entry reads a row; nil: there is none for this cluster.
-func (s *site) entry(ctx context.Context, r request) (*entry, error) {
-	e := &entry{request: r}
-	var err error
+func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
+	e = &entry{request: r}
 	if r.kind == store.Sandbox {
 		e.Sandbox, err = s.Store.Sandbox(ctx, s.at.Organisation, r.name)
 		e.part = e.Status
-		e.want = func(plugins []model.Plugin, _ []model.Sandbox) (crdv1.Object, error) {
-			return desired.Sandbox(e.Sandbox, plugins)
-		}
 	} else {
-		var g model.RouteGroup
-		g, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
+		e.group, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
+		g, is := e.group, false
 		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, DeletedAt: g.DeletedAt, Author: g.Author}
-		e.part, e.isNew = g.Status.Clusters[s.at.Name], true
-		if _, is := g.Status.Clusters[s.at.Name]; is {
-			e.isNew = false
-		}
-		e.want = func(_ []model.Plugin, members []model.Sandbox) (crdv1.Object, error) {
-			return desired.Group(g, s.at.Name, members)
-		}
+		e.part, is = g.Status.Clusters[s.at.Name]
+		e.isNew = !is
 	}
 	if errors.Is(err, model.ErrNotFound) || err == nil && e.Cluster != "" && e.Cluster != s.at.Name {
 		return nil, nil
 	}
 	return e, err
-}
-
-// row is the entry as decide takes it.
-func (e *entry) row() *row {
-	return &row{
-		generation: e.Generation, deleted: !e.DeletedAt.IsZero(), key: e.RoutingKey,
-		applied: e.part.Applied, newer: e.part.Newer, adopted: e.part.Adopted, ends: e.part.ScheduledDeleteTime,
-	}
-}
-
-// seen is an object as decide takes it.
-func seen(o crdv1.Object) *object {
-	if o == nil {
-		return nil
-	}
-	return &object{generation: generationOf(o), key: keyOf(o), deleting: o.GetDeletionTimestamp() != nil}
 }
 
 // get reads an object; nil: there is none.
@@ -138,35 +111,20 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		if !e.DeletedAt.IsZero() {
 			return s.giveUp(ctx, e)
 		}
-		status = statusOf(e.kind, o, e.part)
+		status = statusOf(o, e.part)
 	case missing:
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
-			again.RequeueAfter = end.Sub(s.Now())
+			again.RequeueAfter = time.Until(end)
 		}
 		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case foreign:
-		status = because(status, e.Generation, ReasonForeign, ManagedByOther(o, s.at.Name))
+		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
 	case newer:
-		again.RequeueAfter, status = checkAgain, s.newer(e, generationOf(o))
-	default:
-		return again, nil
+		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))
+		status = because(status, e.Generation, ReasonNewer, fmt.Sprintf(
+			"Cluster %s has generation %d of it, which is newer than the store: run controlplane adopt %[1]s, or apply it again after that.", s.at.Name, status.Newer))
 	}
 	return again, s.record(ctx, e, status)
-}
-
-// newer returns the status for an object that is newer than the store.
-func (s *site) newer(e *entry, generation int64) model.Status {
-	status := e.part
-	if generation > status.Newer {
-		status.Newer = generation
-		s.Logger.Warn("an object is newer than the store, which is from a backup: it is not written until its cluster is adopted",
-			"organisation", e.Org, "cluster", s.at.Name, "kind", e.kind, "name", e.Name, "generation", generation)
-	}
-	remedy := "run controlplane adopt " + s.at.Name
-	if status.Newer <= status.Adopted {
-		remedy = "apply it again"
-	}
-	return because(status, e.Generation, ReasonNewer, fmt.Sprintf("Cluster %s has a newer one than the store, which is from a backup: %s.", s.at.Name, remedy))
 }
 
 // record records a status, unless the store has it.
@@ -198,10 +156,10 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 }
 
 // event returns the entry of the audit trail for a write of the control plane itself.
-func (s *site) event(e *entry, verb string, fields ...string) model.Event {
-	text, _ := json.Marshal(map[string]any{"name": e.Name, "cluster": s.at.Name, "fields": fields}) // texts
+func (s *site) event(e *entry, verb string, because ...string) model.Event {
+	text, _ := json.Marshal(map[string]any{"name": e.Name, "cluster": s.at.Name, "because": because}) // texts
 	return model.Event{
-		Org: e.Org, ID: rand.Text(), Type: string(e.kind) + "." + verb, At: s.Now().UTC().Truncate(time.Microsecond),
+		Org: e.Org, ID: rand.Text(), Type: string(e.kind) + "." + verb, At: time.Now().UTC().Truncate(time.Microsecond),
 		By: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal, Data: text,
 	}
 }

@@ -145,7 +145,10 @@ func (s *site) as(author model.Author) (client.Client, error) {
 	}
 	var caller *linkv1.Caller
 	if author.Kind == model.KindUser || author.Kind == model.KindServiceAccount {
-		caller = &linkv1.Caller{Name: cmp.Or(author.Name, author.ID), Roles: []string{string(author.Role)}}
+		caller = &linkv1.Caller{Name: cmp.Or(author.Name, author.ID)}
+		if author.Role != "" {
+			caller.Roles = []string{string(author.Role)}
+		}
 	}
 	c, err := client.New(&rest.Config{Host: host, QPS: -1, WarningHandler: rest.NoWarnings{}}, client.Options{HTTPClient: s.through(caller), Scheme: scheme, Mapper: mapper})
 	if err == nil {

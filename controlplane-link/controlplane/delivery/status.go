@@ -11,15 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/sandboxes"
 )
 
 // Reasons of a status that the delivery itself reports. Others are those of the operator, and of the API server
 // for a write that it has refused.
 const (
-	// ReasonForeign: the cluster has an object of that name with another manager.
-	ReasonForeign = "ManagedByOther"
 	// ReasonDeleted: the object was deleted in the cluster.
 	ReasonDeleted = "DeletedInCluster"
 	// ReasonNewer: the object is newer than the store, which is from a backup.
@@ -32,20 +30,23 @@ const (
 )
 
 // statusOf returns the status that an object reports.
-func statusOf(kind store.Kind, o crdv1.Object, before model.Status) model.Status {
-	generation, of := generationOf(o), kinds[kind].Object(o).State()
-	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted, Ready: of.Ready, Reason: of.Reason, Message: of.Message}
-	if at, err := time.Parse(time.RFC3339, of.ScheduledDeleteTime); err == nil {
-		out.ScheduledDeleteTime = at.UTC()
-	}
+func statusOf(o crdv1.Object, before model.Status) model.Status {
+	generation := crdv1.GenerationOf(o)
+	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted}
+	var of sandboxes.Status
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:
+		of = sandboxes.SandboxOf(o).Status
 		for _, x := range o.Status.ExternalWorkloads {
 			connected := x.Tunnel != nil && x.Tunnel.Health != nil && x.Tunnel.Health.Connected
 			out.Local = append(out.Local, model.Tunnel{Name: x.Name, Connected: connected})
 		}
 	case *crdv1.SignadotRouteGroup:
-		out.Matched = o.Spec.SandboxNames
+		of, out.Matched = sandboxes.GroupOf(o).Status.Status, o.Spec.SandboxNames
+	}
+	out.Ready, out.Reason, out.Message = of.Ready, of.Reason, of.Message
+	if at, err := time.Parse(time.RFC3339, of.ScheduledDeleteTime); err == nil {
+		out.ScheduledDeleteTime = at.UTC()
 	}
 	if o.GetDeletionTimestamp() != nil {
 		out.Ready, out.Reason, out.Message = false, reasonTerminating, "The object is being deleted in the cluster."
@@ -64,24 +65,6 @@ func same(a, b model.Status) bool {
 	one, _ := json.Marshal(a) // it has texts, numbers and times
 	other, _ := json.Marshal(b)
 	return bytes.Equal(one, other)
-}
-
-// generationOf returns the number of the control plane's version of an object; 0: it has none.
-func generationOf(o metav1.Object) int64 {
-	n, err := strconv.ParseInt(o.GetAnnotations()[crdv1.AnnotationGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// keyOf returns the routing key of an object.
-func keyOf(o crdv1.Object) string {
-	if s, is := o.(*crdv1.SignadotSandbox); is {
-		return s.Spec.ID
-	}
-	g, _ := o.(*crdv1.SignadotRouteGroup)
-	return g.Spec.RoutingKey
 }
 
 // ManagedByOther returns the message about an object that has another manager than the control plane, the one

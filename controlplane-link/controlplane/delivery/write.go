@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -38,9 +40,13 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 			return again, err
 		}
 	}
-	document, err := document(want, o)
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return again, err
+	}
+	document := &unstructured.Unstructured{Object: fields}
+	if o != nil {
+		document.SetUID(o.GetUID()) // this object, and no later one of its name
 	}
 	as, err := s.as(e.Author)
 	if err != nil {
@@ -49,59 +55,29 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	write := func(options ...client.ApplyOption) error {
 		return as.Apply(ctx, client.ApplyConfigurationFromUnstructured(document.DeepCopy()), append(options, client.FieldOwner(Manager))...)
 	}
-	err = write()
-	if taken := conflicts(err); len(taken) > 0 && o != nil {
-		if err = write(client.ForceOwnership); err == nil {
-			return again, s.Store.Record(ctx, s.event(e, "takeback", taken...))
-		}
+	changed := write()
+	if o == nil || !apierrors.HasStatusCause(changed, metav1.CauseTypeFieldManagerConflict) {
+		return s.refused(ctx, e, changed)
 	}
-	return s.refused(ctx, e, err)
+	if err := write(client.ForceOwnership); err != nil {
+		return s.refused(ctx, e, err)
+	}
+	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
 }
 
 // wanted returns the object of a row, or the fault of its specification.
 func (s *site) wanted(ctx context.Context, e *entry) (o crdv1.Object, fault, err error) {
+	if e.kind == store.RouteGroup {
+		members, err := s.Store.Sandboxes(ctx, e.Org)
+		o, fault = desired.Group(e.group, s.at.Name, members)
+		return o, fault, err
+	}
 	var plugins []model.Plugin
-	var members []model.Sandbox
-	switch {
-	case e.kind == store.RouteGroup:
-		members, err = s.Store.Sandboxes(ctx, e.Org)
-	case len(e.Plugins) > 0:
+	if len(e.Plugins) > 0 {
 		plugins, err = s.Store.Plugins(ctx, e.Org)
 	}
-	if err == nil {
-		o, fault = e.want(plugins, members)
-	}
+	o, fault = desired.Sandbox(e.Sandbox, plugins)
 	return o, fault, err
-}
-
-// document returns the fields of an object for a server-side apply: of the object that exists, and of no later one
-// of its name.
-func document(want, existing crdv1.Object) (*unstructured.Unstructured, error) {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return nil, err
-	}
-	delete(fields, "status")
-	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
-	out := &unstructured.Unstructured{Object: fields}
-	if existing != nil {
-		out.SetUID(existing.GetUID())
-	}
-	return out, nil
-}
-
-// conflicts returns the fields that other managers have changed, from the error of a server-side apply.
-func conflicts(err error) (fields []string) {
-	var refusal apierrors.APIStatus
-	if !apierrors.IsConflict(err) || !errors.As(err, &refusal) || refusal.Status().Details == nil {
-		return nil
-	}
-	for _, c := range refusal.Status().Details.Causes {
-		if c.Type == metav1.CauseTypeFieldManagerConflict {
-			fields = append(fields, c.Field+": "+c.Message)
-		}
-	}
-	return fields
 }
 
 // remove deletes the object that was read as the author of the deletion.
@@ -117,19 +93,21 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 // refused records the refusal of a write, and returns when to try again: at once after a conflict, else with
 // back-off. A cluster that does not answer is no refusal. Without an error it does nothing.
 func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcile.Result, _ error) {
-	var refusal apierrors.APIStatus
-	var unknown *carrier.RefusedError
-	switch {
-	case apierrors.IsConflict(err):
+	var answered apierrors.APIStatus
+	var unnamed *carrier.RefusedError // the author has no valid name
+	isRefused := errors.As(err, &answered) || errors.As(err, &unnamed) && unnamed.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
+	switch reason := apierrors.ReasonForError(err); {
+	case reason == metav1.StatusReasonConflict:
 		again.RequeueAfter = soon
 		return again, nil
-	case errors.As(err, &unknown) && unknown.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID: // the author has no valid name
-		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, ReasonRefused, unknown.Refused.GetMessage())))
-	case !errors.As(err, &refusal), apierrors.IsTooManyRequests(err), apierrors.IsServiceUnavailable(err), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
+	case !isRefused, slices.Contains(temporary, reason):
 		return again, err
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), crdv1.AnnotationGeneration): // the watch is about to report a later write
+	case strings.Contains(err.Error(), crdv1.AnnotationGeneration): // the watch is about to report a later write
 		return again, err
+	default:
+		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(reason), ReasonRefused), err.Error())))
 	}
-	status := refusal.Status()
-	return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(status.Reason), ReasonRefused), status.Message)))
 }
+
+// temporary are the reasons of answers that refuse no object.
+var temporary = []metav1.StatusReason{metav1.StatusReasonTooManyRequests, metav1.StatusReasonServiceUnavailable, metav1.StatusReasonTimeout, metav1.StatusReasonServerTimeout}

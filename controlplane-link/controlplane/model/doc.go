@@ -11,5 +11,5 @@
 //   - Times are UTC, and are read with at least microsecond precision.
 //   - An error wraps one of the errors of this package if it reports the state of an object, and
 //     none of them if the store itself failed.
-//   - Lists are sorted by name, or by creation time for objects without a name.
+//   - Lists are sorted by name, or by creation time and ID for objects without a name.
 package model

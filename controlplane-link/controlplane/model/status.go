@@ -6,6 +6,9 @@ import (
 	"slices"
 )
 
+// ReasonForeign: the cluster has an object of that name with another manager, which the message names.
+const ReasonForeign = "ManagedByOther"
+
 // With returns the status of a route group with the part of a cluster: the union of all parts.
 func (s Status) With(cluster string, part Status) Status {
 	parts := maps.Clone(s.Clusters)

@@ -11,12 +11,7 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Replacements of errors about objects that do not exist.
-var (
-	noAccount = missing("service account not found")
-	noUser    = missing("user not found")
-	noKey     = missing("API key not found")
-)
+var noAccount = missing("service account not found")
 
 // accountIn decodes a service account. A field that is not in the body is that of before.
 func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, error) {
@@ -96,7 +91,7 @@ func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
 		return owner, noAccount(err)
 	}
 	_, err = h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
-	return owner, noUser(err)
+	return owner, missing("user not found")(err)
 }
 
 func (h *Handler) listKeys(r *request) (any, error) {
@@ -139,5 +134,6 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 		return nil, err
 	}
 	id := r.vars["apiKeyId"]
-	return nil, noKey(h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner})))
+	err = h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
+	return nil, missing("API key not found")(err)
 }

@@ -18,8 +18,6 @@ import (
 // seconds.
 const sessionFor = 2 * time.Minute
 
-var noDevbox = missing("devbox not found")
-
 // owner is the owner of the devboxes that the caller registers: those of an API key belong to the
 // organisation.
 func (r *request) owner() string {
@@ -44,7 +42,7 @@ func (r *request) mayUse(d model.Devbox) bool {
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
-		return d, noDevbox(err)
+		return d, missing("devbox not found")(err)
 	}
 	if !r.mayUse(d) {
 		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")

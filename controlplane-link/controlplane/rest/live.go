@@ -96,7 +96,5 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 
 // listed returns the items of a list with commas, each once; none for the empty one.
 func listed(text string) []string {
-	items := strings.FieldsFunc(text, func(c rune) bool { return c == ',' })
-	slices.Sort(items)
-	return slices.Compact(items)
+	return slices.Compact(slices.Sorted(strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' })))
 }

@@ -45,7 +45,7 @@ type Config struct {
 	// Forwards reports the addresses of proxies. Their clients have no share of their own in the limits;
 	// it can be nil.
 	Forwards callers.Forwards
-	// Identified is called with the address of a client whose credential is valid, and its name; it can be nil.
+	// Identified is called with the address and the name of a client that has shown a valid credential; it can be nil.
 	Identified func(remote, user string)
 	Logger     *slog.Logger
 }

@@ -1,7 +1,6 @@
 package rest
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,15 +12,12 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
-	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
@@ -90,6 +86,9 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
+	if before.Status.Reason == model.ReasonForeign && before.DeletedAt.IsZero() {
+		return nil, fail(http.StatusConflict, "%s", before.Status.Message)
+	}
 	plugins, err := h.checkSandbox(r, asked, before)
 	if err != nil {
 		return nil, err
@@ -121,7 +120,7 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	var err error
-	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{h.Stores.Sandboxes, r.org()}, asked, nil); err != nil {
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), stores.PluginsOf{From: h.Stores.Sandboxes, Org: r.org()}, asked, nil); err != nil {
 		return nil, err
 	}
 	out, err := compile.Sandbox(in)
@@ -137,26 +136,6 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 		plugins[resource.Name] = name.Defaulted()
 	}
 	return plugins, nil
-}
-
-// pluginsOf are the resource plugins of an organisation.
-type pluginsOf struct {
-	from stores.Sandboxes
-	org  string
-}
-
-// List implements sandboxes.Plugins.
-func (p pluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
-	rows, err := p.from.Plugins(ctx, p.org)
-	if err != nil {
-		return nil, err
-	}
-	all, err := desired.Plugins(rows)
-	var out []plugins.Kept
-	for i, one := range all {
-		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
-	}
-	return out, err
 }
 
 func (h *Handler) deleteSandbox(r *request) (any, error) {

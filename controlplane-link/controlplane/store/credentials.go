@@ -29,7 +29,7 @@ func (s *Store) CreateAPIKey(ctx context.Context, k model.APIKey, ev model.Event
 // APIKeys returns the API keys of a user or a service account, by their creation.
 func (s *Store) APIKeys(ctx context.Context, org string, owner model.Principal) ([]model.APIKey, error) {
 	all, err := database.List(ctx, s.db.Reads(), scanAPIKey, selectAPIKeys, org, string(owner.Kind), owner.ID)
-	return byTime(all, func(k model.APIKey) time.Time { return k.CreatedAt }), err
+	return byTime(all, func(k model.APIKey) (time.Time, string) { return k.CreatedAt, k.ID }), err
 }
 
 // DeleteAPIKey deletes an API key of a user or a service account.
@@ -82,7 +82,7 @@ func (s *Store) ClusterToken(ctx context.Context, org, cluster, id string) (mode
 // ClusterTokens returns the tokens of a cluster, by their creation.
 func (s *Store) ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error) {
 	all, err := database.List(ctx, s.db.Reads(), scanClusterToken, selectClusterTokens, org, cluster)
-	return byTime(all, func(k model.ClusterToken) time.Time { return k.CreatedAt }), err
+	return byTime(all, func(k model.ClusterToken) (time.Time, string) { return k.CreatedAt, k.ID }), err
 }
 
 // DeleteClusterToken deletes a token of a cluster, and ends the session of its agent.

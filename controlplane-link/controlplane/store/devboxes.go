@@ -64,7 +64,7 @@ func (s *Store) Devboxes(ctx context.Context, org string) ([]model.Devbox, error
 	for _, d := range all {
 		out = append(out, d.Devbox)
 	}
-	return byTime(out, func(d model.Devbox) time.Time { return d.CreatedAt }), err
+	return byTime(out, func(d model.Devbox) (time.Time, string) { return d.CreatedAt, d.ID }), err
 }
 
 // ClaimDevbox begins a session, at the time that it was created. The error wraps model.ErrHeld while

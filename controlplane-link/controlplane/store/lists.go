@@ -12,8 +12,12 @@ func byName[T any](all []T, name func(T) string) []T {
 	return all
 }
 
-// byTime sorts values by time.
-func byTime[T any](all []T, at func(T) time.Time) []T {
-	slices.SortStableFunc(all, func(a, b T) int { return at(a).Compare(at(b)) })
+// byTime sorts values by time, and those of one time by their ID.
+func byTime[T any](all []T, key func(T) (time.Time, string)) []T {
+	slices.SortFunc(all, func(a, b T) int {
+		first, id := key(a)
+		second, other := key(b)
+		return cmp.Or(first.Compare(second), cmp.Compare(id, other))
+	})
 	return all
 }

@@ -84,7 +84,7 @@ func (s *Store) UserBySubject(ctx context.Context, org, subject string) (model.U
 // Users returns the users of an organisation, by their creation.
 func (s *Store) Users(ctx context.Context, org string) ([]model.User, error) {
 	all, err := database.List(ctx, s.db.Reads(), scanUser, selectUsers, org)
-	return byTime(all, func(u model.User) time.Time { return u.CreatedAt }), err
+	return byTime(all, func(u model.User) (time.Time, string) { return u.CreatedAt, u.ID }), err
 }
 
 // DeleteUser deletes a user with its API keys and logins.

@@ -271,3 +271,24 @@ func TestAWriteOutlivesItsRequest(t *testing.T) {
 		}
 	})
 }
+
+// TestListsHaveOneOrder: a write of an object does not move it in a list, also if others were created at the same
+// time.
+func TestListsHaveOneOrder(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		for _, id := range []string{"b", "a", "c"} {
+			value[bool](t)(s.RegisterDevbox(ctx, model.Devbox{Org: org, ID: id, CreatedAt: at(0), UpdatedAt: at(0)}, event("devbox.register")))
+			must(t, s.CreateClusterToken(ctx, model.ClusterToken{Org: org, Cluster: "demo", ID: id, Digest: model.DigestOf(id), CreatedAt: at(0)}, event("token.create")))
+			must(t, s.Used(ctx, "b", at(9), ""))
+		}
+		all := ""
+		for _, d := range value[[]model.Devbox](t)(s.Devboxes(ctx, org)) {
+			all += d.ID
+		}
+		for _, k := range value[[]model.ClusterToken](t)(s.ClusterTokens(ctx, org, "demo")) {
+			all += k.ID
+		}
+		same(t, all, "abcabc")
+	})
+}

@@ -3,7 +3,10 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // AnnotationAuthor, on an object with a specification, is the user who last changed the
@@ -19,6 +22,23 @@ const AnnotationAuthor = "switchyard.dev/author"
 // version of it, in decimal digits. An admission policy of the chart refuses an older write of the agent. An object
 // without it was not created by a control plane.
 const AnnotationGeneration = "switchyard.dev/generation"
+
+// GenerationOf returns the number of the control plane's version of an object; 0: it has none.
+func GenerationOf(o metav1.Object) int64 {
+	n, _ := strconv.ParseInt(o.GetAnnotations()[AnnotationGeneration], 10, 64) // another text counts as none
+	return n
+}
+
+// RoutingKeyOf returns the routing key of a SignadotSandbox or a SignadotRouteGroup; empty for other kinds.
+func RoutingKeyOf(o Object) string {
+	switch o := o.(type) {
+	case *SignadotSandbox:
+		return o.Spec.ID
+	case *SignadotRouteGroup:
+		return o.Spec.RoutingKey
+	}
+	return ""
+}
 
 // Author is a user as the API server authenticated it.
 type Author struct {

@@ -54,6 +54,45 @@ func TestWithoutSyncedWritesTheSameCutsLoseWrites(t *testing.T) {
 	}
 }
 
+// TestTheLastAcknowledgedWriteIsDelivered while replicas are killed and the connection of the agent is cut.
+func TestTheLastAcknowledgedWriteIsDelivered(t *testing.T) {
+	d, err := Deliver{Writes: 600, Seed: seed, Scratch: scratch, Log: os.Stderr}.Do(t.Context())
+	t.Logf("seed %d: %d acknowledged writes, %d kills, %d cuts, %d writes in the API server", seed, d.Acked, d.Kills, d.Cuts, d.Writes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Lost)+len(d.Older) > 0 || d.Kills == 0 || d.Cuts == 0 || d.Writes == 0 {
+		t.Errorf("lost: %q; older: %q; %d kills, %d cuts, %d writes", d.Lost, d.Older, d.Kills, d.Cuts, d.Writes)
+	}
+}
+
+// TestOlderWritesAreFound in an audit log.
+func TestOlderWritesAreFound(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "audit.log")
+	line := func(verb string, code, version, generation int) string {
+		return fmt.Sprintf(`{"verb":%q,"responseStatus":{"code":%d},"responseObject":{"metadata":{"name":"a","resourceVersion":"%d","annotations":{"switchyard.dev/generation":"%d"}}}}`+"\n", verb, code, version, generation)
+	}
+	text := line("patch", 201, 10, 5) + line("patch", 200, 14, 9) + line("patch", 200, 12, 7) + line("patch", 403, 0, 1) + line("delete", 200, 13, 2) + line("patch", 201, 20, 8)
+	if err := os.WriteFile(log, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n, older, err := olderWrites(log)
+	if want := "a: generation 8 after 9, in version 20"; err != nil || n != 4 || len(older) != 1 || older[0] != want {
+		t.Errorf("%d writes, %q, %v", n, older, err)
+	}
+}
+
+// TestARestoredStoreChangesNothing, not even with writes after it.
+func TestARestoredStoreChangesNothing(t *testing.T) {
+	r, err := Restore{Each: 10, Scratch: scratch, Log: os.Stderr}.Do(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Deleted)+len(r.Overwritten)+len(r.Again) > 0 || r.Objects != 20 || r.Listed != 10 {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestAFullDisk: writes to SQLite fail while the disk is full, and succeed again without a restart.
 func TestAFullDisk(t *testing.T) {
 	dir, err := os.MkdirTemp(scratch, "full-")

@@ -34,10 +34,18 @@ func TestDisksThatDoNotOpen(t *testing.T) {
 		}
 	}
 	filler := filepath.Join(disk.Dir, "filler")
-	fill := func() {
-		if err := os.WriteFile(filler, make([]byte, 16<<20), 0o600); err == nil {
-			t.Fatal("the disk is not full")
+	fill := func() { // to the last block: a large write fails while there are some
+		f, err := os.Create(filler)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for size := 1 << 20; size >= 1<<10; size /= 2 {
+			for err = nil; err == nil; {
+				_, err = f.Write(make([]byte, size))
+				err = errors.Join(err, f.Sync())
+			}
+		}
+		_ = f.Close() // it is only in the way
 	}
 	s := site{Path: filepath.Join(disk.Dir, "store.db")}
 	refused := func(what, want string) {
@@ -67,11 +75,15 @@ func TestDisksThatDoNotOpen(t *testing.T) {
 	remount(0)
 	fill()
 	in, err := s.open(t.Context())
-	if err == nil {
-		err = errors.Join(stepOf(1, 0, 0).write(t.Context(), in), in.Close())
+	n, want := 0, "check its disk, and the space on it"
+	if err == nil { // the file system has found a little space
+		for want = "full"; err == nil && n < 10_000; n++ {
+			err = stepOf(1, 0, n).write(t.Context(), in)
+		}
+		err = errors.Join(err, in.Close())
 	}
-	if err == nil || !strings.Contains(err.Error(), "check its disk, and the space on it") {
-		t.Errorf("a store on a full disk: %v", err)
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a store on a full disk after %d writes: %v", n, err)
 	}
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
@@ -79,7 +91,7 @@ func TestDisksThatDoNotOpen(t *testing.T) {
 	if in, err = s.open(t.Context()); err != nil {
 		t.Fatalf("after the disk has space: %v", err)
 	}
-	if err := errors.Join(stepOf(1, 0, 1).write(t.Context(), in), in.Close()); err != nil {
+	if err := errors.Join(stepOf(2, 0, 0).write(t.Context(), in), in.Close()); err != nil {
 		t.Error(err)
 	}
 }

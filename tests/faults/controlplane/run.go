@@ -189,10 +189,11 @@ func start(s site, log io.Writer) (acks *os.File, writer *program.Program, err e
 	return acks, writer, err
 }
 
-// Isolate is faults.Isolate. In a process that writes it does that instead, and does not return.
+// Isolate is faults.Isolate. In a process that writes, or in one of a replica, it does that instead, and does not
+// return.
 func Isolate() (scratch string, err error) {
-	if process.Role() == role {
-		if err := Write(os.Stdout); err != nil {
+	if run := map[string]func(io.Writer) error{role: Write, replicaRole: Replicate}[process.Role()]; run != nil {
+		if err := run(os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "controlplane:", err)
 			os.Exit(1)
 		}

@@ -18,6 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -42,6 +45,7 @@ type Orders struct{ Folder, Address string }
 
 // Serve begins to serve.
 func (*Server) Serve(o Orders, _ *struct{}) error {
+	ctrllog.SetLogger(logr.Discard())
 	// Logs are written, and discarded.
 	c, err := plane.Config(o.Folder, o.Address, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 	if err != nil {

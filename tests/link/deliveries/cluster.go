@@ -36,7 +36,7 @@ const (
 	policy    = "signadot-agent-generations"
 )
 
-// Prepare gives the agent of a cluster its rights, restricts it by the chart's policy of generations, and gives users of
+// Prepare grants the agent of a cluster its rights, restricts it by the policy of generations of the chart, and grants users of
 // the organisation the rights to sandboxes and route groups.
 func Prepare(ctx context.Context, api *apiserver.Server) error {
 	c, err := api.Client()

@@ -294,6 +294,12 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 	}
 	same("", exit.OK, "resourceplugin", "list")
 	same("", exit.OK, "resourceplugin", "list", "-A")
+	for _, kind := range []string{"sandbox", "routegroup"} { // The cluster has those of other tests, too.
+		want, got := rows(d.does(t, exit.OK, "", kind, "list"), nil), rows(p.does(exit.OK, "", kind, "list"), keys)
+		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
+			t.Errorf("%s list (-cluster +control plane):\n%s", kind, diff)
+		}
+	}
 	for _, form := range []string{"table", "json"} {
 		same("plugin-get."+form, exit.OK, "resourceplugin", "get", "db@1.1.0", "-o", form)
 	}
@@ -312,6 +318,16 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 	same("", exit.OK, "resourceplugin", "delete", "db")
 	same("", exit.OK, "resourceplugin", "delete", "db@1.0.0")
 	same("", exit.OK, "resourceplugin", "list")
+}
+
+// rows returns the rows of a table about the objects of TestAControlPlaneHasTheOutputOfACluster.
+func rows(table string, keys map[string]string) (out []string) {
+	for line := range strings.Lines(comparable(table, keys)) {
+		if words := strings.Fields(line); strings.HasPrefix(line, "same-") || strings.HasPrefix(line, "both") {
+			out = append(out, strings.Join(words, " "))
+		}
+	}
+	return out
 }
 
 // TestErrorsOfAControlPlane: each error has an exit code and a remedy, and shows no key.

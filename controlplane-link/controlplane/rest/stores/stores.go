@@ -5,8 +5,12 @@ import (
 	"context"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/sandboxes"
 	"switchyard.dev/workflows/spec"
 )
@@ -163,4 +167,24 @@ type Live interface {
 	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
 	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
 	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)
+}
+
+// PluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.
+type PluginsOf struct {
+	From Sandboxes
+	Org  string
+}
+
+// List implements sandboxes.Plugins.
+func (p PluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.From.Plugins(ctx, p.Org)
+	if err != nil {
+		return nil, err
+	}
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }

@@ -1,6 +1,6 @@
 // Command controlplane-faults kills the process that writes to the store of a control plane and cuts
-// the power of its disk, with SQLite and PostgreSQL, and prints the results. It never fails on a
-// number.
+// the power of its disk, with SQLite and PostgreSQL; it kills replicas that deliver sandboxes and cuts their
+// connections; it restores a store from an old backup. It prints the results, and never fails on a number.
 package main
 
 import (
@@ -22,7 +22,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	writes := flag.Int("writes", 1000, "acknowledged writes of each combination")
+	writes := flag.Int("writes", 1000, "acknowledged writes of each combination, and a tenth of those that are delivered")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that all random choices follow from")
 	flag.Parse()
 	fmt.Printf("seed %d\n", *seed)
@@ -36,5 +36,15 @@ func run(ctx context.Context) error {
 			f.Print(os.Stdout, r)
 		}
 	}
+	d, err := controlplane.Deliver{Writes: 10 * *writes, Seed: *seed, Scratch: scratch, Log: io.Discard}.Do(ctx)
+	if err != nil {
+		return err
+	}
+	d.Print(os.Stdout)
+	r, err := controlplane.Restore{Each: max(*writes/10, 1), Scratch: scratch, Log: io.Discard}.Do(ctx)
+	if err != nil {
+		return err
+	}
+	r.Print(os.Stdout)
 	return nil
 }
