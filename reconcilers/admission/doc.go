@@ -3,7 +3,7 @@
 // this check, users who can write a sandbox would have the operator's rights.
 //
 //	Review   answers one AdmissionReview of the validating webhook        review.go
-//	gather   the baselines that the object names, from the cache          gather.go
+//	gather   the baselines that the object names, from the cache          review.go
 //	Decide   the rights that the author needs                             decide.go          pure
 //	  reads    Secrets, ConfigMaps and claims that its patches read         decide_reads.go
 //	  units    where its units run, and their inputs and outputs           decide_units.go

@@ -1,7 +1,7 @@
 // Package forkedworkload reconciles the fork of one workload: a clone of the baseline with patches
 // applied, and one Service for each Service of the baseline.
 //
-//	gather    all inputs, from the cache                                gather.go
+//	gather    all inputs, from the cache                                reconciler.go
 //	Decide    the desired workload and Services, or why not             decide.go   pure
 //	act       write the differences                                     act.go
 //	Conclude  the resulting fact for the log, and the status            decide_conclude.go  pure

@@ -4,7 +4,7 @@
 //
 //	Kind, New, Start  the kinds, and their caches              kinds.go
 //	presence          whether one kind is present              presence.go
-//	objects           its objects, while it is present         objects.go
+//	objects           its objects, while it is present         kinds.go
 //	Client            a client that reads such objects         client.go
 //	Source            a source of their events for controllers source.go
 //

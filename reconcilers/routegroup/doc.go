@@ -1,7 +1,7 @@
 // Package routegroup gives several sandboxes one routing key: it turns a SignadotRouteGroup into one
 // RoutingConfig with all members of its sandboxes.
 //
-//	gather    other claimants of the key, sandboxes and members, from the cache         gather.go
+//	gather    other claimants of the key, sandboxes and members, from the cache         reconciler.go
 //	Decide    the desired RoutingConfig                                                 decide.go  pure
 //	act       write the differences                                                     act.go
 //	Conclude  the status, from that of the parts                                        decide_conclude.go  pure

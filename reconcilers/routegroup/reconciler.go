@@ -3,15 +3,25 @@ package routegroup
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Config configures a Reconciler.
@@ -97,3 +107,103 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	}
 	return made, w.DeleteSurplus(ctx, in.Group, apply.Objects(d.Surplus)...)
 }
+
+// gather reads all inputs of a route group from the cache, and past the cache if the cache shows that the
+// group has lost its key.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
+func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (Input, error) {
+	c := config.Client
+	in := Input{Group: g, Sandboxes: map[string]Sandbox{}, KeyHeaders: config.KeyHeaders}
+	var err error
+	if in.Configs, err = member.ConfigsOf(ctx, c, g.UID); err != nil {
+		return in, err
+	}
+	for _, name := range in.names() {
+		s := &crdv1.SignadotSandbox{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, s)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return in, fmt.Errorf("read SignadotSandbox %s: %w", name, err)
+		}
+		members, err := member.OwnedBy(ctx, c, s.UID)
+		if err != nil {
+			return in, err
+		}
+		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
+	}
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, g.Spec.RoutingKey, routingkey.OfGroup(g))
+	return in, err
+}
+
+// Watch adds watches for RoutingConfigs of route groups, for other claimants of their keys, and for their
+// sandboxes and members.
+func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+	rivals, spec := routingkey.Claimants(r.config.Client, crdv1.KindRouteGroup), builder.WithPredicates(controller.Updates(controller.SpecChanged))
+	b.Owns(&crdv1.RoutingConfig{}).
+		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
+		Watches(&crdv1.SignadotSandbox{}, rivals, spec).
+		Watches(&crdv1.RoutingConfig{}, rivals, spec).
+		Watches(&crdv1.SignadotSandbox{}, controller.Enqueue(r.ofSandbox))
+	for _, kind := range crdv1.MemberKinds() {
+		b.Watches(kind.New(), controller.Enqueue(r.ofMember))
+	}
+	return nil
+}
+
+// Index adds the indexes that a Reconciler uses, in addition to apply.IndexOwner and those of package
+// routingkey.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, member.IndexGroup, member.SandboxesOf)
+}
+
+// ofSandbox maps a sandbox to the groups that list it.
+func (r *Reconciler) ofSandbox(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.naming(ctx, o.GetName())
+}
+
+// ofMember maps a member to the groups that list its sandbox.
+func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || ref.Kind != crdv1.KindSandbox {
+		return nil
+	}
+	return r.naming(ctx, ref.Name)
+}
+
+// naming returns requests for the groups that name a sandbox.
+func (r *Reconciler) naming(ctx context.Context, sandbox string) []reconcile.Request {
+	return controller.Requests(ctx, r.config.Client, &crdv1.SignadotRouteGroupList{}, client.MatchingFields{member.IndexGroup: sandbox})
+}
+
+// Input has all inputs for one route group. It must not be changed.
+type Input struct {
+	// Group is the object.
+	Group *crdv1.SignadotRouteGroup
+	// Claims are all claims to its key, its own among them or not.
+	Claims []routingkey.Claim
+	// Configs are the RoutingConfigs that the group owns.
+	Configs []crdv1.RoutingConfig
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
+	KeyConfig *crdv1.RoutingConfig
+	// Sandboxes are those that the group names and that exist, by name.
+	Sandboxes map[string]Sandbox
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
+}
+
+// Sandbox is an existing sandbox with all members that it owns.
+type Sandbox struct {
+	Object  *crdv1.SignadotSandbox
+	Members []crdv1.Member
+}
+
+// acceptKey returns whether the group has its key: without it nothing is routed.
+func (in Input) acceptKey() condition.Condition {
+	return routingkey.Accept("spec.routingKey", in.Group.Spec.RoutingKey, routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
+}
+
+// names returns the sandboxes that are named, each once, in the order of the list.
+func (in Input) names() []string { return member.SandboxesOf(in.Group) }

@@ -10,7 +10,7 @@
 //	Absent, Note  baselines of members that do not exist            absent.go
 //	Holder        which of several RoutingConfigs has a key         keyholder.go
 //	Conflicts     members that replace the same baseline            conflicts.go
-//	Acknowledged  whether proxies have the current rules            current.go
+//	Acknowledged  whether proxies have the current rules            ready.go
 //	Ready         whether requests are routed as specified          ready.go
 //	Middlewares   the middlewares that a workload asks for          middlewares.go
 //	OutsideMesh   forks that cannot call others through a mesh      outside.go

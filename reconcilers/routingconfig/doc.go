@@ -1,6 +1,6 @@
 // Package routingconfig puts the members of a routing key onto the routing log.
 //
-//	gather    other objects with the key, and the members, from the cache  gather.go
+//	gather    other objects with the key, and the members, from the cache  reconciler.go
 //	Decide    the declaration, or why there is none                   decide.go  pure
 //	Put       RoutingDeclared, before anything else is written
 //	receipt   which proxies have acknowledged it                      receipt.go

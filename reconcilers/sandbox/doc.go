@@ -3,7 +3,7 @@
 // SignadotExternalWorkload and a VirtualWorkload for each of those, and one RoutingConfig for the routing
 // key, with all members and their middlewares.
 //
-//	gather    other owners of the key, and existing parts, from the cache     gather.go
+//	gather    other owners of the key, and existing parts, from the cache     reconciler.go
 //	Provide   the desired Resources                                           decide_resources.go  pure
 //	provide   write them, since their readiness is known only then            act.go
 //	Decide    the other desired parts                                         decide.go, decide_members.go  pure
@@ -72,7 +72,7 @@
 // was read as a precondition: a sandbox with an extended lifetime is kept.
 //
 // The RoutingConfig is deleted first, so that the key is withdrawn while its members still serve; then the
-// members, once route groups no longer route to them (release.go); then the Resources, after their delete
+// members, once route groups no longer route to them (remove.go); then the Resources, after their delete
 // workflows have run; then the finalizer is removed. The condition Ready states what it waits for. A part
 // belongs to the sandbox if the UID of its controller reference is the sandbox's: parts of a previous
 // sandbox of the same name are not adopted and must be deleted first.

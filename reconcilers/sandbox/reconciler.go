@@ -1,17 +1,29 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox/census"
 )
 
@@ -94,4 +106,111 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 	// The deletion of each part requeues the sandbox, and so do results of the census; the delay is for
 	// parts that were found past the cache only.
 	return apply.RefusedAgain, r.writer.Status(ctx, in.Sandbox, after)
+}
+
+// gather reads all inputs of a sandbox from the cache, and past the cache if the cache shows that the
+// sandbox has lost its key.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {
+	in := Input{Sandbox: s, Namespaces: config.Namespaces, OperatorNamespace: config.OperatorNamespace, KeyHeaders: config.KeyHeaders}
+	var err error
+	if in.Members, err = member.OwnedBy(ctx, c, s.UID); err != nil {
+		return in, err
+	}
+	var resources crdv1.ResourceList
+	if err := c.List(ctx, &resources, client.MatchingFields{apply.IndexOwner: string(s.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Resources of SignadotSandbox %s: %w", s.Name, err)
+	}
+	for i := range resources.Items {
+		in.Resources = append(in.Resources, &resources.Items[i])
+	}
+	if in.Configs, err = member.ConfigsOf(ctx, c, s.UID); err != nil {
+		return in, err
+	}
+	in = in.ordered()
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
+	return in, err
+}
+
+// Input has all inputs for one sandbox. It must not be changed.
+type Input struct {
+	// Sandbox is the object.
+	Sandbox *crdv1.SignadotSandbox
+	// Claims are all claims to its key, of sandboxes and route groups, its own among
+	// them or not.
+	Claims []routingkey.Claim
+	// Members are the members of all kinds that the sandbox owns.
+	Members []crdv1.Member
+	// Resources are the Resources that the sandbox owns, those of Provide as they were written.
+	Resources []*crdv1.Resource
+	// Unwritten are the names of Resources of Provide that were not written, with
+	// why; nil means that it is tried again.
+	Unwritten map[string]*apply.Refusal
+	// Configs are the RoutingConfigs that the sandbox owns.
+	Configs []crdv1.RoutingConfig
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
+	KeyConfig *crdv1.RoutingConfig
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+	// OperatorNamespace is the namespace of external workloads without a baseline.
+	OperatorNamespace string
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
+}
+
+// ordered returns the input with its parts sorted: the cache returns them in random order, and messages
+// about the first of them would change with it.
+func (in Input) ordered() Input {
+	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
+	slices.SortFunc(in.Members, func(a, b crdv1.Member) int {
+		return cmp.Or(cmp.Compare(a.MemberKind(), b.MemberKind()), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	slices.SortFunc(in.Resources, func(a, b *crdv1.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(in.Configs, func(a, b crdv1.RoutingConfig) int { return cmp.Compare(a.Name, b.Name) })
+	return in
+}
+
+// acceptKey returns whether the sandbox has its key: without it, none of its parts is created.
+func (in Input) acceptKey() condition.Condition {
+	return routingkey.Accept("spec.id", in.routingKey(), routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
+}
+
+// member returns the sandbox's member of the same kind, namespace and name, or nil.
+func (in Input) member(like crdv1.Member) crdv1.Member {
+	for _, m := range in.Members {
+		if member.NameOf(m) == member.NameOf(like) {
+			return m
+		}
+	}
+	return nil
+}
+
+// resource returns the sandbox's Resource with this name, or nil.
+func (in Input) resource(name string) *crdv1.Resource {
+	for _, r := range in.Resources {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// routingKey is the key of the sandbox.
+func (in Input) routingKey() string { return in.Sandbox.Spec.ID }
+
+// Watch adds the sources of events about sandboxes: their parts, others that claim their keys, baselines
+// that appear, and what the census has found.
+func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
+	r.census.Again = make(chan event.GenericEvent)
+	for _, kind := range crdv1.MadeKinds() {
+		b.Owns(kind.New())
+	}
+	rivals, spec := routingkey.Claimants(r.config.Client, crdv1.KindSandbox), builder.WithPredicates(controller.Updates(controller.SpecChanged))
+	b.Watches(&crdv1.SignadotSandbox{}, rivals, spec).
+		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
+		Watches(&crdv1.RoutingConfig{}, rivals, spec).
+		WatchesRawSource(source.Channel(r.census.Again, &handler.EnqueueRequestForObject{}))
+	member.WatchBaselines(b, mgr.GetClient())
+	return nil
 }
