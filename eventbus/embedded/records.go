@@ -36,8 +36,7 @@ func (s *Server) keepRecords(ctx context.Context, o *opened) {
 	if s.config.Records.Bytes == 0 {
 		return
 	}
-	err := s.makeRecords(ctx, o)
-	if err != nil && ctx.Err() == nil {
+	if err := s.makeRecords(ctx, o); err != nil && ctx.Err() == nil {
 		s.config.Logger.Error("cannot store the records of connections; tunnel proxies buffer records until the event bus is restarted", "error", err)
 	}
 }

@@ -111,8 +111,7 @@ func manyKeys(t *testing.T, s Store) {
 	early := mustFollow(t, s.Open(t))
 	all.Wait()
 	for _, f := range []eventbus.Follower{early, mustFollow(t, s.Open(t))} {
-		got := until(t, f, keys)
-		if len(got) != keys {
+		if got := until(t, f, keys); len(got) != keys {
 			t.Errorf("the follower gave %d facts, want %d", len(got), keys)
 		}
 	}

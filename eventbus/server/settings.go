@@ -53,10 +53,10 @@ func ParseSettings(args []string, getenv func(string) string, out io.Writer) (Se
 	flags.StringVar(&s.Health, "health", ":8081", "`address` for /healthz and /readyz")
 	flags.StringVar(&s.Metrics, "metrics", ":9090", "`address` for /metrics")
 	flags.StringVar(&s.Audience, "audience", "eventbus.signadot.svc", "`audience` that the clients' tokens must be made for")
-	flags.Var((*list)(&s.Writers), "writer-service-account", "service account that writes, as `namespace/name`; several with commas or by repeating (default signadot/signadot-controller-manager)")
-	flags.Var((*list)(&s.Followers), "follower-service-account", "service account that reads, as `namespace/name`; several with commas or by repeating (default signadot/routeserver)")
-	flags.Var((*list)(&s.Recorders), "recorder-service-account", "service account that adds to the records of connections, as `namespace/name`; several with commas or by repeating")
-	flags.Var((*list)(&s.Auditors), "auditor-service-account", "service account that reads the records of connections, as `namespace/name`; several with commas or by repeating")
+	flags.Func("writer-service-account", "service account that writes, as `namespace/name`; several with commas or by repeating (default signadot/signadot-controller-manager)", program.List(&s.Writers))
+	flags.Func("follower-service-account", "service account that reads, as `namespace/name`; several with commas or by repeating (default signadot/routeserver)", program.List(&s.Followers))
+	flags.Func("recorder-service-account", "service account that adds to the records of connections, as `namespace/name`; several with commas or by repeating", program.List(&s.Recorders))
+	flags.Func("auditor-service-account", "service account that reads the records of connections, as `namespace/name`; several with commas or by repeating", program.List(&s.Auditors))
 	flags.Int64Var(&s.Records.Bytes, "records-bytes", 0, "`bytes` that the records of connections may take on disk, beside --max-store; 0: none are kept")
 	flags.DurationVar(&s.Records.Age, "records-age", 0, "how long a record of a connection is kept; 0: until there is no room")
 	flags.Int64Var(&s.MaxStore, "max-store", 700<<20, "`bytes` that the log may take on disk; at most 70 per cent of the volume")
@@ -104,18 +104,4 @@ func (s Settings) RoleOf(who tokens.Identity) (connect.Role, error) {
 		}
 	}
 	return 0, fmt.Errorf("service account %s may neither write nor follow the log; see --writer-service-account and --follower-service-account", who)
-}
-
-// list is a flag that may be repeated and holds values separated by commas.
-type list []string
-
-func (l *list) String() string { return strings.Join(*l, ",") }
-
-func (l *list) Set(value string) error {
-	for _, one := range strings.Split(value, ",") {
-		if one = strings.TrimSpace(one); one != "" {
-			*l = append(*l, one)
-		}
-	}
-	return nil
 }

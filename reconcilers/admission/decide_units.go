@@ -3,11 +3,14 @@ package admission
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/grant"
 )
 
 // mostUnits is how many units one object may have: each is a pod, and some questions.
@@ -77,4 +80,70 @@ func (Limits) units(all ...crdv1.OLM) string {
 		return ""
 	}
 	return fmt.Sprintf("it has %d units, and at most %d are possible: do more in each script, or split it into several objects", n, mostUnits)
+}
+
+// Kept describes the values that the units of one SignadotObjectLifecycleMethods have given, or may
+// still give, when a specification is changed that reads them.
+type Kept struct {
+	// At is the field of the changed object with the units that read the values.
+	At string
+	// Units are those of the specification before the change, and Status their recorded status.
+	Units  []crdv1.WorkUnit
+	Status []crdv1.WorkUnitStatus
+	// Values has the key of each kept value, with the rights that the author of the unit needed that
+	// gave it; nil where an earlier version of the operator did not record them.
+	Values map[string]*execunit.Rights
+}
+
+// kept wants the rights of all units that gave the values an object keeps, removed units included:
+// the author of the change decides which units read these values from now on. A unit with outputs that runs
+// or waits counts as well, since it may give a value before the change takes effect.
+func (d *deciding) kept(k Kept) {
+	settings := execunit.Settings{OperatorNamespace: d.OperatorNamespace}
+	for _, key := range slices.Sorted(maps.Keys(k.Values)) {
+		what := fmt.Sprintf("keep the value %s, which a unit of this object gave", key)
+		if rights := k.Values[key]; rights != nil {
+			d.rights(k.At, what, *rights)
+		} else if i := slices.IndexFunc(k.Units, func(u crdv1.WorkUnit) bool { return gives(u, key) }); i >= 0 {
+			d.rights(k.At, what, execunit.RightsOf(k.Units[i], settings))
+		} else {
+			d.all(k.At, what)
+		}
+	}
+	for _, u := range k.Units {
+		st := engine.StatusOf(k.Status, u.Name)
+		if len(u.Outputs) > 0 && u.ExecUnitTemplate != nil && (st == nil || st.Finished == nil || st.Phase == crdv1.UnitPending) {
+			d.rights(k.At, fmt.Sprintf("keep the values that unit %s is about to give", u.Name), execunit.RightsOf(u, settings))
+		}
+	}
+	for _, st := range k.Status {
+		if g, err := grant.Content(st.Grant); err == nil {
+			d.rights(k.At, fmt.Sprintf("keep the values that the pod of unit %s is about to give", st.Name), g.Rights)
+		}
+	}
+}
+
+// gives reports whether a value has the key of an output of a unit.
+func gives(u crdv1.WorkUnit, key string) bool {
+	return slices.Contains(engine.Keys([]crdv1.WorkUnit{u}), key)
+}
+
+// instead is the alternative for an author without the rights of the units that gave values.
+const instead = "delete the object and create it again, without its values"
+
+// rights adds the rights that the author of a unit needed.
+func (d *deciding) rights(at, what string, r execunit.Rights) {
+	d.want(Want{Access: Access{Verb: "create", Resource: "pods", Namespace: r.Namespace}, Purpose: what, At: at, Instead: instead})
+	for _, read := range r.Reads {
+		access := Access{Verb: "get", Group: read.Group, Resource: plural(read.Kind), Namespace: cmp.Or(read.Namespace, r.Namespace), Name: read.Name}
+		d.want(Want{Access: access, Purpose: what, At: at, Instead: instead})
+	}
+}
+
+// all wants every right that a unit can need: the unit that gave the value is unknown.
+func (d *deciding) all(at, what string) {
+	d.want(Want{Access: Access{Verb: "create", Resource: "pods"}, Purpose: what, At: at, Instead: instead})
+	for _, resource := range []string{"secrets", "configmaps", "persistentvolumeclaims"} {
+		d.want(Want{Access: Access{Verb: "get", Resource: resource}, Purpose: what, At: at, Instead: instead})
+	}
 }

@@ -10,10 +10,10 @@
 //	  deletion whether a change deletes the object                         decide_deletion.go
 //	  change   whether a request changes a relevant field                  decide_change.go
 //	  author   the user to check: the sender, or one that it names         decide_author.go
-//	  kept     the rights behind values that a change keeps                decide_kept.go, kept.go
+//	  kept     the rights behind values that a change keeps                decide_units.go, kept.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
-//	Refusal  the message about missing rights                             decide_refusal.go  pure
+//	Refusal  the message about missing rights                             decide_author.go   pure
 //
 // # Required rights
 //

@@ -150,8 +150,7 @@ func contains(have, want any) bool {
 // same compares two scalars; numbers by value, whatever type holds them.
 func same(a, b any) bool {
 	x, isX := number(a)
-	y, isY := number(b)
-	if isX && isY {
+	if y, isY := number(b); isX && isY {
 		return x == y
 	}
 	return reflect.DeepEqual(a, b)

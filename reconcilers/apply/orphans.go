@@ -56,8 +56,7 @@ func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectLi
 			if !ok {
 				return fmt.Errorf("%T is not an object", item)
 			}
-			yes, err := condemned(metav1.GetControllerOfNoCopy(o).UID)
-			if err != nil || !yes {
+			if yes, err := condemned(metav1.GetControllerOfNoCopy(o).UID); err != nil || !yes {
 				return err
 			}
 			left = true

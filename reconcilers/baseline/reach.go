@@ -136,8 +136,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 		return nil, fmt.Errorf("list Deployments of namespace %s: %w", ref.Namespace, err)
 	}
 	templates := map[string]map[string]string{}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
+	for _, d := range lists.Pointers(deployments.Items) {
 		templates[d.Name] = d.Spec.Template.Labels
 		if hasPods(d) && (ref.Kind != KindDeployment || ref.Name != d.Name) {
 			out = append(out, neighbour{KindDeployment + " " + d.Name, d.Name, d.Spec.Template.Labels})
@@ -147,8 +146,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 	if err := c.List(ctx, rollouts, client.InNamespace(ref.Namespace), client.UnsafeDisableDeepCopy); err != nil && !meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("list Rollouts of namespace %s: %w", ref.Namespace, err)
 	}
-	for i := range rollouts.Items {
-		u := &rollouts.Items[i]
+	for _, u := range lists.Pointers(rollouts.Items) {
 		if !hasPods(u) || madeForMember(u) || ref.Kind == KindRollout && ref.Name == u.GetName() {
 			continue
 		}
@@ -164,8 +162,7 @@ func (in Surroundings) neighbours(ctx context.Context, c client.Reader) ([]neigh
 
 // neighbourOf returns the workload of a pod.
 func neighbourOf(pod *corev1.Pod) neighbour {
-	w, none := inject.OwnerOf(pod, pod.Namespace)
-	if none == "" {
+	if w, none := inject.OwnerOf(pod, pod.Namespace); none == "" {
 		kind := KindDeployment
 		if w.Kind != kind {
 			kind = KindRollout

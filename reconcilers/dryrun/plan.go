@@ -77,8 +77,7 @@ func (s *simulation) findings(subjects []identity) []Finding {
 		if o == nil {
 			continue
 		}
-		_, written := s.world.written[id]
-		if written || part(o) {
+		if _, written := s.world.written[id]; written || part(o) {
 			about(id, o)
 		}
 	}
@@ -95,8 +94,7 @@ type reported struct {
 // deduplicate adds a finding, unless a finding with the same reason has the message within its own. If the
 // new message is the longer one, it replaces the other.
 func deduplicate(all []reported, f Finding) []reported {
-	for i := range all {
-		t := &all[i]
+	for _, t := range lists.Pointers(all) {
 		switch {
 		case t.Reason != f.Reason, t.core == "", f.Message == "":
 		case strings.Contains(t.Message, f.Message):

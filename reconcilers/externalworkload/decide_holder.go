@@ -23,8 +23,7 @@ const (
 // status is verified.
 func holderProblem(in Input, info crdv1.TunnelInfo, end netip.Addr) string {
 	var seen []string
-	for i := range in.Holders {
-		pod := &in.Holders[i]
+	for _, pod := range lists.Pointers(in.Holders) {
 		if !mayHold(in, pod) {
 			continue
 		}

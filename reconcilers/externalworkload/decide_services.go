@@ -20,8 +20,7 @@ import (
 // diverted ports that no Service targets.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	led, live := map[int32]bool{}, in.Forms()
-	for i := range in.Neighbours {
-		s := &in.Neighbours[i]
+	for _, s := range lists.Pointers(in.Neighbours) {
 		if !live.Selected(s) {
 			continue
 		}

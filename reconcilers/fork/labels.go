@@ -72,8 +72,7 @@ func KeepsApart(pod map[string]string, live *baseline.Workload, plan Plan) bool 
 // which uses the selector of the workload that it references.
 func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Problem {
 	for i := range plan.Neighbours {
-		s := &plan.Neighbours[i]
-		if reserved.Selects(s, pod) {
+		if s := &plan.Neighbours[i]; reserved.Selects(s, pod) {
 			return problem(ReasonLabelsMatchBaseline,
 				"the fork of %s would keep labels by which Service %s selects it, and get requests without a key: "+
 					"remove %s from preservedLabels and patches",
@@ -81,8 +80,7 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 		}
 	}
 	for i := range plan.Budgets {
-		b := &plan.Budgets[i]
-		if counts(b, pod, live.Template.Labels, plan.Identity) {
+		if b := &plan.Budgets[i]; counts(b, pod, live.Template.Labels, plan.Identity) {
 			return problem(ReasonLabelsMatchBaseline,
 				"the fork of %s would keep labels by which it counts for PodDisruptionBudget %s of its baseline: "+
 					"remove one of %s from preservedLabels and patches",

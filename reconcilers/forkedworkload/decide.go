@@ -183,8 +183,7 @@ func acceptSpec(in Input) condition.Condition {
 
 // applied returns the condition Accepted for patches that apply, with remarks about their effects.
 func (in Input) applied(accepted condition.Condition, clone *fork.Fork) condition.Condition {
-	added := clone.Added
-	if len(added) > 0 {
+	if added := clone.Added; len(added) > 0 {
 		accepted = in.adds(added)
 	}
 	and := func(reason, message string) {

@@ -98,8 +98,7 @@ func (in Input) outsideMesh() *condition.Condition {
 	if !in.Mesh {
 		return nil
 	}
-	for i := range in.ForkPods {
-		pod := &in.ForkPods[i]
+	for _, pod := range lists.Pointers(in.ForkPods) {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || inject.InMesh(pod) {
 			continue
 		}

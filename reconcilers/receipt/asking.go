@@ -37,8 +37,7 @@ type question struct {
 // pursue asks once, when it is the question's turn, records the answer, and requeues the RoutingConfig.
 // It does neither if ctx ends before, since another question has replaced this one.
 func (r *Receipts) pursue(ctx context.Context, q question) {
-	answer, ok := r.inTurn(ctx, q)
-	if !ok || !r.note(ctx, q, answer) {
+	if answer, ok := r.inTurn(ctx, q); !ok || !r.note(ctx, q, answer) {
 		return
 	}
 	o := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: q.name}}

@@ -155,8 +155,7 @@ func (r *Reconciler) outputs(ctx context.Context, in Input) (Input, condition.Co
 	if value, known := r.retried.Load(in.Resource.UID); known {
 		heeded = value
 	}
-	missing := Missing(in.Resource, in.Outputs)
-	if len(missing) > 0 || heeded != retry {
+	if missing := Missing(in.Resource, in.Outputs); len(missing) > 0 || heeded != retry {
 		values, lacks, err := r.values(ctx, in)
 		if err != nil {
 			return in, condition.Unknown(crdv1.ReasonPending, "Outputs cannot be read."), err

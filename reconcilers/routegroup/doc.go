@@ -4,7 +4,7 @@
 //	gather    other claimants of the key, sandboxes and members, from the cache         reconciler.go
 //	Decide    the desired RoutingConfig                                                 decide.go  pure
 //	act       write the differences                                                     act.go
-//	Conclude  the status, from that of the parts                                        decide_conclude.go  pure
+//	Conclude  the status, from that of the parts                                        decide.go  pure
 //
 // # Members of the group
 //

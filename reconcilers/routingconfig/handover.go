@@ -20,8 +20,7 @@ import (
 func (r *Reconciler) leave(ctx context.Context, in Input) error {
 	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
 	if successor := in.successor(); successor != nil {
-		err := r.handOver(ctx, successor)
-		if !publish.Refused(err) {
+		if err := r.handOver(ctx, successor); !publish.Refused(err) {
 			return err
 		}
 	}

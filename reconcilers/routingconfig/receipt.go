@@ -16,8 +16,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	if r.config.Receipts == nil {
 		return Receipt{Waived: true}, nil
 	}
-	had := d.Declaration != nil && in.Acknowledged()
-	if had || !toAsk(in, d, p) {
+	if had := d.Declaration != nil && in.Acknowledged(); had || !toAsk(in, d, p) {
 		r.forget(in.Config.Name)
 		if had {
 			return Receipt{Answer: receipt.Answer{Had: true}}, nil

@@ -37,8 +37,7 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	if err := s.explainable(req); err != nil {
 		return nil, err
 	}
-	newest, _ := s.versions.Tables.Current()
-	if !newest.Whole() && req.GetAt().GetVersion() == nil {
+	if newest, _ := s.versions.Tables.Current(); !newest.Whole() && req.GetAt().GetVersion() == nil {
 		return s.explained(explain.Evidence{}, "", nil), nil
 	}
 	t, version, err := s.versions.At(ctx, "at", req.GetAt())

@@ -172,8 +172,7 @@ func (c *inquiry) declaration() bool {
 			neverDeclaredHint(c.Key))
 		return true
 	}
-	newest := c.OfKey[len(c.OfKey)-1]
-	if !newest.Fact.Tombstone() {
+	if newest := c.OfKey[len(c.OfKey)-1]; !newest.Fact.Tombstone() {
 		return false
 	}
 	since := c.since(c.OfKey, bothTombstones)
@@ -228,8 +227,7 @@ func (c *inquiry) declared() *factv1.RoutingDeclared {
 func (c *inquiry) unseen() []event.Key {
 	var out []event.Key
 	for _, m := range c.declared().GetMembers() {
-		_, ever := lastSeen(c.OfMember[keyOf(m)])
-		if !ever {
+		if _, ever := lastSeen(c.OfMember[keyOf(m)]); !ever {
 			out = append(out, keyOf(m))
 		}
 	}

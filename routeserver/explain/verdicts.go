@@ -100,8 +100,7 @@ func (c *inquiry) kept() bool {
 // member has no port for one. Then no request is routed to the sandbox; a baseline that consumes
 // messages queries the route server itself.
 func (c *inquiry) unrouted() bool {
-	o := c.observation()
-	if o == nil || len(o.GetServices()) > 0 {
+	if o := c.observation(); o == nil || len(o.GetServices()) > 0 {
 		return false
 	}
 	c.decisive()
@@ -115,8 +114,7 @@ func (c *inquiry) unrouted() bool {
 // sidecar looks whether there is one to take the request elsewhere. Pods that
 // have one and are not known to be connected are for acknowledgement.
 func (c *inquiry) sidecar() bool {
-	o := c.observation()
-	if o == nil || o.GetDevMeshPresent() || len(c.Sidecars) > 0 {
+	if o := c.observation(); o == nil || o.GetDevMeshPresent() || len(c.Sidecars) > 0 {
 		return false
 	}
 	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetDevMeshPresent))

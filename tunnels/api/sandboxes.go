@@ -171,8 +171,7 @@ func (u *unselected) check(names []string, mayUpdate func(string) *tunnelv1.Refu
 func localWorkloads(all []crdv1.SignadotExternalWorkload) map[types.UID][]*crdv1.SignadotExternalWorkload {
 	out := map[types.UID][]*crdv1.SignadotExternalWorkload{}
 	for i := range all {
-		w := &all[i]
-		if sandboxOf(w) != (owner{}) && w.DeletionTimestamp == nil {
+		if w := &all[i]; sandboxOf(w) != (owner{}) && w.DeletionTimestamp == nil {
 			uid := metav1.GetControllerOfNoCopy(w).UID
 			out[uid] = append(out[uid], w)
 		}

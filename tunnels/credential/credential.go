@@ -46,8 +46,7 @@ func Check(key []byte, user, password string, now time.Time) error {
 	if !hmac.Equal(raw[8:], sum(key, user, until)) {
 		return errors.New("the password is not that of the user, or was made with another key: ask for one with `switchyard tunnel socks-credential`")
 	}
-	expires := time.Unix(int64(binary.BigEndian.Uint64(until)), 0)
-	if !now.Before(expires) {
+	if expires := time.Unix(int64(binary.BigEndian.Uint64(until)), 0); !now.Before(expires) {
 		return fmt.Errorf("the password expired at %s: ask for another with `switchyard tunnel socks-credential`", expires.UTC().Format(time.RFC3339))
 	}
 	return nil

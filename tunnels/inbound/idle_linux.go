@@ -19,8 +19,7 @@ func idleFor(conn net.Conn) (idle time.Duration) {
 		return 0
 	}
 	_ = raw.Control(func(fd uintptr) { // a closed connection is not idle
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err == nil {
+		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
 			idle = time.Duration(min(info.Last_data_recv, info.Last_data_sent)) * time.Millisecond
 		}
 	})

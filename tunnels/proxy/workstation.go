@@ -233,8 +233,7 @@ func (w *workstation) keep(ctx context.Context) {
 	var told *tunnelv1.Declared
 	for {
 		changed := w.main.cfg.Cluster.Changed()
-		now := r.evaluate(ctx)
-		if now != nil && !proto.Equal(now, told) {
+		if now := r.evaluate(ctx); now != nil && !proto.Equal(now, told) {
 			if w.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Declared{Declared: now}}) != nil {
 				return
 			}

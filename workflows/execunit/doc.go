@@ -3,7 +3,7 @@
 //
 //	Accept     the problem of a unit, before anything of it runs       accept.go, template.go, inputs.go
 //	Power      what a pod may do only where the configuration allows   power.go, bounds.go
-//	Pod        the pod of one attempt                                  pod.go, settings.go
+//	Pod        the pod of one attempt                                  pod.go
 //	Observe    the progress of the unit, and the remedy if it is stuck observe.go, waiting.go, ended.go
 //
 // # The pod

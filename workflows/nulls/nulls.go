@@ -64,8 +64,7 @@ func replaced(value any) any {
 // variables returns a list of variables without null.
 func variables(env []any) (out []any) {
 	for _, e := range env {
-		item, is := e.(map[string]any)
-		if is && item["name"] != nil && len(places(item, "")) > 0 {
+		if item, is := e.(map[string]any); is && item["name"] != nil && len(places(item, "")) > 0 {
 			out = append(out, map[string]any{"name": item["name"], "$patch": "delete"})
 			e = stripped(item)
 		}

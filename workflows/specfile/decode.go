@@ -388,8 +388,7 @@ func fields(t reflect.Type) []string {
 func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous && tag == "" {
+		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); f.Anonymous && tag == "" {
 			if inner, ok := fieldNamed(f.Type, name); ok {
 				return inner, true
 			}

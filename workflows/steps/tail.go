@@ -269,8 +269,7 @@ func (t *Tail) Followed(ctx context.Context, cluster client.Reader, o *crdv1.Res
 
 // ended reports whether no more is to come of the steps that are meant.
 func (t *Tail) ended(o *crdv1.Resource) bool {
-	r := Of(o, time.Now())
-	if t.Step == "" || r.Ended() {
+	if r := Of(o, time.Now()); t.Step == "" || r.Ended() {
 		return r.Ended()
 	}
 	one := t.steps(o)[0]

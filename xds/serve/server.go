@@ -137,8 +137,7 @@ func bearer(ctx context.Context) (string, error) {
 	case 0:
 		return "", nil
 	case 1:
-		scheme, token, _ := strings.Cut(values[0], " ")
-		if strings.EqualFold(scheme, "bearer") {
+		if scheme, token, _ := strings.Cut(values[0], " "); strings.EqualFold(scheme, "bearer") {
 			return strings.TrimSpace(token), nil
 		}
 	}

@@ -171,8 +171,7 @@ func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 func (k *Keeper) Ensure(ctx context.Context) error {
 	const attempts = 5 // with another replica at the same work, one is enough
 	for range attempts {
-		done, err := k.step(ctx)
-		if done || err != nil {
+		if done, err := k.step(ctx); done || err != nil {
 			return err
 		}
 	}

@@ -21,8 +21,7 @@ import (
 
 func main() {
 	manager.SpareMemory()
-	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
 		slog.Error("the program ended", "error", err)
 		os.Exit(drain.ExitCode(err))
 	}

@@ -27,8 +27,7 @@ func LostLabels(pod *corev1.PodTemplateSpec, baseline map[string]string) (out []
 		key, is := strings.CutPrefix(ref.FieldPath, "metadata.labels['")
 		key = strings.TrimSuffix(key, "']")
 		_, had := baseline[key]
-		_, has := pod.Labels[key]
-		if is && had && !has {
+		if _, has := pod.Labels[key]; is && had && !has {
 			out = append(out, Read{key, by})
 		}
 	}

@@ -69,8 +69,7 @@ func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had 
 		u := userOf(&base.Spec, c.Container)
 		users, groups = append(users, u.User), append(groups, u.Group)
 	}
-	named := have.User != nil && *have.User != 0
-	if said.RunAsUser == nil && !named && !have.NonRoot {
+	if named := have.User != nil && *have.User != 0; said.RunAsUser == nil && !named && !have.NonRoot {
 		if u := common(users); u != nil && *u != 0 {
 			out.RunAsUser, have.User = u, u
 		}

@@ -28,8 +28,7 @@ func (g *grants) programs() {
 
 // inReach reports whether a container of a pod can reach the node as the baseline can.
 func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
-	was, _ := ContainerNamed(*g.base, c.Name)
-	if privileged(was) && privileged(c) {
+	if was, _ := ContainerNamed(*g.base, c.Name); privileged(was) && privileged(c) {
 		return true
 	}
 	for _, m := range c.VolumeMounts {

@@ -27,8 +27,7 @@ func Of(live baseline.Forms, pod corev1.PodSpec, neighbours []corev1.Service, id
 	var out []member.Mapping
 	keep := validExpressions(kept)
 	for i := range neighbours {
-		s := &neighbours[i]
-		if live.Selected(s) {
+		if s := &neighbours[i]; live.Selected(s) {
 			m := mapService(s, live, pod, id)
 			keepServiceLabels(m.Service, s, keep)
 			out = append(out, m)

@@ -143,8 +143,7 @@ func (s service) byIstio(id types.NamespacedName, objects Objects) Decision {
 }
 
 func (s service) byGatewayAPI(id types.NamespacedName, q Request, objects Objects) Decision {
-	lost, remedy := notReady(s.gatewayAPI, crdv1.KindGatewayAPIRoute)
-	if lost != "" {
+	if lost, remedy := notReady(s.gatewayAPI, crdv1.KindGatewayAPIRoute); lost != "" {
 		return Decision{Lost: lost, Remedy: remedy}
 	}
 	var derived []string

@@ -155,8 +155,7 @@ func (r Rules) derive(s service, g group, namespaces map[string]hostRules, clust
 			continue // The owner has one for it.
 		}
 		applies := covers(g.host, to) && names.Equal(policy, g.top())
-		needless := len(policy) == 0 && !anyCovers(namespaces, to)
-		if applies || needless {
+		if needless := len(policy) == 0 && !anyCovers(namespaces, to); applies || needless {
 			continue
 		}
 		o := g.copyFor(to, policy)

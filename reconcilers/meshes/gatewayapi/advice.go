@@ -33,8 +33,7 @@ func (g *group) asParent(m *Managed) {
 		return
 	}
 	var elsewhere []Object
-	for i := range g.baselines {
-		of := &g.baselines[i]
+	for _, of := range lists.Pointers(g.baselines) {
 		if !hasParent(of.object.Namespace, of.refs, m.service()) {
 			continue
 		}

@@ -21,8 +21,7 @@ type base []map[string]any
 // requests, or for a delegate one for each combination of ignoreUriCase and sourceNamespace in the
 // roots: Istio merges matches only if these fields are equal.
 func bases(entry map[string]any, roots []delegating) []base {
-	list, _ := entry["match"].([]any)
-	if len(list) > 0 {
+	if list, _ := entry["match"].([]any); len(list) > 0 {
 		var b base
 		for _, one := range list {
 			match, _ := one.(map[string]any)

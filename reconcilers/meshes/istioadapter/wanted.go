@@ -57,25 +57,21 @@ func withAuthors(ctx context.Context, c client.Reader, services map[types.Namesp
 		}
 	}
 	makers := map[types.UID]string{}
-	for i := range sandboxes.Items {
-		s := &sandboxes.Items[i]
+	for _, s := range lists.Pointers(sandboxes.Items) {
 		makers[s.UID] = authorOr(s, "sandbox "+s.Name)
 	}
-	for i := range groups.Items {
-		g := &groups.Items[i]
+	for _, g := range lists.Pointers(groups.Items) {
 		makers[g.UID] = authorOr(g, "route group "+g.Name)
 	}
 	holders := map[string]*crdv1.RoutingConfig{}
-	for i := range configs.Items {
-		config := &configs.Items[i]
+	for _, config := range lists.Pointers(configs.Items) {
 		if have := holders[config.RoutingKey()]; have != nil {
 			config = routing.Holder(have, config)
 		}
 		holders[config.RoutingKey()] = config
 	}
 	for _, of := range services {
-		for i := range of.Sandboxes {
-			sandbox := &of.Sandboxes[i]
+		for _, sandbox := range lists.Pointers(of.Sandboxes) {
 			config := holders[sandbox.Key]
 			if config == nil { // Its RoutingConfig has just gone, or the cache has not heard of it.
 				continue

@@ -51,8 +51,7 @@ func (p *path) fits(text string) bool {
 
 func fit(want []value, have map[string]string) bool {
 	for i := range want {
-		text, has := have[want[i].name]
-		if !has || !want[i].fits(text) {
+		if text, has := have[want[i].name]; !has || !want[i].fits(text) {
 			return false
 		}
 	}
@@ -71,8 +70,7 @@ func (v *value) fits(text string) bool {
 
 // hostFits reports whether the host name of a route, possibly with a wildcard, matches a host.
 func hostFits(hostname, host string) bool {
-	suffix, wild := strings.CutPrefix(hostname, "*")
-	if wild {
+	if suffix, wild := strings.CutPrefix(hostname, "*"); wild {
 		return len(host) > len(suffix) && strings.HasSuffix(host, suffix)
 	}
 	return hostname == host

@@ -39,8 +39,7 @@ type Route struct {
 // expression * of a header or a query parameter is valid: istiod treats it as any value.
 func (r *Route) BadExpression() string {
 	for _, rule := range r.Rules {
-		for i := range rule {
-			m := &rule[i]
+		for _, m := range lists.Pointers(rule) {
 			if m.path.class == regexPath && m.path.regex == nil {
 				return m.path.text
 			}

@@ -179,8 +179,7 @@ func (v *Versions) fresh(ctx context.Context) (table.Table, error) {
 		if err != nil {
 			return table.Table{}, err
 		}
-		t, err := v.Reach(ctx, tip)
-		if !errors.Is(err, eventbus.ErrEpochEnded) || ctx.Err() != nil {
+		if t, err := v.Reach(ctx, tip); !errors.Is(err, eventbus.ErrEpochEnded) || ctx.Err() != nil {
 			return t, err
 		}
 	}

@@ -53,8 +53,7 @@ func (d *differ[K, S]) nodes(a, b place[K, S]) {
 func (d *differ[K, S]) values(a, b place[K, S]) {
 	var none S
 	left := func(was S) bool {
-		is := b.counterpart(was)
-		if is == none || is != was && !d.same(was, is) {
+		if is := b.counterpart(was); is == none || is != was && !d.same(was, is) {
 			d.changes = append(d.changes, Change[S]{Old: was, New: is})
 		}
 		return true

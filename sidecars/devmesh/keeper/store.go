@@ -51,8 +51,7 @@ func (s store) load(name string) ([]translate.Resource, error) {
 	if len(content) < sha256.Size || len(content) > maxStored+sha256.Size {
 		return nil, fmt.Errorf("%s has %d bytes: it is damaged", s.path, len(content))
 	}
-	sum := sha256.Sum256(content[sha256.Size:])
-	if !bytes.Equal(sum[:], content[:sha256.Size]) {
+	if sum := sha256.Sum256(content[sha256.Size:]); !bytes.Equal(sum[:], content[:sha256.Size]) {
 		return nil, fmt.Errorf("%s is damaged", s.path)
 	}
 	var r discoveryv3.Resource

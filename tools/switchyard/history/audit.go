@@ -77,11 +77,9 @@ func markIn(text string) (event.Mark, error) {
 	if text == "" {
 		return event.Mark{}, nil
 	}
-	parts := strings.Split(text, "/")
-	if len(parts) == 3 && parts[0] != "" {
+	if parts := strings.Split(text, "/"); len(parts) == 3 && parts[0] != "" {
 		seq, err := strconv.ParseUint(parts[1], 10, 64)
-		chain, bad := event.ParseChain(parts[2])
-		if err == nil && bad == nil && seq > 0 {
+		if chain, bad := event.ParseChain(parts[2]); err == nil && bad == nil && seq > 0 {
 			return event.Mark{Pos: event.Pos{Epoch: parts[0], Seq: seq}, Chain: chain}, nil
 		}
 	}

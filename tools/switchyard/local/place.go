@@ -272,8 +272,7 @@ func (p *place) identity() (workstation.Token, error) {
 
 // ofKubeconfig is identity without the control plane.
 func (p *place) ofKubeconfig() (workstation.Token, error) {
-	file := p.s.TokenFile()
-	if p.account == "" && file != "" {
+	if file := p.s.TokenFile(); p.account == "" && file != "" {
 		return identity.FromFile(file), nil
 	}
 	if _, err := p.access(); err != nil {

@@ -49,8 +49,7 @@ func Listen(address string) (net.Listener, error) {
 	if host == "localhost" {
 		return both(port)
 	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil || !ip.IsLoopback() {
+	if ip, err := netip.ParseAddr(host); err != nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("%s is not an address of this machine alone: listen on localhost, 127.0.0.1 or ::1", address)
 	}
 	return one(net.JoinHostPort(host, port))

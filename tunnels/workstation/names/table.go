@@ -143,8 +143,7 @@ func (t *Table) DNS() string {
 			all = append(all, s.whole)
 		}
 	}
-	usual := "kube-dns.kube-system.svc." + t.domain
-	if len(all) == 0 || slices.Contains(all, usual) {
+	if usual := "kube-dns.kube-system.svc." + t.domain; len(all) == 0 || slices.Contains(all, usual) {
 		return usual
 	}
 	return slices.Min(all)

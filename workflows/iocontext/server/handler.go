@@ -62,8 +62,7 @@ func (m *Main) admit(w http.ResponseWriter, r *http.Request, serve served) error
 // slow delays the response to an unknown caller that is refused too often: a client that retries
 // immediately could otherwise use all of the processor with few connections.
 func (m *Main) slow(r *http.Request) {
-	leave, err := m.refused.Enter(callers.At(r.RemoteAddr))
-	if err == nil {
+	if leave, err := m.refused.Enter(callers.At(r.RemoteAddr)); err == nil {
 		leave()
 		return
 	}

@@ -91,8 +91,7 @@ func (m Main) run() result {
 	}
 	r := result{Ending: ending, Ran: true}
 	secrets := lists.Map(p.Inputs, func(name string) value { return value{name, inputs[name]} })
-	given, whole := m.collect(p, &r)
-	if whole {
+	if given, whole := m.collect(p, &r); whole {
 		r.Tail = printed.text(append(secrets, given...))
 	}
 	return r

@@ -95,8 +95,7 @@ func (w write) left(have *unstructured.Unstructured) bool {
 func (w *Writes) Calm(id types.NamespacedName, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	last, has := w.of[id]
-	if has && now.Sub(last.at) <= calm {
+	if last, has := w.of[id]; has && now.Sub(last.at) <= calm {
 		return false
 	}
 	delete(w.of, id)
