@@ -1,9 +1,10 @@
-// Package lists has the functions on slices that most packages need and that the standard
+// Package lists has the functions on slices and maps that most packages need and that the standard
 // library lacks.
 package lists
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -30,6 +31,15 @@ func Filter[T any](items []T, keep func(T) bool) []T {
 	return out
 }
 
+// First returns the first item for which is returns true; the zero value if there is none.
+func First[T any](items []T, is func(T) bool) T {
+	if i := slices.IndexFunc(items, is); i >= 0 {
+		return items[i]
+	}
+	var none T
+	return none
+}
+
 // FlatMap returns the results of f for each item, one after the other; nil if there is none.
 func FlatMap[T, R any](items []T, f func(T) []R) []R {
 	return slices.Concat(Map(items, f)...)
@@ -48,6 +58,15 @@ func Pointers[T any](items []T) []*T {
 func Unique[T cmp.Ordered](items []T) []T {
 	slices.Sort(items)
 	return slices.Compact(items)
+}
+
+// Merged returns a new map with the entries of all maps, of which the last with a key counts; never nil.
+func Merged[K comparable, V any](all ...map[K]V) map[K]V {
+	out := map[K]V{}
+	for _, one := range all {
+		maps.Copy(out, one)
+	}
+	return out
 }
 
 // Set returns a map with true for each item.

@@ -30,6 +30,16 @@ func TestFilterLeavesItsItemsAlone(t *testing.T) {
 	}
 }
 
+func TestFirstIsZeroWithoutAny(t *testing.T) {
+	even := func(n int) bool { return n%2 == 0 }
+	if got := First([]int{1, 4, 2}, even); got != 4 {
+		t.Errorf("%d", got)
+	}
+	if got := First([]int{1, 3}, even); got != 0 {
+		t.Errorf("of no even numbers: %d", got)
+	}
+}
+
 func TestFlatMapJoinsInOrder(t *testing.T) {
 	upTo := func(n int) []int { return slices.Repeat([]int{n}, n) }
 	if got := FlatMap([]int{2, 0, 1}, upTo); !slices.Equal(got, []int{2, 2, 1}) {
@@ -54,6 +64,16 @@ func TestPointersPointIntoTheSlice(t *testing.T) {
 func TestUniqueSortsAndDropsDuplicates(t *testing.T) {
 	if got := Unique([]int{3, 1, 3, 2, 1}); !slices.Equal(got, []int{1, 2, 3}) {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestMergedPrefersTheLast(t *testing.T) {
+	first := map[string]int{"a": 1, "b": 1}
+	if got := Merged(first, nil, map[string]int{"b": 2}); !maps.Equal(got, map[string]int{"a": 1, "b": 2}) || first["b"] != 1 {
+		t.Errorf("%v, of %v", got, first)
+	}
+	if got := Merged[string, int](nil); got == nil {
+		t.Error("of no entries: nil")
 	}
 }
 

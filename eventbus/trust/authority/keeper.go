@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/wake"
 )
@@ -299,10 +300,7 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 // writeSecret creates or updates; an update is refused when the Secret has changed since it was
 // read. Other data stays.
 func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, s State) error {
-	data := maps.Clone(secret.Data)
-	if data == nil {
-		data = map[string][]byte{}
-	}
+	data := lists.Merged(secret.Data)
 	for _, name := range []string{dataLeafCert, dataLeafKey, dataCurrentCert, dataCurrentKey, dataNextCert, dataNextKey,
 		dataNextPublished, dataRetired, dataPromoted} {
 		delete(data, name)

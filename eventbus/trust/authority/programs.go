@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,10 +83,7 @@ func (k *Keeper) equipOne(ctx context.Context, now time.Time, s State, one equip
 			return false, err
 		}
 	}
-	data = maps.Clone(data)
-	if data == nil {
-		data = map[string][]byte{}
-	}
+	data = lists.Merged(data)
 	data[trust.CertFile], data[trust.KeyFile], data[trust.BundleFile] = leaf.CertPEM, leaf.KeyPEM, want
 	one.secret.Data = data
 	if err := k.cfg.Client.Update(ctx, one.secret); err != nil {
@@ -121,9 +117,7 @@ func (k *Keeper) tellPeople(ctx context.Context, s State, in *corev1.ConfigMap) 
 	if in == nil || in.Data[trust.BundleFile] == want {
 		return false, nil
 	}
-	if in.Data = maps.Clone(in.Data); in.Data == nil {
-		in.Data = map[string]string{}
-	}
+	in.Data = lists.Merged(in.Data)
 	in.Data[trust.BundleFile] = want
 	if err := k.cfg.Client.Update(ctx, in); apierrors.IsConflict(err) {
 		return true, nil
