@@ -3,6 +3,7 @@ package baseline
 import (
 	"context"
 	"fmt"
+	"k8s.io/utils/ptr"
 	"maps"
 	"slices"
 
@@ -10,6 +11,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // A Service without a selector forwards to the addresses in its EndpointSlices, which a user writes, or
@@ -47,7 +50,7 @@ func WithEndpoints(ctx context.Context, c client.Reader, w *Workload, pods []cor
 		if err != nil {
 			return nil, err
 		}
-		ports := portsOn(s, pointers(all), pointers(pods))
+		ports := portsOn(s, lists.Pointers(all), lists.Pointers(pods))
 		if len(ports) == 0 {
 			continue
 		}
@@ -67,15 +70,6 @@ func slicesOf(ctx context.Context, c client.Reader, s *corev1.Service) ([]discov
 		return nil, fmt.Errorf("list EndpointSlices of Service %s/%s: %w", s.Namespace, s.Name, err)
 	}
 	return list.Items, nil
-}
-
-// pointers returns a pointer to each of the items.
-func pointers[T any](items []T) []*T {
-	out := make([]*T, len(items))
-	for i := range items {
-		out[i] = &items[i]
-	}
-	return out
 }
 
 // portsOn returns the ports of a Service that its slices forward to some of these pods, each with its
@@ -98,14 +92,7 @@ func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1
 // portIn returns the number of a Service port in a slice; false if the slice does not have it.
 func portIn(s *discoveryv1.EndpointSlice, p corev1.ServicePort) (int32, bool) {
 	for _, e := range s.Ports {
-		name, protocol := "", corev1.ProtocolTCP
-		if e.Name != nil {
-			name = *e.Name
-		}
-		if e.Protocol != nil {
-			protocol = *e.Protocol
-		}
-		if e.Port != nil && name == p.Name && protocol == ProtocolOf(p.Protocol) {
+		if e.Port != nil && ptr.Deref(e.Name, "") == p.Name && ProtocolOf(ptr.Deref(e.Protocol, "")) == ProtocolOf(p.Protocol) {
 			return *e.Port, true
 		}
 	}

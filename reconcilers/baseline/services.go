@@ -1,7 +1,9 @@
 package baseline
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -35,19 +37,10 @@ type Forms struct {
 
 // Selected reports whether a Service selects pods of any form, and is routed.
 func (f Forms) Selected(s *corev1.Service) bool {
-	if !isRouted(s) {
-		return false
-	}
 	leads := ledTo(s)
-	if leads(f.Template.Labels) {
-		return true
-	}
-	for i := range f.Pods {
-		if takesRequests(&f.Pods[i]) && leads(f.Pods[i].Labels) {
-			return true
-		}
-	}
-	return false
+	return isRouted(s) && (leads(f.Template.Labels) || slices.ContainsFunc(lists.Pointers(f.Pods), func(p *corev1.Pod) bool {
+		return takesRequests(p) && leads(p.Labels)
+	}))
 }
 
 // ListenOn resolves the target of a Service port to the ports of the pods, sorted: more
@@ -116,20 +109,10 @@ func ListensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
 // Running returns the containers of a pod that run at the same time: all, and of the
 // init containers those that keep running beside them.
 func Running(pod corev1.PodSpec) []corev1.Container {
-	out := make([]corev1.Container, 0, len(pod.Containers)+len(pod.InitContainers))
-	out = append(out, pod.Containers...)
-	for _, c := range pod.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
-	}
-	return out
+	return inject.Lasting(pod)
 }
 
 // ProtocolOf returns the protocol, which is TCP when none is written.
 func ProtocolOf(p corev1.Protocol) corev1.Protocol {
-	if p == "" {
-		return corev1.ProtocolTCP
-	}
-	return p
+	return cmp.Or(p, corev1.ProtocolTCP)
 }

@@ -47,34 +47,24 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &appsv1.Deployment{}, indexNotOfMember, notOfMember),
 		indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, byServiceName),
 	}
+	byName := byBaseline(func(ref crdv1.ObjectRef) string { return ref.Name })
+	byKind := byBaseline(func(ref crdv1.ObjectRef) string { return ref.Kind })
 	for _, kind := range crdv1.MemberKinds() {
 		errs = append(errs, indexer.IndexField(ctx, kind.New(), indexBaseline, byName), indexer.IndexField(ctx, kind.New(), indexKind, byKind))
 	}
 	return errors.Join(errs...)
 }
 
-// byName returns the name of the baseline of a member.
-func byName(o client.Object) []string {
-	m, ok := o.(crdv1.Member)
-	if !ok {
+// byBaseline returns the index function of members by a part of the reference to their baseline.
+func byBaseline(part func(crdv1.ObjectRef) string) client.IndexerFunc {
+	return func(o client.Object) []string {
+		if m, ok := o.(crdv1.Member); ok {
+			if ref, ok := m.BaselineRef(); ok && part(ref) != "" {
+				return []string{part(ref)}
+			}
+		}
 		return nil
 	}
-	if ref, ok := m.BaselineRef(); ok && ref.Name != "" {
-		return []string{ref.Name}
-	}
-	return nil
-}
-
-// byKind returns the kind of the baseline of a member.
-func byKind(o client.Object) []string {
-	m, ok := o.(crdv1.Member)
-	if !ok {
-		return nil
-	}
-	if ref, ok := m.BaselineRef(); ok && ref.Kind != "" {
-		return []string{ref.Kind}
-	}
-	return nil
 }
 
 // ByReferred returns the Deployment from which a Rollout takes its pod template. It is the function of

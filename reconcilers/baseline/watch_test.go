@@ -241,6 +241,6 @@ func members(t *testing.T, objects []client.Object) Members {
 		WithIndex(&appsv1.Deployment{}, indexNotOfMember, func(client.Object) []string { return []string{"true"} }).
 		WithIndex(&corev1.Service{}, indexNotOfMember, func(o client.Object) []string { return []string{strconv.FormatBool(!madeForMember(o))} }).
 		WithIndex(&discoveryv1.EndpointSlice{}, indexService, byServiceName).
-		WithIndex(&crdv1.ForkedWorkload{}, indexBaseline, byName).Build()
+		WithIndex(&crdv1.ForkedWorkload{}, indexBaseline, byBaseline(func(ref crdv1.ObjectRef) string { return ref.Name })).Build()
 	return Members{Client: c, List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}
 }

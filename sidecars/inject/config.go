@@ -79,10 +79,7 @@ func (c Config) WithDefaults() Config {
 
 func (c Container) withDefaults() Container {
 	c.PullPolicy = cmp.Or(c.PullPolicy, corev1.PullIfNotPresent)
-	if c.Resources == nil {
-		resources := DefaultResources()
-		c.Resources = &resources
-	}
+	c.Resources = cmp.Or(c.Resources, new(DefaultResources()))
 	return c
 }
 

@@ -191,13 +191,8 @@ func volumes() []corev1.Volume {
 }
 
 func pullSecrets(cfg Config) []string {
-	var names []string
-	for _, name := range []string{cfg.Sidecar.PullSecret, cfg.Redirect.PullSecret} {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+	names := slices.Compact([]string{cfg.Sidecar.PullSecret, cfg.Redirect.PullSecret})
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // askForProbes turns the tcpSocket probes of redirected ports into requests to

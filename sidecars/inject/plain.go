@@ -35,7 +35,7 @@ func plainPorts(pod *corev1.Pod) ([]uint16, string) {
 		return plainBy(strings.TrimSpace(text))
 	}
 	plain, routed := devmesh.DefaultPlainPorts(), []uint16(nil)
-	for _, c := range lasting(pod) {
+	for _, c := range Lasting(pod.Spec) {
 		for _, p := range c.Ports {
 			switch words := strings.Split(strings.ToLower(p.Name), "-"); {
 			case !isTCP(p):

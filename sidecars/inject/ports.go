@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
@@ -37,7 +38,7 @@ func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
 // declaredPorts are the TCP ports of the containers that last.
 func declaredPorts(pod *corev1.Pod) []uint16 {
 	var ports []uint16
-	for _, c := range lasting(pod) {
+	for _, c := range Lasting(pod.Spec) {
 		for _, p := range c.Ports {
 			if isTCP(p) {
 				ports = append(ports, uint16(p.ContainerPort))
@@ -52,11 +53,9 @@ func isTCP(p corev1.ContainerPort) bool {
 	return (p.Protocol == corev1.ProtocolTCP || p.Protocol == "") && p.ContainerPort > 0 && p.ContainerPort <= 65535
 }
 
-// lasting are the pod's containers, and those init containers that keep running
-// beside them.
-func lasting(pod *corev1.Pod) []corev1.Container {
-	return slices.Concat(pod.Spec.Containers,
-		slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool { return !restarts(c) }))
+// Lasting returns the containers that run as long as the pod does: sidecars among the init containers too.
+func Lasting(pod corev1.PodSpec) []corev1.Container {
+	return slices.Concat(pod.Containers, lists.Filter(pod.InitContainers, restarts))
 }
 
 // restarts reports whether an init container keeps running beside the others.

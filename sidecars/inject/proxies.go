@@ -153,7 +153,7 @@ func isOn(value string) bool {
 // portObstacle finds a container that listens on a port of the sidecar without declaring it, as far
 // as its probes, arguments and variables show.
 func portObstacle(pod *corev1.Pod) string {
-	for _, c := range lasting(pod) {
+	for _, c := range Lasting(pod.Spec) {
 		for _, port := range OwnPorts() {
 			if by := cmp.Or(probed(&c, port), configured(&c, port)); by != "" {
 				return fmt.Sprintf("container %s listens on port %d, as its %s shows, which is the sidecar's own: use another for the workload", c.Name, port, by)

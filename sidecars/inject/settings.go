@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -138,10 +139,5 @@ func within(have, want string) bool {
 
 // Variable returns the value of an environment variable; empty when it is not set.
 func Variable(env []corev1.EnvVar, name string) string {
-	for i := range env {
-		if env[i].Name == name {
-			return env[i].Value
-		}
-	}
-	return ""
+	return lists.First(env, func(e corev1.EnvVar) bool { return e.Name == name }).Value
 }
