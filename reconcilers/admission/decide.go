@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -185,9 +186,7 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 			d.reads(w, ref, ofSandbox)
 		}
 	}
-	if d.tooMuch == "" {
-		d.tooMuch = d.Limits.replicas(d.pods)
-	}
+	d.tooMuch = cmp.Or(d.tooMuch, d.Limits.replicas(d.pods))
 }
 
 // freeTunnel adds the right for an external workload without a baseline: it gets a Service. In the

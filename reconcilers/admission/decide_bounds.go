@@ -34,14 +34,9 @@ const (
 
 // WithDefaults returns the Limits with every number set.
 func (l Limits) WithDefaults() Limits {
-	for _, n := range []struct {
-		have  *int
-		value int
-	}{{&l.Members, DefaultMembers}, {&l.Patches, DefaultPatches}, {&l.Replicas, DefaultReplicas}} {
-		if *n.have <= 0 {
-			*n.have = n.value
-		}
-	}
+	l.Members = cmp.Or(max(l.Members, 0), DefaultMembers)
+	l.Patches = cmp.Or(max(l.Patches, 0), DefaultPatches)
+	l.Replicas = cmp.Or(max(l.Replicas, 0), DefaultReplicas)
 	return l
 }
 

@@ -242,10 +242,7 @@ func Refused(code int32, reason metav1.StatusReason, message string) *admissionv
 
 // name returns the name of the object of a request for messages.
 func name(req *admissionv1.AdmissionRequest) string {
-	if req.Namespace == "" {
-		return req.Kind.Kind + " " + req.Name
-	}
-	return req.Kind.Kind + " " + req.Namespace + "/" + req.Name
+	return baseline.Describe(crdv1.ObjectRef{Kind: req.Kind.Kind, Namespace: req.Namespace, Name: req.Name})
 }
 
 // input returns the Input for an object, without its baselines.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -157,11 +158,7 @@ func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
 
 // annotate sets annotations and reports whether any was different.
 func annotate(o client.Object, annotations map[string]string) bool {
-	all := maps.Clone(o.GetAnnotations())
-	if all == nil {
-		all = map[string]string{}
-	}
-	maps.Copy(all, annotations)
+	all := lists.Merged(o.GetAnnotations(), annotations)
 	if maps.Equal(all, o.GetAnnotations()) {
 		return false
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -33,15 +34,12 @@ func document(o runtime.Object) (*unstructured.Unstructured, error) {
 	delete(content, "status")
 	prune(content)
 	u := &unstructured.Unstructured{Object: content}
-	annotations := u.GetAnnotations() // A copy.
+	annotations := lists.Merged(u.GetAnnotations())
 	written, err := json.Marshal(withoutBehalf(u).Object)
 	if err != nil {
 		return nil, fmt.Errorf("write object: %w", err)
 	}
 	sum := sha256.Sum256(written)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
 	annotations[AnnotationDesired] = hex.EncodeToString(sum[:8])
 	u.SetAnnotations(annotations)
 	return u, nil
@@ -133,15 +131,7 @@ func contains(have, want any) bool {
 		if !ok {
 			return have == nil && len(w) == 0
 		}
-		if len(h) != len(w) {
-			return false
-		}
-		for i := range w {
-			if !contains(h[i], w[i]) {
-				return false
-			}
-		}
-		return true
+		return slices.EqualFunc(h, w, contains)
 	default:
 		return same(have, want)
 	}

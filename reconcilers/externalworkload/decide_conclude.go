@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -246,10 +247,7 @@ func foreign(s *corev1.Service, t Tunnel) bool {
 
 // named names a Mapping for messages.
 func named(m member.Mapping) string {
-	if m.From == "" {
-		return "the tunnel"
-	}
-	return m.From
+	return cmp.Or(m.From, "the tunnel")
 }
 
 // listed lists some ports of the Mappings for a message; empty when there are none.

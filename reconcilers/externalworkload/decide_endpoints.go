@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,10 +18,7 @@ import (
 func (d *Decision) endpoints(in Input, asked mapping) {
 	for i := range d.Services {
 		m := &d.Services[i]
-		s := m.Service
-		if s == nil {
-			s = d.Standing[m.From]
-		}
+		s := cmp.Or(m.Service, d.Standing[m.From])
 		if s == nil || !d.Tunnel.Address.IsValid() {
 			continue
 		}

@@ -164,7 +164,7 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
 		next.sized = before.sized || form.sizes()
-		next.written = both(before.written, written.PodLabels(form.name, form.content))
+		next.written = lists.Merged(before.written, written.PodLabels(form.name, form.content))
 		if c := book.enter(i, before.template.Spec, next.template.Spec); c != nil {
 			return nil, problem(ReasonPortConflict, "%s: container port %s is given by %s and again by %s: give it in one of them only",
 				here, c.port, c.first, c.second)

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/protos/crd/variable"
 	"switchyard.dev/reconcilers/baseline"
@@ -182,12 +183,7 @@ func (id Identity) selectorValue() string { return crdv1.LabelValue(id.ForkedWor
 
 // Mark writes the identity on an object.
 func (id Identity) Mark(o *metav1.ObjectMeta) {
-	if o.Labels == nil {
-		o.Labels = map[string]string{}
-	}
-	if o.Annotations == nil {
-		o.Annotations = map[string]string{}
-	}
+	o.Labels, o.Annotations = lists.Merged(o.Labels), lists.Merged(o.Annotations)
 	o.Labels[crdv1.LabelForkedWorkload] = id.selectorValue()
 	if id.SandboxLabel != "" {
 		o.Labels[crdv1.LabelSandbox] = id.SandboxLabel

@@ -1,13 +1,13 @@
 package fork
 
 import (
-	"maps"
 	"regexp"
 
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/reserved"
 )
@@ -39,7 +39,7 @@ func (k keptKeys) matches(key string) bool {
 // ofPods returns the keys of the labels of pods that stay: also those that patches wrote, though
 // with the baseline's value, and those by which a pod is in a mesh.
 func (k keptKeys) ofPods(written map[string]bool) keptKeys {
-	k.names = both(nil, written)
+	k.names = lists.Merged(written)
 	for _, key := range meshLabels() {
 		k.names[key] = true
 	}
@@ -112,14 +112,4 @@ func counts(b *policyv1.PodDisruptionBudget, pod, ofBaseline labels.Set, id Iden
 // which revision of it. A fork is in the mesh as its baseline is, so its pods keep them.
 func meshLabels() []string {
 	return []string{"sidecar.istio.io/inject", "istio.io/rev", "istio.io/dataplane-mode"}
-}
-
-// both returns the keys of two sets.
-func both(a, b map[string]bool) map[string]bool {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]bool{}
-	}
-	maps.Copy(all, b)
-	return all
 }

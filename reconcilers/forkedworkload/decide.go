@@ -112,8 +112,6 @@ func Decide(in Input) Decision {
 	clone, problem := fork.Clone(in.Baseline, in.plan())
 	if clone != nil {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
-	}
-	if clone != nil {
 		d.Conditions[crdv1.ConditionAccepted] = in.applied(accepted, clone)
 	}
 	refused := in.notePolicies(d.Conditions, clone)

@@ -2,7 +2,6 @@ package forkedworkload
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"strings"
 
@@ -99,10 +98,7 @@ func (in Input) passedBy(p policies.Passed, clone *fork.Fork) (fact, remedy stri
 	}
 	fact = fmt.Sprintf("%s selects the pods of %s by label %s, which the fork lacks, so it does not apply to the fork", p.Policy, in.baselineName(), strings.Join(p.Labels, ", "))
 	taken := reserved.Keys(in.Baseline, in.neighbours(), in.Budgets)
-	kept := maps.Clone(clone.Template.Labels)
-	if kept == nil {
-		kept = map[string]string{}
-	}
+	kept := lists.Merged(clone.Template.Labels)
 	var expressions []string
 	reservedBy := ""
 	for _, key := range p.Labels {

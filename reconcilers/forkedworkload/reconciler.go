@@ -153,9 +153,7 @@ func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
 		}
 	}
 	in.Services = append(append(in.Services, neighbours...), services.Items...)
-	for i := range deployments.Items {
-		in.Forks = append(in.Forks, &deployments.Items[i])
-	}
+	in.Forks = append(in.Forks, lists.Map(lists.Pointers(deployments.Items), func(d *appsv1.Deployment) fork.Object { return d })...)
 	for i := range rollouts.Items {
 		in.Forks = append(in.Forks, &rollouts.Items[i])
 	}

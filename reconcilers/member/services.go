@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -76,12 +77,7 @@ func SurplusServices(services []corev1.Service, m types.UID, wanted []Mapping) [
 
 // serviceNamed returns the Service of this name, or nil.
 func serviceNamed(services []corev1.Service, name string) *corev1.Service {
-	for i := range services {
-		if services[i].Name == name {
-			return &services[i]
-		}
-	}
-	return nil
+	return lists.First(lists.Pointers(services), func(s *corev1.Service) bool { return s.Name == name })
 }
 
 // Made is the result of applying the Services of a member.

@@ -2,6 +2,7 @@ package policies
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -161,7 +162,7 @@ func keepSpec(spec map[string]any) map[string]any {
 		kept["host"], kept["trafficPolicy"] = spec["host"], map[string]any{}
 	}
 	if names := routeNames(spec); len(names) > 0 {
-		kept[keptNames] = anys(names)
+		kept[keptNames] = lists.Map(names, func(name string) any { return name })
 	}
 	var listeners []any
 	for _, listener := range objectsIn(spec["egress"]) {
@@ -230,24 +231,14 @@ func objectsIn(value any) []map[string]any {
 }
 
 func only(of map[string]any, fields ...string) map[string]any {
-	out := map[string]any{}
-	for _, field := range fields {
-		if value, has := of[field]; has {
-			out[field] = value
-		}
-	}
+	out := lists.Merged(of)
+	maps.DeleteFunc(out, func(field string, _ any) bool { return !slices.Contains(fields, field) })
 	return out
 }
 
 func text(of map[string]any, field string) string {
 	value, _ := of[field].(string)
 	return value
-}
-
-func anys(texts []string) []any {
-	out := make([]any, 0, len(texts))
-	out = append(out, lists.Map(texts, func(t string) any { return t })...)
-	return out
 }
 
 func textsOf(value any) []string {

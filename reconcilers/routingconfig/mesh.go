@@ -163,12 +163,7 @@ func (in Input) ofAbsent(have crdv1.MeshRoute) bool {
 
 // meshRoute returns the one of this kind and name that the RoutingConfig asked for, or nil.
 func (in Input) meshRoute(kind, name string) crdv1.MeshRoute {
-	for _, have := range in.MeshRoutes[kind] {
-		if have.GetName() == name {
-			return have
-		}
-	}
-	return nil
+	return lists.First(in.MeshRoutes[kind], func(have crdv1.MeshRoute) bool { return have.GetName() == name })
 }
 
 // Gone cleans up after a RoutingConfig that is not in the cache. Its key was withdrawn before its

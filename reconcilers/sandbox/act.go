@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,10 +38,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 		there[want.Name] = have
 	}
 	all := lists.Filter(in.Resources, func(r *crdv1.Resource) bool { return there[r.Name] == nil })
-	for _, r := range there {
-		all = append(all, r)
-	}
-	in.Resources = all
+	in.Resources = slices.AppendSeq(all, maps.Values(there))
 	return in.ordered(), errors.Join(errs...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -114,16 +115,12 @@ func started(m crdv1.Member) bool {
 
 // surplus returns the members and RoutingConfigs that exist and are not wanted.
 func (d *Decision) surplus(in Input) {
-	for _, m := range in.Members {
-		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return member.NameOf(m) == member.NameOf(w.Object) }) {
-			d.SurplusMembers = append(d.SurplusMembers, m)
-		}
-	}
-	for i := range in.Configs {
-		if c := &in.Configs[i]; d.Config == nil || c.Name != d.Config.Name {
-			d.SurplusConfigs = append(d.SurplusConfigs, c)
-		}
-	}
+	d.SurplusMembers = lists.Filter(in.Members, func(m crdv1.Member) bool {
+		return !slices.ContainsFunc(d.Members, func(w Wanted) bool { return member.NameOf(m) == member.NameOf(w.Object) })
+	})
+	d.SurplusConfigs = lists.Filter(lists.Pointers(in.Configs), func(c *crdv1.RoutingConfig) bool {
+		return d.Config == nil || c.Name != d.Config.Name
+	})
 }
 
 // accept returns the condition Accepted, from the spec alone.

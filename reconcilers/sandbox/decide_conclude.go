@@ -166,16 +166,11 @@ func memberReady(in Input, want Wanted, have crdv1.Member, refusal *apply.Refusa
 // not reported since.
 func reported(have crdv1.Member) condition.Condition {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
-	switch {
-	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == crdv1.ReasonWaitsFor && !held(have):
+	if c == nil || c.ObservedGeneration < have.GetGeneration() || c.Reason == crdv1.ReasonWaitsFor && !held(have) {
 		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and is not reconciled yet.",
 			have.MemberKind(), have.GetNamespace(), have.GetName()))
-	case c.Status == string(metav1.ConditionFalse):
-		return condition.False(c.Reason, c.Message)
-	case c.Status != string(metav1.ConditionTrue):
-		return condition.Unknown(c.Reason, c.Message)
 	}
-	return condition.True(c.Reason, c.Message)
+	return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 }
 
 // rightMissing is part of the API server's answer where RBAC denies: quotas and policies forbid

@@ -122,9 +122,7 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 	if err := c.List(ctx, &resources, client.MatchingFields{apply.IndexOwner: string(s.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list Resources of SignadotSandbox %s: %w", s.Name, err)
 	}
-	for i := range resources.Items {
-		in.Resources = append(in.Resources, &resources.Items[i])
-	}
+	in.Resources = lists.Pointers(resources.Items)
 	if in.Configs, err = member.ConfigsOf(ctx, c, s.UID); err != nil {
 		return in, err
 	}
@@ -178,22 +176,12 @@ func (in Input) acceptKey() condition.Condition {
 
 // member returns the sandbox's member of the same kind, namespace and name, or nil.
 func (in Input) member(like crdv1.Member) crdv1.Member {
-	for _, m := range in.Members {
-		if member.NameOf(m) == member.NameOf(like) {
-			return m
-		}
-	}
-	return nil
+	return lists.First(in.Members, func(m crdv1.Member) bool { return member.NameOf(m) == member.NameOf(like) })
 }
 
 // resource returns the sandbox's Resource with this name, or nil.
 func (in Input) resource(name string) *crdv1.Resource {
-	for _, r := range in.Resources {
-		if r.Name == name {
-			return r
-		}
-	}
-	return nil
+	return lists.First(in.Resources, func(r *crdv1.Resource) bool { return r.Name == name })
 }
 
 // routingKey is the key of the sandbox.

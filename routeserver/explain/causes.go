@@ -161,12 +161,7 @@ func withoutBaseline(m *factv1.Member) *factv1.Member {
 
 // find returns the entry of a member in a declaration, nil if it has none.
 func find(d *factv1.RoutingDeclared, key event.Key) *factv1.Member {
-	for _, m := range d.GetMembers() {
-		if keyOf(m) == key {
-			return m
-		}
-	}
-	return nil
+	return lists.First(d.GetMembers(), func(m *factv1.Member) bool { return keyOf(m) == key })
 }
 
 func keyOf(m *factv1.Member) event.Key {

@@ -99,10 +99,9 @@ func (c Config) ranges() ([]*tunnelv1.CIDR, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.CIDRs, err)
 	}
-	out := lists.Map(all, func(r policy.CIDR) *tunnelv1.CIDR {
+	return lists.Map(all, func(r policy.CIDR) *tunnelv1.CIDR {
 		return &tunnelv1.CIDR{Name: r.Name, Cidr: r.Prefix.String(), Exclude: r.Exclude}
-	})
-	return out, nil
+	}), nil
 }
 
 // Settings are the values that the program takes from flags.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -307,10 +308,7 @@ func (l *Log) keep(j *journal, text []byte, sync bool) error {
 		return j.append(text, sync)
 	}
 	l.mu.Lock()
-	open := make([]Connection, 0, len(l.open)+len(l.waiting))
-	for _, c := range l.open {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Values(l.open))
 	// Those with a last record that is not written yet are open as far as the journal is
 	// concerned.
 	for _, e := range slices.Concat(l.unlogged, l.waiting) {

@@ -57,10 +57,6 @@ func (o *outlet) add(records []Record) {
 		}
 		o.queue = append([]Record(nil), o.queue[over:]...)
 	}
-	o.poke()
-}
-
-func (o *outlet) poke() {
 	wake.Notify(o.wake)
 }
 
@@ -133,7 +129,7 @@ func (o *outlet) forsake(records []Record) {
 func (o *outlet) close() {
 	o.mu.Lock()
 	o.closing = true
-	o.poke()
+	wake.Notify(o.wake)
 	o.mu.Unlock()
 	select {
 	case <-o.done:

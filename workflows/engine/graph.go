@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/iocontext"
 )
@@ -137,20 +138,12 @@ func keys(u crdv1.WorkUnit) []string {
 
 // producer returns the unit that produces a value; nil when none does.
 func producer(units []crdv1.WorkUnit, key string) *crdv1.WorkUnit {
-	for i := range units {
-		if slices.ContainsFunc(units[i].Outputs, func(out crdv1.WorkUnitOutput) bool { return iocontext.OutputKey(units[i].Name, out.Name) == key }) {
-			return &units[i]
-		}
-	}
-	return nil
+	return lists.First(lists.Pointers(units), func(u *crdv1.WorkUnit) bool {
+		return slices.ContainsFunc(u.Outputs, func(out crdv1.WorkUnitOutput) bool { return iocontext.OutputKey(u.Name, out.Name) == key })
+	})
 }
 
 // named returns the unit of this name; nil when there is none.
 func named(units []crdv1.WorkUnit, name string) *crdv1.WorkUnit {
-	for i := range units {
-		if units[i].Name == name {
-			return &units[i]
-		}
-	}
-	return nil
+	return lists.First(lists.Pointers(units), func(u *crdv1.WorkUnit) bool { return u.Name == name })
 }

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // programs checks the images and commands of containers that can reach the node, as privileged ones or by
@@ -46,12 +48,7 @@ func privileged(c corev1.Container) bool {
 
 // volumeNamed returns the volume of this name, or nil.
 func volumeNamed(pod *corev1.PodSpec, name string) *corev1.Volume {
-	for i := range pod.Volumes {
-		if pod.Volumes[i].Name == name {
-			return &pod.Volumes[i]
-		}
-	}
-	return nil
+	return lists.First(lists.Pointers(pod.Volumes), func(v *corev1.Volume) bool { return v.Name == name })
 }
 
 // hasVolume reports whether a pod has this volume, by any name.

@@ -83,12 +83,12 @@ func HostOf(o *unstructured.Unstructured) string {
 
 // Same reports whether a DestinationRule equals the desired one. It can have additional labels.
 func Same(have, want *unstructured.Unstructured) bool {
-	return names.Equal(have.Object["spec"], want.Object["spec"]) && hasAll(have.GetLabels(), want.GetLabels()) &&
+	return names.Equal(have.Object["spec"], want.Object["spec"]) && HasAll(have.GetLabels(), want.GetLabels()) &&
 		have.GetAnnotations()[AnnotationDerivedFrom] == want.GetAnnotations()[AnnotationDerivedFrom]
 }
 
-// hasAll reports whether labels include all wanted ones.
-func hasAll(labels, wanted map[string]string) bool {
+// HasAll reports whether labels include all wanted ones.
+func HasAll(labels, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if have, has := labels[name]; !has || have != value {
 			return false

@@ -24,10 +24,7 @@ func withSubset(rule, subset map[string]any) map[string]any {
 	if len(subset) == 0 {
 		return runtime.DeepCopyJSON(rule)
 	}
-	merged := runtime.DeepCopyJSON(rule)
-	if merged == nil {
-		merged = map[string]any{}
-	}
+	merged := lists.Merged(runtime.DeepCopyJSON(rule))
 	delete(merged, portLevel)
 	general := runtime.DeepCopyJSON(subset)
 	delete(general, portLevel)
@@ -68,12 +65,8 @@ func ports(a, b map[int32]map[string]any) []int32 {
 }
 
 func onlyFields(of map[string]any, fields []string) map[string]any {
-	out := map[string]any{}
-	for _, field := range fields {
-		if value, has := of[field]; has {
-			out[field] = value
-		}
-	}
+	out := maps.Clone(of)
+	maps.DeleteFunc(out, func(field string, _ any) bool { return !slices.Contains(fields, field) })
 	return out
 }
 

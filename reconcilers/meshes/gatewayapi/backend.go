@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -31,12 +32,7 @@ func (g *group) managing(ref *gatewayv1.BackendRef, namespace string) *Managed {
 
 // standIn returns the Service that replaces a managed Service on a port; "" if the port is not mapped.
 func (m *Managed) standIn(port *gatewayv1.PortNumber) string {
-	for _, mapping := range m.Mappings {
-		if port != nil && mapping.FromPort == int32(*port) {
-			return mapping.ToService
-		}
-	}
-	return ""
+	return lists.First(m.Mappings, func(mapping crdv1.IstioPortMapping) bool { return port != nil && mapping.FromPort == int32(*port) }).ToService
 }
 
 // governed returns the VirtualService that governs a managed Service, or "".

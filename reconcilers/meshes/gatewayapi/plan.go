@@ -1,13 +1,13 @@
 package gatewayapi
 
 import (
-	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/releases"
 )
 
@@ -48,8 +48,8 @@ func Plan(current, desired Routes, selectors ...releases.Selector) Changes {
 // merge adds the labels, annotations and owners of want to have. GatewayAPIRoutes that are not owners
 // in want are removed from the owners. A preserved label that was removed from the original stays.
 func merge(have, want metav1.Object) {
-	have.SetLabels(merged(have.GetLabels(), want.GetLabels()))
-	have.SetAnnotations(merged(have.GetAnnotations(), want.GetAnnotations()))
+	have.SetLabels(lists.Merged(have.GetLabels(), want.GetLabels()))
+	have.SetAnnotations(lists.Merged(have.GetAnnotations(), want.GetAnnotations()))
 	owners := slices.DeleteFunc(slices.Clone(have.GetOwnerReferences()), owns)
 	have.SetOwnerReferences(append(owners, want.GetOwnerReferences()...))
 }
@@ -66,15 +66,6 @@ func unselect(have, want metav1.Object, kind string, selectors []releases.Select
 			}
 		}
 	}
-}
-
-func merged(have, want map[string]string) map[string]string {
-	out := maps.Clone(have)
-	if out == nil {
-		out = map[string]string{}
-	}
-	maps.Copy(out, want)
-	return out
 }
 
 // object is a pointer to a route.

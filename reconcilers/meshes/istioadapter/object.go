@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
@@ -70,12 +71,9 @@ func withoutDigest(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // annotate sets an annotation; an empty value removes it.
 func annotate(o *unstructured.Unstructured, name, value string) {
-	annotations := o.GetAnnotations() // A copy.
+	annotations := lists.Merged(o.GetAnnotations())
 	if _, has := annotations[name]; !has && value == "" {
 		return
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
 	}
 	if annotations[name] = value; value == "" {
 		delete(annotations, name)

@@ -3,7 +3,6 @@ package istioadapter
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/destinationrules"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istio/names"
 	"switchyard.dev/reconcilers/meshes/istioadapter/managedfields"
@@ -121,15 +121,8 @@ func become(o, want *unstructured.Unstructured) {
 // holds reports whether a VirtualService has the routes that are wanted, and at least the labels
 // and annotations.
 func holds(got, want *unstructured.Unstructured) bool {
-	has := func(all, some map[string]string) bool {
-		both := maps.Clone(all)
-		if both == nil {
-			both = map[string]string{}
-		}
-		maps.Copy(both, some)
-		return maps.Equal(all, both)
-	}
-	return names.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+	return names.Equal(routesOf(got), routesOf(want)) && destinationrules.HasAll(got.GetLabels(), want.GetLabels()) &&
+		destinationrules.HasAll(got.GetAnnotations(), want.GetAnnotations())
 }
 
 // edit patches a VirtualService with a change, and returns the result. The error is a conflict if the

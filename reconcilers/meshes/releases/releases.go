@@ -73,12 +73,10 @@ func Advice(rollout, virtualService types.NamespacedName, route string) string {
 // replaces the whole spec of its VirtualServices, and resets the weights when it finds other routes in
 // them.
 func CanaryOf(owners []metav1.OwnerReference) string {
-	for _, o := range owners {
-		if group, _, _ := strings.Cut(o.APIVersion, "/"); group == "flagger.app" && o.Kind == "Canary" {
-			return o.Name
-		}
-	}
-	return ""
+	return lists.First(owners, func(o metav1.OwnerReference) bool {
+		group, _, _ := strings.Cut(o.APIVersion, "/")
+		return group == "flagger.app" && o.Kind == "Canary"
+	}).Name
 }
 
 // Replaced returns a message that states why a VirtualService gets no routes because of a Canary, and the

@@ -141,10 +141,8 @@ func Main(t corev1.PodTemplateSpec, name string) (*corev1.Container, error) {
 	all := t.Spec.Containers
 	there := strings.Join(names(t), ", ")
 	asked := cmp.Or(name, t.Annotations["kubectl.kubernetes.io/default-container"])
-	for i := range all {
-		if all[i].Name == asked {
-			return &all[i], nil
-		}
+	if i := slices.IndexFunc(all, func(c corev1.Container) bool { return c.Name == asked }); i >= 0 {
+		return &all[i], nil
 	}
 	switch {
 	case name != "":
@@ -197,20 +195,14 @@ func Needs(in Input) (Needed, error) {
 }
 
 func serviceAccount(t corev1.PodTemplateSpec) string {
-	if t.Spec.ServiceAccountName != "" {
-		return t.Spec.ServiceAccountName
-	}
-	return "default"
+	return cmp.Or(t.Spec.ServiceAccountName, "default")
 }
 
 // mounted returns the volumes that a container mounts.
-func mounted(t corev1.PodTemplateSpec, c *corev1.Container) (out []corev1.Volume) {
-	for _, v := range t.Spec.Volumes {
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
-			out = append(out, v)
-		}
-	}
-	return out
+func mounted(t corev1.PodTemplateSpec, c *corev1.Container) []corev1.Volume {
+	return lists.Filter(t.Spec.Volumes, func(v corev1.Volume) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
+	})
 }
 
 func keys(set map[string]bool) []string {

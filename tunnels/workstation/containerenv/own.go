@@ -96,10 +96,7 @@ func (r *resolution) ownFiles() {
 
 // around returns the path of a file that conflicts with a file at a path; empty: none does.
 func (r *resolution) around(at string) string {
-	for _, p := range slices.Sorted(maps.Keys(r.files)) {
-		if strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") || !r.files[p].Folder && strings.HasPrefix(at, p+"/") {
-			return p
-		}
-	}
-	return ""
+	return lists.First(slices.Sorted(maps.Keys(r.files)), func(p string) bool {
+		return strings.HasPrefix(p, strings.TrimSuffix(at, "/")+"/") || !r.files[p].Folder && strings.HasPrefix(at, p+"/")
+	})
 }

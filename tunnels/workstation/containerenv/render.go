@@ -2,6 +2,7 @@ package containerenv
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,16 +82,9 @@ var kept = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD",
 // With clean set only the latter are taken from the user.
 func Environ(user []string, vars []Var, clean bool) []string {
 	all := map[string]string{}
-	var names []string
-	set := func(name, value string) {
-		if _, has := all[name]; !has {
-			names = append(names, name)
-		}
-		all[name] = value
-	}
 	for _, line := range user {
 		if name, value, ok := strings.Cut(line, "="); ok && name != "" && (!clean || slices.Contains(kept, name)) {
-			set(name, value)
+			all[name] = value
 		}
 	}
 	for _, v := range vars {
@@ -98,12 +92,11 @@ func Environ(user []string, vars []Var, clean bool) []string {
 			continue
 		}
 		if !strings.ContainsRune(v.Name+v.Value, 0) { // not possible in an environment
-			set(v.Name, v.Value)
+			all[v.Name] = v.Value
 		}
 	}
-	slices.Sort(names)
-	out := make([]string, 0, len(names))
-	for _, name := range names {
+	out := make([]string, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
 		out = append(out, name+"="+all[name])
 	}
 	return out

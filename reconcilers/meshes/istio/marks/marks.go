@@ -3,7 +3,8 @@ package marks
 
 import (
 	"encoding/json"
-	"maps"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Annotation records the labels and annotations that were added, as JSON.
@@ -33,10 +34,7 @@ func Add(metadata map[string]any, labels, annotations map[string]string) {
 // put adds the values to a map of the metadata where it has none of the name, and returns those added.
 func put(metadata map[string]any, field string, values map[string]string) map[string]string {
 	has, _ := metadata[field].(map[string]any)
-	now := maps.Clone(has)
-	if now == nil {
-		now = map[string]any{}
-	}
+	now := lists.Merged(has)
 	news := map[string]string{}
 	for name, value := range values {
 		if _, taken := has[name]; !taken {
