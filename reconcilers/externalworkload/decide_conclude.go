@@ -6,11 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -264,4 +267,56 @@ func listed(all []member.Mapping, of func(member.Mapping) []int32) string {
 // numbers lists ports for a message.
 func numbers(ports []int32) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ports)), ", "), "[]")
+}
+
+// holderAgain is the interval at which a pod at the end of a tunnel is checked if it is outside the
+// operator's namespace: unless it has a sidecar, it is not watched.
+const holderAgain = 5 * time.Second
+
+// lookAgain returns the time after which to reconcile again without a watched change; zero for never. o
+// has the new status.
+func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkload, now time.Time) time.Duration {
+	var after time.Duration
+	if !d.Tunnel.Turns.IsZero() {
+		after = max(d.Tunnel.Turns.Sub(now), time.Millisecond)
+	}
+	within := func(most time.Duration) {
+		if after == 0 || after > most {
+			after = most
+		}
+	}
+	if len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil {
+		within(apply.RefusedAgain)
+	}
+	if in.holderUnwatched() {
+		within(holderAgain)
+	}
+	if again := in.ReachAgain(); again > 0 {
+		within(again)
+	}
+	if refreshed := in.refreshAt(o.Status.Tunnel); !refreshed.IsZero() {
+		within(max(refreshed.Sub(now), time.Millisecond))
+	}
+	return after
+}
+
+// Fact returns the fact about an external workload; w has the status that Conclude returned. The fact is
+// withdrawn from the log if the external workload has no baseline, and so takes no requests, or if the
+// pods of its baseline are not known: the log may still have the fact of a previous object of that name or
+// of a previous baseline. Fact returns false while a wanted Service has no address yet
+// (member.Made.Pairs).
+func Fact(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
+	fact, ok := member.Observed(w)
+	if !ok || w.Status.RoutingConfig == nil {
+		return member.Withdrawn(w), true
+	}
+	fact.Ready = d.Tunnel.Connected.IsTrue()
+	fact.Tunnel = &factv1.Tunnel{Connected: d.Tunnel.Connected.IsTrue()}
+	if d.Tunnel.Address.IsValid() {
+		fact.Tunnel.ProxyPod, fact.Tunnel.ProxyIp = d.Tunnel.Pod, d.Tunnel.Address.String()
+	}
+	if fact.Services, ok = made.Pairs(d.Services); !ok {
+		return event.Fact{}, false
+	}
+	return member.Fact(w, fact), true
 }

@@ -1,6 +1,7 @@
 package forkedworkload
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/eventbus/lists"
@@ -17,9 +19,11 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/meaning"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/policies"
 )
 
 // Reasons of conditions of a ForkedWorkload, in addition to those of the packages baseline, fork and
@@ -270,4 +274,84 @@ func (in Input) baselineName() string {
 // spec.
 func otherForks(in Input, wanted fork.Object) []fork.Object {
 	return lists.Filter(in.ownForks(), func(o fork.Object) bool { return o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) })
+}
+
+// Input has all inputs of Decide. It is shared with the cache and must not be changed.
+type Input struct {
+	// Workload is the ForkedWorkload.
+	Workload *crdv1.ForkedWorkload
+	// Seen is the state of its baseline.
+	member.Seen
+	// Services are the Services of the namespace that are not a fork's, and those that the ForkedWorkload
+	// owns. A Service that is both can occur twice.
+	Services []corev1.Service
+	// Budgets are the PodDisruptionBudgets of the namespace.
+	Budgets []policyv1.PodDisruptionBudget
+	// Policies are those that may apply to pods of the namespace. PoliciesUnread is why they cannot
+	// be read; nil when they can.
+	Policies       []policies.Policy
+	PoliciesUnread error
+	// RefusePolicies: there is no fork to which a policy of its baseline does not apply.
+	RefusePolicies bool
+	// InstallationLabels are expressions for keys of labels that all forks keep.
+	InstallationLabels []string
+	// Fork is the workload with the kind and name of the fork, whatever its owner; nil if there is none.
+	Fork fork.Object
+	// Forks are the workloads that the ForkedWorkload owns: Deployments, and Rollouts as
+	// *unstructured.Unstructured.
+	Forks []fork.Object
+	// ForkPods are the pods of the fork.
+	ForkPods []corev1.Pod
+	// Mesh: a mesh routes requests beside DevMesh.
+	Mesh bool
+	// Siblings are the forks of the sandbox, this one too, if the patches name others.
+	Siblings []crdv1.ForkedWorkload
+	// OperatorNamespace is the operator's namespace. Its workloads are not forked.
+	OperatorNamespace string
+	// Powers are the powers that patches can add to those of the baseline.
+	Powers power.Powers
+	// AuthorsAsked is set if the admission webhook checks which objects authors of patches can read.
+	AuthorsAsked bool
+}
+
+// identity returns the identity of the fork. A ForkedWorkload that no sandbox created uses its own name as
+// that of the sandbox.
+func (in Input) identity() fork.Identity {
+	w := in.Workload
+	ref, _ := w.BaselineRef()
+	name := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name)
+	return fork.Identity{
+		ForkedWorkload: w.Name,
+		Namespace:      w.Namespace,
+		Owner:          *metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload)),
+		Baseline:       ref,
+		SandboxName:    name,
+		SandboxLabel:   w.Labels[crdv1.LabelSandbox],
+		RoutingKey:     w.Annotations[crdv1.AnnotationRoutingKey],
+	}
+}
+
+// reached reports whether the Services of the fork are known: its baseline is known, or it was and the
+// status records them.
+func (in Input) reached() bool {
+	return in.Known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
+}
+
+// tellsOfBaseline reports whether the status is about the baseline in the spec, and not about a previous
+// one. The fork identifies its baseline; if there is none, because it waits or its patches do not apply,
+// the Services do.
+func (in Input) tellsOfBaseline() bool {
+	made := lists.Map(in.Forks, func(o fork.Object) metav1.Object { return o })
+	made = append(made, lists.Map(lists.Pointers(in.Services), func(o *corev1.Service) metav1.Object { return o })...)
+	return member.StatusIsCurrent(in.Workload, in.Workload.Status.ObservedGeneration, made)
+}
+
+// neighbours returns the Services of the namespace that are not of a fork.
+func (in Input) neighbours() []corev1.Service {
+	return lists.Filter(in.Services, func(s corev1.Service) bool { return s.Labels[crdv1.LabelForkedWorkload] == "" })
+}
+
+// ownForks returns the workloads that the ForkedWorkload owns.
+func (in Input) ownForks() []fork.Object {
+	return lists.Filter(in.Forks, func(o fork.Object) bool { return apply.IsOwned(o, in.Workload.UID) })
 }

@@ -1,7 +1,7 @@
 // Package lifecyclemethods runs the units of SignadotObjectLifecycleMethods: those of preStart when the
 // object is created, those of postStop when it is being deleted.
 //
-//	gather     the pods of its units, and the kept values          reconciler.go
+//	gather     the pods of its units, and the kept values          gather.go
 //	Decide     the next actions, and the status to record          decide.go   pure
 //	           the conditions                                      decide_conclude.go
 //	act        record names, create pods, record UIDs, delete      act.go

@@ -3,6 +3,7 @@ package routingconfig
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,4 +129,25 @@ func (r *Reconciler) live(ctx context.Context, name string) (*crdv1.RoutingConfi
 		return nil, fmt.Errorf("read RoutingConfig %s: %w", name, err)
 	}
 	return c, nil
+}
+
+// delete withdraws the object's declaration, or hands it over, and removes the finalizer. It returns
+// the time until the next sync of an object that waits for meshes.
+func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
+	if err := r.overtaken(ctx, in.Config); err != nil {
+		return 0, err
+	}
+	if err := r.giveUp(ctx, in); err != nil {
+		return 0, err
+	}
+	r.settle(in)
+	if in.holds() {
+		if err := r.leave(ctx, in); err != nil {
+			return 0, err
+		}
+	}
+	if after, err := r.endMeshes(ctx, in); err != nil || after > 0 {
+		return after, err
+	}
+	return 0, r.writer.RemoveFinalizer(ctx, in.Config)
 }

@@ -1,12 +1,14 @@
 package sandbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
@@ -191,3 +193,59 @@ func idle(in Input, all []entry) []string {
 	}
 	return out
 }
+
+// Input has all inputs for one sandbox. It must not be changed.
+type Input struct {
+	// Sandbox is the object.
+	Sandbox *crdv1.SignadotSandbox
+	// Claims are all claims to its key, of sandboxes and route groups, its own among
+	// them or not.
+	Claims []routingkey.Claim
+	// Members are the members of all kinds that the sandbox owns.
+	Members []crdv1.Member
+	// Resources are the Resources that the sandbox owns, those of Provide as they were written.
+	Resources []*crdv1.Resource
+	// Unwritten are the names of Resources of Provide that were not written, with
+	// why; nil means that it is tried again.
+	Unwritten map[string]*apply.Refusal
+	// Configs are the RoutingConfigs that the sandbox owns.
+	Configs []crdv1.RoutingConfig
+	// KeyConfig is the RoutingConfig with the name of the key, whatever its owner; nil if there is none.
+	KeyConfig *crdv1.RoutingConfig
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+	// OperatorNamespace is the namespace of external workloads without a baseline.
+	OperatorNamespace string
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
+}
+
+// ordered returns the input with its parts sorted: the cache returns them in random order, and messages
+// about the first of them would change with it.
+func (in Input) ordered() Input {
+	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
+	slices.SortFunc(in.Members, func(a, b crdv1.Member) int {
+		return cmp.Or(cmp.Compare(a.MemberKind(), b.MemberKind()), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	slices.SortFunc(in.Resources, func(a, b *crdv1.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(in.Configs, func(a, b crdv1.RoutingConfig) int { return cmp.Compare(a.Name, b.Name) })
+	return in
+}
+
+// acceptKey returns whether the sandbox has its key: without it, none of its parts is created.
+func (in Input) acceptKey() condition.Condition {
+	return routingkey.Accept("spec.id", in.routingKey(), routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
+}
+
+// member returns the sandbox's member of the same kind, namespace and name, or nil.
+func (in Input) member(like crdv1.Member) crdv1.Member {
+	return lists.First(in.Members, func(m crdv1.Member) bool { return member.NameOf(m) == member.NameOf(like) })
+}
+
+// resource returns the sandbox's Resource with this name, or nil.
+func (in Input) resource(name string) *crdv1.Resource {
+	return lists.First(in.Resources, func(r *crdv1.Resource) bool { return r.Name == name })
+}
+
+// routingKey is the key of the sandbox.
+func (in Input) routingKey() string { return in.Sandbox.Spec.ID }
