@@ -100,13 +100,6 @@ func (p *Pool) Enter(c Caller) (leave func(), err error) {
 	return func() { p.leave(c, a) }, nil
 }
 
-// Remembered is how many callers are known.
-func (p *Pool) Remembered() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.of)
-}
-
 func (p *Pool) tooMany(format string, n any) error {
 	return &TooMany{Why: fmt.Sprintf(format, n, p.what), After: time.Second}
 }

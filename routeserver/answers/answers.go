@@ -199,10 +199,3 @@ func (s *Store) overdue(spare *Answer) (cut []func()) {
 	}
 	return cut
 }
-
-// Holds returns how many bytes are kept, in how many answers.
-func (s *Store) Holds() (bytes, answers int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bytes, s.kept.Len()
-}

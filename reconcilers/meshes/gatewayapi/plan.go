@@ -16,13 +16,6 @@ type Changes struct {
 	Create, Update, Delete Routes
 }
 
-// Empty reports whether there are no changes.
-func (c Changes) Empty() bool {
-	return c.Create.empty() && c.Update.empty() && c.Delete.empty()
-}
-
-func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 && len(r.TLS) == 0 }
-
 // Plan returns the changes that turn current into desired. current are all routes of the cluster or, if
 // desired covers only some keys, the derived routes of these keys. Routes that are not derived are
 // neither updated nor deleted, and a desired route with the name of one is not created. An object to
@@ -100,11 +93,9 @@ func plan[R any, P object[R]](current, desired []P, set func(next, want P)) (cre
 			update = append(update, next)
 		}
 	}
-	for _, c := range current {
-		if derivedObject(c) && !wanted[name{c.GetNamespace(), c.GetName()}] && c.GetDeletionTimestamp() == nil {
-			remove = append(remove, c)
-		}
-	}
+	remove = lists.Filter(current, func(c P) bool {
+		return derivedObject(c) && !wanted[name{c.GetNamespace(), c.GetName()}] && c.GetDeletionTimestamp() == nil
+	})
 	return create, update, remove
 }
 

@@ -166,9 +166,6 @@ func (c *Machine) Want(tunnels []Tunnel, take ...Tunnel) Step {
 	return Step{Declare: c.declare()}
 }
 
-// Wanted returns the tunnels that are wanted, sorted.
-func (c *Machine) Wanted() []Tunnel { return slices.Clone(c.wanted) }
-
 // Wants reports whether a tunnel is wanted.
 func (c *Machine) Wants(t Tunnel) bool { return slices.Contains(c.wanted, t) }
 
