@@ -116,11 +116,9 @@ func (w Writer) intended(ctx context.Context, doc, have, forced *unstructured.Un
 // statuses apart, and removes the author: no content of the user who restored it remains.
 func release(have, forced *unstructured.Unstructured) ([]byte, error) {
 	managers := slices.DeleteFunc(slices.Clone(have.GetManagedFields()), func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "" })
-	for _, m := range forced.GetManagedFields() {
-		if m.Manager == string(FieldOwner) && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" {
-			managers = append(managers, m)
-		}
-	}
+	managers = append(managers, lists.Filter(forced.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
+		return m.Manager == string(FieldOwner) && m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == ""
+	})...)
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": have.GetUID(), "resourceVersion": have.GetResourceVersion(), "managedFields": managers,
 		"annotations": map[string]any{crdv1.AnnotationAuthor: nil},

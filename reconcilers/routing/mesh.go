@@ -103,16 +103,13 @@ func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 
 // meshServices returns the baseline Services of a member that meshes route to it. A virtual workload
 // has none, since its requests stay with the baseline.
-func meshServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
+func meshServices(m crdv1.Member) []crdv1.ServiceMapping {
 	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
 		return nil
 	}
-	for _, s := range m.RoutingInfo().Services {
-		if s.From != "" && s.To != "" && len(s.Ports) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
+	return lists.Filter(m.RoutingInfo().Services, func(s crdv1.ServiceMapping) bool {
+		return s.From != "" && s.To != "" && len(s.Ports) > 0
+	})
 }
 
 // meshRouteName returns the name of the mesh route for a Service of a baseline.

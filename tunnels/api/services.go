@@ -136,11 +136,9 @@ func serviceOf(o *corev1.Service, domain string) *tunnelv1.Service {
 		if len(addresses) == 0 {
 			addresses = []string{o.Spec.ClusterIP}
 		}
-		for _, a := range addresses {
-			if a != "" && a != corev1.ClusterIPNone {
-				out.Addresses = append(out.Addresses, a)
-			}
-		}
+		out.Addresses = append(out.Addresses, lists.Filter(addresses, func(a string) bool {
+			return a != "" && a != corev1.ClusterIPNone
+		})...)
 	}
 	short := o.Name + "." + o.Namespace
 	out.DnsNames = []string{short, short + ".svc", fmt.Sprintf("%s.svc.%s", short, domain)}

@@ -107,9 +107,7 @@ func withPorts(ctx context.Context, c client.Reader, services map[types.Namespac
 		if err := c.Get(ctx, id, &have); err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read Service %s: %w", id, err)
 		}
-		for _, p := range have.Spec.Ports {
-			s.Ports = append(s.Ports, p.Port)
-		}
+		s.Ports = append(s.Ports, lists.Map(have.Spec.Ports, func(p corev1.ServicePort) int32 { return p.Port })...)
 		if len(s.Ports) == 0 {
 			for _, of := range s.Sandboxes {
 				for _, m := range of.Mappings {

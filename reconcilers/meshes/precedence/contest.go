@@ -57,8 +57,7 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 		}
 	}
 	acceptedBefore := o.accepted(before)
-	var out []Overtake
-	for _, l := range all.contest(rule, func(q Request) (Loss, bool) {
+	overtakes := all.contest(rule, func(q Request) (Loss, bool) {
 		winner, found := o.winner(all.routes, all.accepted, q)
 		if !found || winner != rule {
 			return Loss{}, false
@@ -68,10 +67,8 @@ func (o Order) Overtakes(routes []Route, added []bool, rule At) []Overtake {
 			loser.Route = places[loser.Route]
 		}
 		return Loss{Request: q, Winner: loser}, found
-	}) {
-		out = append(out, Overtake{l.Request, l.Winner})
-	}
-	return out
+	})
+	return lists.Map(overtakes, func(l Loss) Overtake { return Overtake{l.Request, l.Winner} })
 }
 
 // field is the routes of one parent with their order.

@@ -50,10 +50,7 @@ func sample(re *syntax.Regexp) []string {
 
 // joined returns the concatenations of each text of a with each of b.
 func joined(a, b []string) []string {
-	var out []string
-	for _, x := range a {
-		out = append(out, lists.Map(b, func(y string) string { return x + y })...)
-	}
+	out := lists.FlatMap(a, func(x string) []string { return lists.Map(b, func(y string) string { return x + y }) })
 	return few(out)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -223,9 +224,7 @@ func (i *Access) rules() redirect.Rules {
 		}
 	}
 	r.Addresses = append(r.Addresses, lists.Filter(i.names.Addresses(), redirect.Single)...)
-	for a := range i.learned {
-		r.Addresses = append(r.Addresses, a)
-	}
+	r.Addresses = slices.AppendSeq(r.Addresses, maps.Keys(i.learned))
 	slices.SortFunc(r.Addresses, netip.Addr.Compare)
 	r.Addresses = slices.Compact(r.Addresses)
 	return r
