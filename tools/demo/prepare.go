@@ -216,7 +216,7 @@ func apply(ctx context.Context, cluster Cluster, name string, replace ...string)
 	return run(cmd)
 }
 
-// began is the start of the demo. Its story is another process and has the same start.
+// began is the time when the demo was started. Its story is another process, with the same time.
 var began = time.Now()
 
 // Steps prints steps with the time since the start of the demo, to standard output.
