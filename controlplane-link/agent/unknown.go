@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -52,9 +53,7 @@ func (u *unknown) run(ctx context.Context, of *link.Agent) {
 			}
 			wait = reportEvery
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if !wake.Sleep(ctx, wait) {
 			return
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/wake"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
@@ -52,10 +53,7 @@ func (s *Server) Open(ctx context.Context, c registry.Cluster, open *linkv1.Open
 			s.cfg.Logger.Warn("a cluster is not reached", "organisation", c.Organisation, "cluster", c.Name, "error", err)
 			return nil, ErrNoAgent
 		}
-		select {
-		case <-time.After(retryAfter + time.Since(began)/4):
-		case <-ctx.Done():
-		}
+		wake.Sleep(ctx, retryAfter+time.Since(began)/4)
 	}
 }
 

@@ -2,6 +2,8 @@ package users
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -11,8 +13,11 @@ import (
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/controlplane-link/identity"
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/callers"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/tunnels/credential/signed"
 )
 
 // refusal is the answer to a request that is not forwarded.
@@ -93,4 +98,44 @@ func authenticate(r *http.Request, known Keys) (t target, no *refusal) {
 	to := &tunnelv1.Address{Host: strings.Trim(host, "[]"), Port: uint32(number)}
 	t.cluster, t.open = registry.Cluster{Organisation: t.key.Organisation, Name: cluster}, &linkv1.Open{Caller: t.key.Caller(), To: &linkv1.Open_Service{Service: to}, Bulk: r.Method == http.MethodConnect}
 	return t, nil
+}
+
+// asksForGrant reports whether a request is for a credential, and not for a Service.
+func asksForGrant(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.URL.Path == signed.GrantPath && !r.URL.IsAbs()
+}
+
+// grant answers with a credential for the cluster of the request. The control plane itself reads the
+// operator's authority from the cluster's API for it; nothing of the request is forwarded.
+func (h *Handler) grant(w http.ResponseWriter, r *http.Request) {
+	if h.issuer == nil {
+		h.answer(w, r, refuse(http.StatusNotImplemented, "This server issues no credentials: it has no signing key. Connect with a kubeconfig."))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), openWithin)
+	defer cancel()
+	t := targetOf(ctx)
+	leave, err := h.grants.Enter(callers.Caller{Kind: callers.Pod, Name: t.key.Organisation + "/" + t.key.User})
+	if err != nil {
+		h.answer(w, r, refuse(http.StatusTooManyRequests, "User %s requests credentials too often. Wait a second.", t.key.User))
+		return
+	}
+	defer leave()
+	kube := h.server.Transport(t.cluster, &linkv1.Caller{})
+	defer kube.CloseIdleConnections()
+	granted, err := h.issuer.Grant(ctx, kube, clusterconfig.OperatorNamespace, t.cluster, t.key.Caller())
+	log := h.logger.With("organisation", t.cluster.Organisation, "user", t.key.User, "cluster", t.cluster.Name)
+	if err != nil {
+		log.Warn("no credential was issued", "error", err)
+		no := because(ctx, err)
+		if no.status == http.StatusBadGateway {
+			no = refuse(no.status, "No credential is issued: the authority of the operator cannot be read from cluster %q. Check ConfigMap signadot-authority there.", t.cluster.Name)
+		}
+		h.answer(w, r, no)
+		return
+	}
+	log.Info("a credential was issued", "expires", granted.Expires)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(granted) // the client has closed the connection
 }
