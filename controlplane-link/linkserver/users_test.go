@@ -166,9 +166,12 @@ func TestAConnectionPassesEndsAndCuts(t *testing.T) {
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(answer.Status)
 	}
-	if !s.log.Says("a data connection has begun") {
-		t.Error("a connection that can carry much is beside requests")
-	}
+	wait.Eventually(t, patience, "a data connection", func() error {
+		if !s.log.Says("a data connection has begun") {
+			return errors.New("the log has none")
+		}
+		return nil
+	})
 	large := strings.Repeat("0123456789abcdef", 1<<16)
 	go func() {
 		_, _ = io.WriteString(c, large)
