@@ -38,7 +38,7 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 }
 
 // Finish removes the tombstone of a generation: the cluster has no such object. That of a route group stays until no
-// cluster has a part of it. It returns false if there is none, as when another replica was faster.
+// cluster has a part of it. It returns false if that changes nothing, as when another replica was faster.
 func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
 	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		t.changed(Change{Kind: what, Org: org, Name: name})
@@ -47,6 +47,9 @@ func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string
 			return cmp.Or(err, errUnchanged)
 		}
 		left := maps.Clone(all[0].Status.Clusters)
+		if _, has := left[cluster]; !has && len(left) > 0 {
+			return errUnchanged
+		}
 		if delete(left, cluster); len(left) == 0 {
 			return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
 		}

@@ -1,0 +1,43 @@
+package store_test
+
+import (
+	"testing"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+)
+
+// spread writes a route group of all clusters, with a part in some, and returns its generation.
+func spread(t *testing.T, s *store.Store, name string, clusters ...string) int64 {
+	t.Helper()
+	g := value[model.RouteGroup](t)(s.PutRouteGroup(t.Context(), group(name, ""), event("routegroup.apply")))
+	for _, cluster := range clusters {
+		same(t, value[bool](t)(s.Observe(t.Context(), store.RouteGroup, org, name, cluster, model.Status{Generation: g.Generation, Ready: true})), true)
+	}
+	return g.Generation
+}
+
+// TestAPartEndsOnce: a cluster without a part changes nothing, while another one has a part. Each change is announced
+// to all clusters, so that a change by it would never end.
+func TestAPartEndsOnce(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		spread(t, s, "g", "demo", "other")
+		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
+		tombstone := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Generation
+		for _, row := range []struct {
+			cluster string
+			want    bool
+		}{{"third", false}, {"demo", true}, {"demo", false}, {"third", false}, {"other", true}, {"other", false}} {
+			before := value[int64](t)(s.Generation(ctx, org))
+			if is := value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", row.cluster, tombstone, event("routegroup.deleted"))); is != row.want {
+				t.Errorf("cluster %s: %t, want %t", row.cluster, is, row.want)
+			}
+			if wrote := value[int64](t)(s.Generation(ctx, org)) != before; wrote != row.want { // and is announced
+				t.Errorf("cluster %s: a write: %t, want %t", row.cluster, wrote, row.want)
+			}
+		}
+		same(t, len(value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"routegroup.deleted"}, Limit: 9}))), 2)
+		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
+	})
+}
