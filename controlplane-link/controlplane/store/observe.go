@@ -10,8 +10,8 @@ import (
 )
 
 // Observe records the status of an object that is observed in a cluster. That of a route group is the union of its
-// parts. It returns false if that changes nothing: it is the same, it is of an older generation than the last one,
-// or of a newer one than was ever written, or the first part of a route group that is being deleted.
+// parts. It returns false if that changes nothing: it is the same, it is of an older generation than the last one
+// of the cluster, or of a newer one than was ever written, or it is the first part of a route group that is being deleted.
 func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
 	if what == Sandbox {
 		n, err := s.db.Observe(ctx, observeObject, org, name, string(what), part.Generation, database.JSON{Of: part})
@@ -25,12 +25,12 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		was := found[0].Status
-		if _, has := was.Clusters[cluster]; !has && !found[0].DeletedAt.IsZero() {
+		g := found[0]
+		was, has := g.Status.Clusters[cluster]
+		if !has && !g.DeletedAt.IsZero() || part.Generation < was.Generation || part.Generation > g.Generation {
 			return nil
 		}
-		status := was.With(cluster, part)
-		n, err := database.Exec(ctx, t, observeObject, org, name, string(what), max(status.Generation, was.Generation), database.JSON{Of: status})
+		n, err := database.Exec(ctx, t, observeObject, org, name, string(what), g.Generation, database.JSON{Of: g.Status.With(cluster, part)})
 		changed = n == 1
 		return err
 	})

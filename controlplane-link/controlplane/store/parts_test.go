@@ -41,3 +41,30 @@ func TestAPartEndsOnce(t *testing.T) {
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 	})
 }
+
+// TestStatusesOfPartsAreKept: the generation of a part counts for its own cluster only. A new part is pending, of
+// generation 0, and so is the union.
+func TestStatusesOfPartsAreKept(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		first := spread(t, s, "g", "demo")
+		second := spread(t, s, "g")
+		observe := func(cluster string, part model.Status, want bool) {
+			t.Helper()
+			if is := value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", cluster, part)); is != want {
+				t.Errorf("cluster %s, %+v: %t, want %t", cluster, part, is, want)
+			}
+		}
+		observe("other", model.Status{Reason: "Pending"}, true)
+		observe("demo", model.Status{Generation: first, Reason: "No"}, true)
+		observe("demo", model.Status{Generation: second, Ready: true}, true)
+		observe("demo", model.Status{Generation: second, Ready: true}, false)
+		observe("demo", model.Status{Generation: first, Reason: "Old"}, false)
+		observe("demo", model.Status{Generation: second + 1}, false)
+		observe("other", model.Status{Generation: first, Ready: true}, true)
+		observe("other", model.Status{Generation: second, Ready: true}, true)
+		if st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status; !st.Ready || st.Generation != second {
+			t.Errorf("the union: %+v", st)
+		}
+	})
+}
