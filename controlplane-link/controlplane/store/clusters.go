@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"maps"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -40,8 +41,8 @@ func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
 	return of("cluster", c.Name, err)
 }
 
-// DeleteCluster deletes a cluster with its tokens. The error wraps model.ErrInUse while it has
-// sandboxes or route groups, or endpoints of any, also those that are being deleted.
+// DeleteCluster deletes a cluster with its tokens and its parts of route groups of all clusters. The error wraps
+// model.ErrInUse while it has sandboxes or route groups, or endpoints of any, also those that are being deleted.
 func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		if err := database.Must(ctx, t, model.ErrNotFound, deleteCluster, org, name); err != nil {
@@ -58,7 +59,41 @@ func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Ev
 		if len(left) > 0 || named {
 			return of("cluster", name, model.ErrInUse)
 		}
+		if err := dropParts(ctx, t, org, name); err != nil {
+			return err
+		}
 		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})
 		return dropCredentials(ctx, t, ClusterToken, org, model.Principal{Kind: model.KindCluster, ID: name})
 	})
+}
+
+// dropParts removes the parts of a cluster that was deleted from route groups, and the tombstones that have no other.
+func dropParts(ctx context.Context, t *tx, org, cluster string) error {
+	if _, err := database.Exec(ctx, t, lockGroups, org); err != nil { // Observe adds parts
+		return err
+	}
+	groups, err := database.List(ctx, t, scanGroup, selectGroups, org)
+	for _, g := range groups {
+		if _, has := g.Status.Clusters[cluster]; !has || err != nil {
+			continue
+		}
+		t.changed(Change{Kind: RouteGroup, Org: org, Name: g.Name})
+		left := without(g.Status, cluster)
+		if len(left.Clusters) == 0 && !g.DeletedAt.IsZero() {
+			err = database.Must(ctx, t, model.ErrNotFound, deleteObject, org, g.Name, string(RouteGroup), g.Generation)
+		} else {
+			err = database.Must(ctx, t, model.ErrNotFound, partObject, org, g.Name, database.JSON{Of: left})
+		}
+	}
+	return err
+}
+
+// without returns the status of a route group without the part of a cluster.
+func without(s model.Status, cluster string) model.Status {
+	left := maps.Clone(s.Clusters)
+	delete(left, cluster)
+	for name, part := range left {
+		return model.Status{Clusters: left}.With(name, part)
+	}
+	return model.Status{}
 }

@@ -280,22 +280,22 @@ func TestRouteGroups(t *testing.T) {
 		refused(t, err, model.ErrExists, `"g"`)
 		_, err = s.Sandbox(ctx, org, "g")
 		refused(t, err, model.ErrNotFound, `"g"`)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
 		part := model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), true)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), false)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "two", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", part)), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", part)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "other", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
 		st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status
-		if st.Ready || st.Message != "cluster two: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
+		if st.Ready || st.Message != "cluster other: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
 			t.Errorf("the union: %+v", st)
 		}
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
 		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "three", part)), false) // it is a tombstone
 		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
-		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "two", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "other", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 1) // one has its part yet
-		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "one", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "demo", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 		again := model.RouteGroup{Org: org, Name: "h", RoutingKey: "other", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
 		same(t, value[model.RouteGroup](t)(s.PutRouteGroup(ctx, again, event("routegroup.apply"))).Name, "h")

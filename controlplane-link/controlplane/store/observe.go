@@ -3,7 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
-	"maps"
+	"errors"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -11,7 +11,8 @@ import (
 
 // Observe records the status of an object that is observed in a cluster. That of a route group is the union of its
 // parts. It returns false if that changes nothing: it is the same, it is of an older generation than the last one
-// of the cluster, or of a newer one than was ever written, or it is the first part of a route group that is being deleted.
+// of the cluster, or of a newer one than was ever written, or it is the first part of a route group that is being deleted,
+// or of a cluster that was deleted.
 func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
 	if what == Sandbox {
 		n, err := s.db.Observe(ctx, observeObject, org, name, string(what), part.Generation, database.JSON{Of: part})
@@ -21,11 +22,13 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
 			return err
 		}
-		found, err := database.List(ctx, t, scanObject, selectObject, org, name, string(what))
-		if err != nil || len(found) == 0 {
+		if err := database.Exists(ctx, t, selectCluster, org, cluster); err != nil {
 			return err
 		}
-		g := found[0]
+		g, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
+		if err != nil {
+			return err
+		}
 		was, has := g.Status.Clusters[cluster]
 		if !has && !g.DeletedAt.IsZero() || part.Generation < was.Generation || part.Generation > g.Generation {
 			return nil
@@ -34,6 +37,9 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 		changed = n == 1
 		return err
 	})
+	if errors.Is(err, model.ErrNotFound) {
+		return false, nil
+	}
 	return changed && err == nil, err
 }
 
@@ -46,14 +52,15 @@ func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string
 		if err != nil || len(all) == 0 || all[0].DeletedAt.IsZero() || all[0].Generation != generation {
 			return cmp.Or(err, errUnchanged)
 		}
-		left := maps.Clone(all[0].Status.Clusters)
-		if _, has := left[cluster]; !has && len(left) > 0 {
+		was := all[0].Status
+		if _, has := was.Clusters[cluster]; !has && len(was.Clusters) > 0 {
 			return errUnchanged
 		}
-		if delete(left, cluster); len(left) == 0 {
+		left := without(was, cluster)
+		if len(left.Clusters) == 0 {
 			return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
 		}
-		return database.Must(ctx, t, errUnchanged, partObject, org, name, database.JSON{Of: model.Status{Clusters: left}})
+		return database.Must(ctx, t, errUnchanged, partObject, org, name, database.JSON{Of: left})
 	})
 	return unlessUnchanged(err)
 }

@@ -68,3 +68,39 @@ func TestStatusesOfPartsAreKept(t *testing.T) {
 		}
 	})
 }
+
+// TestADeletedClusterHasNoParts: its parts of route groups of all clusters end with it, and tombstones that wait for
+// nothing else. A status of it that is late makes no new part.
+func TestADeletedClusterHasNoParts(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		spread(t, s, "last", "other")
+		spread(t, s, "left", "demo", "other")
+		number := spread(t, s, "live", "demo")
+		late := model.Status{Generation: number, Reason: "No"}
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "live", "other", late)), true)
+		spread(t, s, "without")
+		for _, name := range []string{"last", "left"} {
+			must(t, s.DeleteRouteGroup(ctx, org, name, at(2), event("routegroup.delete")))
+		}
+		changes := make(chan store.Change, 99)
+		s.Watch(ctx, func(c store.Change) { changes <- c })
+		must(t, s.DeleteCluster(ctx, org, "other", event("cluster.delete")))
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "live", "other", late)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "without", "other", model.Status{})), false)
+		for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
+			ready := map[string]bool{"left": true, "live": true, "without": false}
+			if is, known := ready[g.Name]; !known || g.Status.Ready != is || len(g.Status.Clusters) > 1 {
+				t.Errorf("route group %s: %+v", g.Name, g.Status)
+			}
+		}
+		announced := map[string]bool{"last": true, "left": true, "live": true}
+		for len(announced) > 0 {
+			c := next(t, changes)
+			if c.Kind == store.Everything { // PostgreSQL was connected since
+				break
+			}
+			delete(announced, c.Name)
+		}
+	})
+}

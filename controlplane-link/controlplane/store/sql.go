@@ -105,6 +105,7 @@ const (
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
+	lockGroups        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND kind = 'routegroup'`
 	partObject        = `UPDATE objects SET status = $3 WHERE organisation = $1 AND name = $2`
 	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
