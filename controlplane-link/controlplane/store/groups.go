@@ -62,14 +62,6 @@ func clustersExist(ctx context.Context, t *tx, what Kind, o model.Sandbox) error
 	return nil
 }
 
-// groupsNaming reports whether a route group or an endpoint of one names a cluster.
-func groupsNaming(ctx context.Context, t *tx, org, cluster string) (bool, error) {
-	groups, err := database.List(ctx, t, scanGroup, selectGroups, org)
-	return slices.ContainsFunc(groups, func(g model.RouteGroup) bool {
-		return slices.Contains(slices.Collect(maps.Values(g.Clusters())), cluster)
-	}), err
-}
-
 // regroup sets the generation of the route groups that have a sandbox after a write and had not before, or
 // the reverse, to that of the write: their objects change.
 func regroup(ctx context.Context, t *tx, was []model.Sandbox, is model.Sandbox, at time.Time) error {

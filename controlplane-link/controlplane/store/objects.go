@@ -58,7 +58,7 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		if err != nil {
 			return of(what.noun(), o.Name, err)
 		}
-		t.recorded = true
+		t.recorded = map[string]int64{"generation": t.generation}
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
 		var was []model.Sandbox
 		if len(old) > 0 {

@@ -75,7 +75,6 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		}
 		_, err := s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply"))
 		refused(t, err, model.ErrDeleting, `"a"`)
-		refused(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")), model.ErrInUse, "demo")
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), false)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), true)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), false)

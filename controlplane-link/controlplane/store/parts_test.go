@@ -104,3 +104,41 @@ func TestADeletedClusterHasNoParts(t *testing.T) {
 		}
 	})
 }
+
+// TestADestroyedClusterIsDeleted: tombstones that wait for a cluster end with it, live objects are named in the error.
+func TestADestroyedClusterIsDeleted(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		remove := func() error { return s.DeleteCluster(ctx, org, "other", event("cluster.delete")) }
+		for _, name := range []string{"a", "b"} {
+			o := sandbox(name)
+			o.Cluster = "other"
+			value[model.Sandbox](t)(s.PutSandbox(ctx, o, event("sandbox.apply")))
+		}
+		for _, g := range []model.RouteGroup{group("in", "other"), group("to", "", "demo", "other")} {
+			g = value[model.RouteGroup](t)(s.PutRouteGroup(ctx, g, event("routegroup.apply")))
+			for _, cluster := range []string{"demo", "other"} {
+				if g.Cluster == "" || g.Cluster == cluster {
+					same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, g.Name, cluster, model.Status{Generation: g.Generation})), true)
+				}
+			}
+		}
+		must(t, s.DeleteSandbox(ctx, org, "b", false, at(2), event("sandbox.delete")))
+		refused(t, remove(), model.ErrInUse, `cluster "other": in use by route group "in", route group "to", sandbox "a"; delete them first`)
+		must(t, s.DeleteRouteGroup(ctx, org, "in", at(2), event("routegroup.delete")))
+		must(t, s.DeleteSandbox(ctx, org, "a", false, at(2), event("sandbox.delete")))
+		refused(t, remove(), model.ErrInUse, `in use by route group "to"; delete them`)
+		same(t, len(value[[]model.Sandbox](t)(s.Sandboxes(ctx, org))), 2)
+		must(t, s.DeleteRouteGroup(ctx, org, "to", at(2), event("routegroup.delete")))
+		must(t, remove())
+		same(t, len(value[[]model.Sandbox](t)(s.Sandboxes(ctx, org))), 0)
+		left := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))
+		if len(left) != 1 || left[0].Name != "to" || len(left[0].Status.Clusters) != 1 {
+			t.Errorf("route groups %+v", left)
+		}
+		entry := value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"cluster.delete"}, Limit: 9}))
+		if want := `{"of":"cluster.delete","tombstones":3}`; len(entry) != 1 || string(entry[0].Data) != want {
+			t.Errorf("the entries are %+v, want data %s", entry, want)
+		}
+	})
+}

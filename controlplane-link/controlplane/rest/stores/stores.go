@@ -79,8 +79,8 @@ type Clusters interface {
 	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
 	// CreateCluster wraps ErrExists if the name is registered.
 	CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error
-	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse while the cluster has
-	// sandboxes, or route groups or endpoints of them name it.
+	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse, and names them, while the
+	// cluster has sandboxes, or route groups or endpoints of them name it, that are not deleted.
 	DeleteCluster(ctx context.Context, org, name string, ev model.Event) error
 	ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error)
 	ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error)
