@@ -122,16 +122,18 @@ func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, err
 }
 
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
-// gets a new generation only if force is set and was not.
+// gets a new generation only if force is set and was not, or by another author: the cluster may refuse the deletion to
+// the first one.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
-// markDeleted makes an object a tombstone, unless it is one or a check returns an error.
+// markDeleted makes an object a tombstone of the author, unless it is that or a check returns an error.
 func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
-		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
+		author := model.Author{Principal: ev.By, Role: ev.Role}
+		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author { // nothing changes
 			return of(what.noun(), name, err)
 		}
 		for _, check := range checks {
@@ -144,8 +146,7 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		author := database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}}
-		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, author)
+		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, database.JSON{Of: author})
 		switch {
 		case err != nil, what == RouteGroup && len(o.Status.Clusters) > 0:
 			return err

@@ -409,3 +409,42 @@ func TestAWriteAndItsEventAreOneTransaction(t *testing.T) {
 		same(t, value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Limit: 1000})), before)
 	})
 }
+
+// TestADeletionByAnotherAuthor: a deletion that the cluster refuses to its author is done by the next one.
+func TestADeletionByAnotherAuthor(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		spread(t, s, "g", "demo")
+		member, admin := event("sandbox.delete"), event("sandbox.delete")
+		member.Role = model.RoleMember
+		admin.By, admin.Role = model.Principal{Kind: model.KindUser, ID: "u2", Name: "bob@example.com"}, model.RoleAdmin
+		for when, ev := range []model.Event{member, admin} {
+			for _, name := range []string{"a", "g"} {
+				of := func() (generation int64, by model.Author, at time.Time) {
+					if name == "g" {
+						g := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, name))
+						return g.Generation, g.Author, g.DeletedAt
+					}
+					o := value[model.Sandbox](t)(s.Sandbox(ctx, org, name))
+					return o.Generation, o.Author, o.DeletedAt
+				}
+				remove := func() error {
+					ev.ID = event("").ID
+					if name == "g" {
+						return s.DeleteRouteGroup(ctx, org, name, at(when), ev)
+					}
+					return s.DeleteSandbox(ctx, org, name, false, at(when), ev)
+				}
+				before, _, _ := of()
+				must(t, remove())
+				after, by, deleted := of()
+				must(t, remove())
+				if again, _, _ := of(); after <= before || again != after || !deleted.Equal(at(0)) {
+					t.Errorf("%s, deletion %d: generation %d after %d, then %d, deleted at %s", name, when, after, before, again, deleted)
+				}
+				same(t, by, model.Author{Principal: ev.By, Role: ev.Role})
+			}
+		}
+	})
+}

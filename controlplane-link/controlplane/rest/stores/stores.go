@@ -99,7 +99,7 @@ type Sandboxes interface {
 	// a plugin is missing, ErrKeyTaken, ErrMoved, ErrDeleting for a tombstone, and ErrExists if a
 	// route group has the name.
 	PutSandbox(ctx context.Context, s model.Sandbox, ev model.Event) (model.Sandbox, error)
-	// DeleteSandbox makes a tombstone of a sandbox, or changes the force of one.
+	// DeleteSandbox makes a tombstone of a sandbox, or changes the force or the author of one.
 	DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error
 	// Plugins returns all versions of all plugins.
 	Plugins(ctx context.Context, org string) ([]model.Plugin, error)
