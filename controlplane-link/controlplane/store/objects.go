@@ -129,7 +129,7 @@ func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool,
 }
 
 // markDeleted makes an object a tombstone of the author, unless it is that or a check returns an error.
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx, model.Sandbox) error) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		author := model.Author{Principal: ev.By, Role: ev.Role}
@@ -137,7 +137,7 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 			return of(what.noun(), name, err)
 		}
 		for _, check := range checks {
-			if err := check(ctx, t); err != nil {
+			if err := check(ctx, t, o); err != nil {
 				return err
 			}
 		}
