@@ -43,25 +43,23 @@ func end[T any](ctx context.Context, s *Store, what Kind, org string, at time.Ti
 			continue
 		}
 		name, _, _ := ends(o)
-		_, err := unlessUnchanged(s.markDeleted(ctx, what, org, name, false, at, event(name), func(ctx context.Context, t *tx, _ model.Sandbox) error {
+		errs = append(errs, s.markDeleted(ctx, what, org, name, false, at, event(name), func(ctx context.Context, t *tx, _ model.Sandbox) error {
 			o, err := read(ctx, t, name)
 			if err == nil && !ended(o) {
 				err = errUnchanged
 			}
 			return err
 		}))
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
 // Expire makes an object a tombstone after its lifetime has ended in a cluster, unless it has another generation now.
 func (s *Store) Expire(ctx context.Context, what Kind, org, name string, generation int64, at time.Time, ev model.Event) error {
-	_, err := unlessUnchanged(s.markDeleted(ctx, what, org, name, false, at, ev, func(_ context.Context, _ *tx, o model.Sandbox) error {
+	return s.markDeleted(ctx, what, org, name, false, at, ev, func(_ context.Context, _ *tx, o model.Sandbox) error {
 		if o.Generation != generation {
 			return errUnchanged
 		}
 		return nil
-	}))
-	return err
+	})
 }

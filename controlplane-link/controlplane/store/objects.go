@@ -128,12 +128,16 @@ func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool,
 	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
 }
 
-// markDeleted makes an object a tombstone of the author, unless it is that or a check returns an error.
+// markDeleted makes an object a tombstone of the author, unless a check returns an error. If it is that, or
+// the error is errUnchanged, it records no event.
 func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx, model.Sandbox) error) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+	_, err := unlessUnchanged(s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		author := model.Author{Principal: ev.By, Role: ev.Role}
-		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author { // nothing changes
+		if err == nil && !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author {
+			return errUnchanged
+		}
+		if err != nil {
 			return of(what.noun(), name, err)
 		}
 		for _, check := range checks {
@@ -156,7 +160,8 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 		was := []model.Sandbox{o}
 		o.DeletedAt = at
 		return regroup(ctx, t, was, o, now)
-	})
+	}))
+	return err
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.
