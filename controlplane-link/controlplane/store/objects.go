@@ -132,7 +132,7 @@ func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool,
 // the error is errUnchanged, it records no event.
 func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx, model.Sandbox) error) error {
 	_, err := unlessUnchanged(s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
+		o, err := lockedObject(ctx, t, what, org, name)
 		author := model.Author{Principal: ev.By, Role: ev.Role}
 		if err == nil && !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author {
 			return errUnchanged
@@ -162,6 +162,14 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 		return regroup(ctx, t, was, o, now)
 	}))
 	return err
+}
+
+// lockedObject returns an object with the status that it has until the transaction ends.
+func lockedObject(ctx context.Context, q database.Querier, what Kind, org, name string) (o model.Sandbox, err error) {
+	if _, err := database.Exec(ctx, q, lockObject, org, name); err != nil {
+		return o, err
+	}
+	return database.One(ctx, q, scanObject, selectObject, org, name, string(what))
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.

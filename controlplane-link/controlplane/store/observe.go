@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -19,13 +18,10 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 		return n == 1, err
 	}
 	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
-		if _, err := database.Exec(ctx, t, lockObject, org, name); err != nil {
-			return err
+		g, err := lockedObject(ctx, t, what, org, name)
+		if err == nil {
+			err = database.Exists(ctx, t, selectCluster, org, cluster)
 		}
-		if err := database.Exists(ctx, t, selectCluster, org, cluster); err != nil {
-			return err
-		}
-		g, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
 		if err != nil {
 			return err
 		}
@@ -48,15 +44,14 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
 	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		t.changed(Change{Kind: what, Org: org, Name: name})
-		all, err := database.List(ctx, t, scanObject, selectObject, org, name, string(what))
-		if err != nil || len(all) == 0 || all[0].DeletedAt.IsZero() || all[0].Generation != generation {
-			return cmp.Or(err, errUnchanged)
-		}
-		was := all[0].Status
-		if _, has := was.Clusters[cluster]; !has && len(was.Clusters) > 0 {
+		o, err := lockedObject(ctx, t, what, org, name)
+		switch _, has := o.Status.Clusters[cluster]; {
+		case err != nil && !errors.Is(err, model.ErrNotFound):
+			return err
+		case o.DeletedAt.IsZero(), o.Generation != generation, !has && len(o.Status.Clusters) > 0:
 			return errUnchanged
 		}
-		left := without(was, cluster)
+		left := without(o.Status, cluster)
 		if len(left.Clusters) == 0 {
 			return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
 		}

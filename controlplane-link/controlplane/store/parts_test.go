@@ -1,7 +1,11 @@
 package store_test
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -139,6 +143,31 @@ func TestADestroyedClusterIsDeleted(t *testing.T) {
 		entry := value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"cluster.delete"}, Limit: 9}))
 		if want := `{"of":"cluster.delete","tombstones":3}`; len(entry) != 1 || string(entry[0].Data) != want {
 			t.Errorf("the entries are %+v, want data %s", entry, want)
+		}
+	})
+}
+
+// TestADeletionWaitsForAPart: a part that is recorded while a route group is deleted, or while the part of another
+// cluster ends, is not lost: its cluster may have the object.
+func TestADeletionWaitsForAPart(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		for n := range 60 {
+			name := fmt.Sprint("g", n)
+			spread(t, s, name)
+			var recorded bool
+			var err error
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				time.Sleep(time.Duration(n) * 50 * time.Microsecond) // at each moment of the deletion
+				recorded, err = s.Observe(ctx, store.RouteGroup, org, name, "demo", model.Status{Reason: "Pending"})
+			})
+			must(t, s.DeleteRouteGroup(ctx, org, name, at(2), event("routegroup.delete")))
+			wg.Wait()
+			must(t, err)
+			if _, err := s.RouteGroup(ctx, org, name); recorded == errors.Is(err, model.ErrNotFound) {
+				t.Errorf("deletion %d: a part was recorded: %t; the tombstone: %v", n, recorded, err)
+			}
 		}
 	})
 }
