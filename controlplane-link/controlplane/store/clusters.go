@@ -51,81 +51,45 @@ func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Ev
 		if err := database.Must(ctx, t, model.ErrNotFound, deleteCluster, org, name); err != nil {
 			return of("cluster", name, err)
 		}
-		if _, err := database.Exec(ctx, t, lockGroups, org); err != nil { // Observe adds parts
-			return err
-		}
-		groups, err := database.List(ctx, t, scanGroup, selectGroups, org)
+		ended, err := dropObjects(ctx, t, org, name)
 		if err != nil {
-			return err
-		}
-		if err := unused(ctx, t, org, name, groups); err != nil {
 			return of("cluster", name, err)
 		}
-		dropped, err := database.List(ctx, t, func(r database.Row) (c Change, err error) {
-			return c, r.Scan(&c.Kind, &c.Name)
-		}, deleteObjectsOf, org, name)
-		if err != nil {
-			return err
-		}
-		ended, err := dropParts(ctx, t, name, groups)
-		if err != nil {
-			return err
-		}
-		for _, c := range dropped {
-			t.changed(Change{Kind: c.Kind, Org: org, Name: c.Name})
-		}
-		if n := len(dropped) + ended; n > 0 {
-			t.recorded = map[string]int64{"tombstones": int64(n)}
+		if ended > 0 {
+			t.recorded = map[string]int64{"tombstones": ended}
 		}
 		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})
 		return dropCredentials(ctx, t, ClusterToken, org, model.Principal{Kind: model.KindCluster, ID: name})
 	})
 }
 
-// unused returns an error that names the live objects that a cluster has, or that name it.
-func unused(ctx context.Context, t *tx, org, cluster string, groups []model.RouteGroup) error {
-	names, err := database.List(ctx, t, database.Column[string], selectSandboxNamesOf, org, cluster)
-	var by []string
-	for _, name := range names {
-		by = append(by, fmt.Sprintf("sandbox %q", name))
+// dropObjects drops the parts of a cluster, and the tombstones that wait for it only. It returns how many ended. The
+// error names the live objects that the cluster has, or that name it.
+func dropObjects(ctx context.Context, t *tx, org, cluster string) (ended int64, err error) {
+	if _, err := database.Exec(ctx, t, lockGroups, org); err != nil { // Observe adds parts
+		return 0, err
 	}
-	for _, g := range groups {
-		if g.DeletedAt.IsZero() && slices.Contains(slices.Collect(maps.Values(g.Clusters())), cluster) {
-			by = append(by, fmt.Sprintf("route group %q", g.Name))
+	var live []string
+	for _, what := range []Kind{RouteGroup, Sandbox} {
+		all, err := database.List(ctx, t, scanObject, selectObjects, org, string(what))
+		if err != nil {
+			return 0, err
+		}
+		for _, o := range all {
+			_, has := o.Status.Clusters[cluster]
+			switch named := slices.Contains(slices.Collect(maps.Values(clustersOf(what, o))), cluster); {
+			case named && o.DeletedAt.IsZero():
+				live = append(live, fmt.Sprintf("%s %q", what.noun(), o.Name))
+			case has, o.Cluster == cluster:
+				n, err := dropPart(ctx, t, what, o, cluster)
+				if ended += n; err != nil {
+					return 0, err
+				}
+			}
 		}
 	}
-	if err != nil || len(by) == 0 {
-		return err
-	}
-	slices.Sort(by)
-	return fmt.Errorf("%w; delete them first", inUse{by})
-}
-
-// dropParts removes the parts of a cluster from the route groups of all clusters, and the tombstones that have no other
-// part. It returns how many.
-func dropParts(ctx context.Context, t *tx, cluster string, groups []model.RouteGroup) (ended int, err error) {
-	for _, g := range groups {
-		if _, has := g.Status.Clusters[cluster]; !has || g.Cluster != "" || err != nil {
-			continue
-		}
-		t.changed(Change{Kind: RouteGroup, Org: g.Org, Name: g.Name})
-		left := without(g.Status, cluster)
-		if len(left.Clusters) == 0 && !g.DeletedAt.IsZero() {
-			ended++
-			err = database.Must(ctx, t, model.ErrNotFound, deleteObject, g.Org, g.Name, string(RouteGroup), g.Generation)
-		} else {
-			err = database.Must(ctx, t, model.ErrNotFound, partObject, g.Org, g.Name, database.JSON{Of: left})
-		}
+	if slices.Sort(live); len(live) > 0 {
+		err = fmt.Errorf("%w; delete them first", inUse(live))
 	}
 	return ended, err
-}
-
-// without returns the status of a route group without the part of a cluster.
-func without(s model.Status, cluster string) model.Status {
-	left := maps.Clone(s.Clusters)
-	delete(left, cluster)
-	for name, part := range left {
-		return model.Status{Clusters: left}.With(name, part)
-	}
-	return model.Status{}
 }

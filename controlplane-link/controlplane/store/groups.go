@@ -48,12 +48,17 @@ func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.
 	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
 }
 
+// clustersOf returns the clusters that an object names, by the path of the field.
+func clustersOf(what Kind, o model.Sandbox) map[string]string {
+	if what == RouteGroup {
+		return model.RouteGroup{Cluster: o.Cluster, Spec: o.Spec}.Clusters()
+	}
+	return map[string]string{"spec.cluster": o.Cluster}
+}
+
 // clustersExist returns an error with the path of the field if an object names a cluster that is not registered.
 func clustersExist(ctx context.Context, t *tx, what Kind, o model.Sandbox) error {
-	named := map[string]string{"spec.cluster": o.Cluster}
-	if what == RouteGroup {
-		named = model.RouteGroup{Cluster: o.Cluster, Spec: o.Spec}.Clusters()
-	}
+	named := clustersOf(what, o)
 	for _, path := range slices.Sorted(maps.Keys(named)) {
 		if err := database.Exists(ctx, t, selectCluster, o.Org, named[path]); err != nil {
 			return fmt.Errorf("%s: %w", path, of("cluster", named[path], err))

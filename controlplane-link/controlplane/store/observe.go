@@ -43,7 +43,6 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 // cluster has a part of it. It returns false if that changes nothing, as when another replica was faster.
 func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
 	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: what, Org: org, Name: name})
 		o, err := lockedObject(ctx, t, what, org, name)
 		switch _, has := o.Status.Clusters[cluster]; {
 		case err != nil && !errors.Is(err, model.ErrNotFound):
@@ -51,13 +50,20 @@ func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string
 		case o.DeletedAt.IsZero(), o.Generation != generation, !has && len(o.Status.Clusters) > 0:
 			return errUnchanged
 		}
-		left := without(o.Status, cluster)
-		if len(left.Clusters) == 0 {
-			return database.Must(ctx, t, errUnchanged, deleteObject, org, name, string(what), generation)
-		}
-		return database.Must(ctx, t, errUnchanged, partObject, org, name, database.JSON{Of: left})
+		_, err = dropPart(ctx, t, what, o, cluster)
+		return err
 	})
 	return unlessUnchanged(err)
+}
+
+// dropPart removes the part of a cluster from an object, and a tombstone without any other. It returns how many ended.
+func dropPart(ctx context.Context, t *tx, what Kind, o model.Sandbox, cluster string) (ended int64, err error) {
+	t.changed(Change{Kind: what, Org: o.Org, Name: o.Name})
+	left := o.Status.Without(cluster)
+	if len(left.Clusters) == 0 && !o.DeletedAt.IsZero() {
+		return 1, database.Must(ctx, t, errUnchanged, deleteObject, o.Org, o.Name, string(what), o.Generation)
+	}
+	return 0, database.Must(ctx, t, errUnchanged, partObject, o.Org, o.Name, database.JSON{Of: left})
 }
 
 // Delivered names the objects that belong in a cluster, and those that belong in all, with those that are being deleted.

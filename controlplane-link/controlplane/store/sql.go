@@ -96,7 +96,6 @@ const (
 	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
 	countObjects             = `SELECT COUNT(*) FROM objects WHERE organisation = $1 AND kind = $2`
 	sumObjects               = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM objects WHERE organisation = $1 AND kind = $2`
-	selectSandboxNamesOf     = `SELECT name FROM objects WHERE organisation = $1 AND cluster = $2 AND kind = 'sandbox' AND deleted = 0`
 	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
@@ -104,7 +103,6 @@ const (
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6, author = $7 WHERE organisation = $1 AND name = $2`
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
-	deleteObjectsOf   = `DELETE FROM objects WHERE organisation = $1 AND cluster = $2 AND deleted <> 0 RETURNING kind, name`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
 	lockGroups        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND kind = 'routegroup'`
 	partObject        = `UPDATE objects SET status = $3 WHERE organisation = $1 AND name = $2`
