@@ -45,7 +45,7 @@ func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup
 // DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
 // part of it.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
+	return s.markDeleted(ctx, RouteGroup, org, name, 0, false, at, ev)
 }
 
 // clustersOf returns the clusters that an object names, by the path of the field.

@@ -125,25 +125,20 @@ func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, err
 // gets a new generation only if force is set and was not, or by another author: the cluster may refuse the deletion to
 // the first one.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
+	return s.markDeleted(ctx, Sandbox, org, name, 0, force, at, ev)
 }
 
-// markDeleted makes an object a tombstone of the author, unless a check returns an error. If it is that, or
-// the error is errUnchanged, it records no event.
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx, model.Sandbox) error) error {
+// markDeleted makes an object of a generation, 0: of any, a tombstone of the author. If it is that, or has another
+// generation, nothing is recorded.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, generation int64, force bool, at time.Time, ev model.Event) error {
 	_, err := unlessUnchanged(s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		o, err := lockedObject(ctx, t, what, org, name)
 		author := model.Author{Principal: ev.By, Role: ev.Role}
-		if err == nil && !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author {
-			return errUnchanged
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return of(what.noun(), name, err)
-		}
-		for _, check := range checks {
-			if err := check(ctx, t, o); err != nil {
-				return err
-			}
+		case generation > 0 && o.Generation != generation, !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author:
+			return errUnchanged
 		}
 		now := at
 		if !o.DeletedAt.IsZero() {
