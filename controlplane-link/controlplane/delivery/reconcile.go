@@ -106,7 +106,7 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		return again, err
 	case expire:
 		ev := s.event(e, "expire")
-		return again, s.Store.DeleteSandbox(ctx, e.Org, e.Name, false, ev.At, ev)
+		return again, s.Store.Expire(ctx, e.kind, e.Org, e.Name, e.Generation, ev.At, ev)
 	case observe:
 		if !e.DeletedAt.IsZero() {
 			return s.giveUp(ctx, e)

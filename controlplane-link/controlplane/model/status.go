@@ -19,6 +19,15 @@ func (s Status) With(cluster string, part Status) Status {
 	return union(parts)
 }
 
+// Without returns the status of a route group without the part of a cluster.
+func (s Status) Without(cluster string) Status {
+	parts := maps.Clone(s.Clusters)
+	if delete(parts, cluster); len(parts) == 0 {
+		return Status{}
+	}
+	return union(parts)
+}
+
 // union is ready if all parts are, and of the generation that all have. Its reason is that of the first
 // cluster that is not ready.
 func union(parts map[string]Status) Status {

@@ -37,7 +37,6 @@ func (h *Handler) addCluster(r *request) (any, error) {
 func (h *Handler) deleteCluster(r *request) (any, error) {
 	name := r.vars["clusterName"]
 	err := h.Stores.Clusters.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
-	err = as(err, model.ErrInUse, http.StatusConflict, fmt.Sprintf("cluster %q has sandboxes or route groups; delete them first", name))
 	return nil, r.noCluster(err)
 }
 

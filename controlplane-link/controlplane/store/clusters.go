@@ -2,6 +2,9 @@ package store
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -40,25 +43,53 @@ func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
 	return of("cluster", c.Name, err)
 }
 
-// DeleteCluster deletes a cluster with its tokens. The error wraps model.ErrInUse while it has
-// sandboxes or route groups, or endpoints of any, also those that are being deleted.
+// DeleteCluster deletes a cluster with its tokens, its parts of route groups of all clusters, and the tombstones that
+// wait for it: it may not exist any more. The event gets their number. The objects of the cluster stay. The error wraps
+// model.ErrInUse and names the sandboxes and route groups in it, and those with endpoints in it, that are not deleted.
 func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Event) error {
 	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		if err := database.Must(ctx, t, model.ErrNotFound, deleteCluster, org, name); err != nil {
 			return of("cluster", name, err)
 		}
-		left, err := database.List(ctx, t, database.Column[string], selectObjectNamesOf, org, name)
+		ended, err := dropObjects(ctx, t, org, name)
 		if err != nil {
-			return err
+			return of("cluster", name, err)
 		}
-		named, err := groupsNaming(ctx, t, org, name)
-		if err != nil {
-			return err
-		}
-		if len(left) > 0 || named {
-			return of("cluster", name, model.ErrInUse)
+		if ended > 0 {
+			t.recorded = map[string]int64{"tombstones": ended}
 		}
 		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})
 		return dropCredentials(ctx, t, ClusterToken, org, model.Principal{Kind: model.KindCluster, ID: name})
 	})
+}
+
+// dropObjects drops the parts of a cluster, and the tombstones that wait for it only. It returns how many ended. The
+// error names the live objects that the cluster has, or that name it.
+func dropObjects(ctx context.Context, t *tx, org, cluster string) (ended int64, err error) {
+	if _, err := database.Exec(ctx, t, lockGroups, org); err != nil { // Observe adds parts
+		return 0, err
+	}
+	var live []string
+	for _, what := range []Kind{RouteGroup, Sandbox} {
+		all, err := database.List(ctx, t, scanObject, selectObjects, org, string(what))
+		if err != nil {
+			return 0, err
+		}
+		for _, o := range all {
+			_, has := o.Status.Clusters[cluster]
+			switch named := slices.Contains(slices.Collect(maps.Values(clustersOf(what, o))), cluster); {
+			case named && o.DeletedAt.IsZero():
+				live = append(live, fmt.Sprintf("%s %q", what.noun(), o.Name))
+			case has, o.Cluster == cluster:
+				n, err := dropPart(ctx, t, what, o, cluster)
+				if ended += n; err != nil {
+					return 0, err
+				}
+			}
+		}
+	}
+	if slices.Sort(live); len(live) > 0 {
+		err = fmt.Errorf("%w; delete them first", inUse(live))
+	}
+	return ended, err
 }

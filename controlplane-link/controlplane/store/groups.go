@@ -45,29 +45,26 @@ func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup
 // DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
 // part of it.
 func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, RouteGroup, org, name, false, at, ev)
+	return s.markDeleted(ctx, RouteGroup, org, name, 0, false, at, ev)
+}
+
+// clustersOf returns the clusters that an object names, by the path of the field.
+func clustersOf(what Kind, o model.Sandbox) map[string]string {
+	if what == RouteGroup {
+		return model.RouteGroup{Cluster: o.Cluster, Spec: o.Spec}.Clusters()
+	}
+	return map[string]string{"spec.cluster": o.Cluster}
 }
 
 // clustersExist returns an error with the path of the field if an object names a cluster that is not registered.
 func clustersExist(ctx context.Context, t *tx, what Kind, o model.Sandbox) error {
-	named := map[string]string{"spec.cluster": o.Cluster}
-	if what == RouteGroup {
-		named = model.RouteGroup{Cluster: o.Cluster, Spec: o.Spec}.Clusters()
-	}
+	named := clustersOf(what, o)
 	for _, path := range slices.Sorted(maps.Keys(named)) {
 		if err := database.Exists(ctx, t, selectCluster, o.Org, named[path]); err != nil {
 			return fmt.Errorf("%s: %w", path, of("cluster", named[path], err))
 		}
 	}
 	return nil
-}
-
-// groupsNaming reports whether a route group or an endpoint of one names a cluster.
-func groupsNaming(ctx context.Context, t *tx, org, cluster string) (bool, error) {
-	groups, err := database.List(ctx, t, scanGroup, selectGroups, org)
-	return slices.ContainsFunc(groups, func(g model.RouteGroup) bool {
-		return slices.Contains(slices.Collect(maps.Values(g.Clusters())), cluster)
-	}), err
 }
 
 // regroup sets the generation of the route groups that have a sandbox after a write and had not before, or

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
 
 // EndSandboxes makes tombstones of the sandboxes of an organisation with a lifetime that has ended at a time, also
@@ -14,43 +13,32 @@ import (
 // returns the entry of the audit trail for one.
 func (s *Store) EndSandboxes(ctx context.Context, org string, at time.Time, event func(name string) model.Event) error {
 	all, err := s.Sandboxes(ctx, org)
-	read := func(ctx context.Context, t *tx, name string) (model.Sandbox, error) {
-		return database.One(ctx, t, scanObject, selectObject, org, name, string(Sandbox))
+	for _, o := range all {
+		if ended(o.Ends(), o.DeletedAt, at) {
+			err = errors.Join(err, s.Expire(ctx, Sandbox, org, o.Name, o.Generation, at, event(o.Name)))
+		}
 	}
-	ends := func(o model.Sandbox) (string, time.Time, bool) { return o.Name, o.Ends(), !o.DeletedAt.IsZero() }
-	return errors.Join(err, end(ctx, s, Sandbox, org, at, all, ends, read, event))
+	return err
 }
 
 // EndRouteGroups is EndSandboxes for route groups.
 func (s *Store) EndRouteGroups(ctx context.Context, org string, at time.Time, event func(name string) model.Event) error {
 	all, err := s.RouteGroups(ctx, org)
-	read := func(ctx context.Context, t *tx, name string) (model.RouteGroup, error) {
-		return database.One(ctx, t, scanGroup, selectGroup, org, name)
+	for _, g := range all {
+		if ended(g.Ends(), g.DeletedAt, at) {
+			err = errors.Join(err, s.Expire(ctx, RouteGroup, org, g.Name, g.Generation, at, event(g.Name)))
+		}
 	}
-	ends := func(g model.RouteGroup) (string, time.Time, bool) { return g.Name, g.Ends(), !g.DeletedAt.IsZero() }
-	return errors.Join(err, end(ctx, s, RouteGroup, org, at, all, ends, read, event))
+	return err
 }
 
-// end deletes those of all objects that have ended, unless a lifetime was extended since they were read.
-func end[T any](ctx context.Context, s *Store, what Kind, org string, at time.Time, all []T, ends func(T) (name string, end time.Time, deleted bool), read func(context.Context, *tx, string) (T, error), event func(name string) model.Event) error {
-	ended := func(o T) bool {
-		_, end, deleted := ends(o)
-		return !deleted && !end.IsZero() && !at.Before(end)
-	}
-	var errs []error
-	for _, o := range all {
-		if !ended(o) {
-			continue
-		}
-		name, _, _ := ends(o)
-		_, err := unlessUnchanged(s.markDeleted(ctx, what, org, name, false, at, event(name), func(ctx context.Context, t *tx) error {
-			o, err := read(ctx, t, name)
-			if err == nil && !ended(o) {
-				err = errUnchanged
-			}
-			return err
-		}))
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
+// ended reports whether a lifetime with an end, or none, has ended at a time, and the object is no tombstone yet.
+func ended(end, deleted, at time.Time) bool {
+	return deleted.IsZero() && !end.IsZero() && !at.Before(end)
+}
+
+// Expire makes an object a tombstone after its lifetime has ended, unless it has another generation now: it may have been
+// extended.
+func (s *Store) Expire(ctx context.Context, what Kind, org, name string, generation int64, at time.Time, ev model.Event) error {
+	return s.markDeleted(ctx, what, org, name, generation, false, at, ev)
 }

@@ -65,3 +65,24 @@ func TestEndedLifetimes(t *testing.T) {
 		}
 	})
 }
+
+// TestAWriteBeforeTheExpiry: a lifetime that has ended in a cluster ends the generation that it was of, no later one.
+func TestAWriteBeforeTheExpiry(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		ended := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		written := value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		must(t, s.Expire(ctx, store.Sandbox, org, "a", ended.Generation, at(60), event("sandbox.expire")))
+		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")), written)
+		must(t, s.Expire(ctx, store.Sandbox, org, "a", written.Generation, at(61), event("sandbox.expire")))
+		if o := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")); o.Generation <= written.Generation || !o.DeletedAt.Equal(at(61)) {
+			t.Errorf("the tombstone is %+v", o)
+		}
+		same(t, len(value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"sandbox.expire"}, Limit: 9}))), 1)
+		number := spread(t, s, "g", "demo")
+		must(t, s.Expire(ctx, store.RouteGroup, org, "g", number, at(62), event("routegroup.expire")))
+		if g := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")); !g.DeletedAt.Equal(at(62)) {
+			t.Errorf("the tombstone is %+v", g)
+		}
+	})
+}

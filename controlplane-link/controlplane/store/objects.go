@@ -58,7 +58,7 @@ func (s *Store) put(ctx context.Context, what Kind, o model.Sandbox, ev model.Ev
 		if err != nil {
 			return of(what.noun(), o.Name, err)
 		}
-		t.recorded = true
+		t.recorded = map[string]int64{"generation": t.generation}
 		t.changed(Change{Kind: what, Org: o.Org, Cluster: o.Cluster, Name: o.Name})
 		var was []model.Sandbox
 		if len(old) > 0 {
@@ -122,30 +122,30 @@ func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, err
 }
 
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
-// gets a new generation only if force is set and was not.
+// gets a new generation only if force is set and was not, or by another author: the cluster may refuse the deletion to
+// the first one.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
-	return s.markDeleted(ctx, Sandbox, org, name, force, at, ev)
+	return s.markDeleted(ctx, Sandbox, org, name, 0, force, at, ev)
 }
 
-// markDeleted makes an object a tombstone, unless it is one or a check returns an error.
-func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, force bool, at time.Time, ev model.Event, checks ...func(context.Context, *tx) error) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		o, err := database.One(ctx, t, scanObject, selectObject, org, name, string(what))
-		if err != nil || !o.DeletedAt.IsZero() && (o.Force || !force) { // nothing changes
+// markDeleted makes an object of a generation, 0: of any, a tombstone of the author. If it is that, or has another
+// generation, nothing is recorded.
+func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, generation int64, force bool, at time.Time, ev model.Event) error {
+	_, err := unlessUnchanged(s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+		o, err := lockedObject(ctx, t, what, org, name)
+		author := model.Author{Principal: ev.By, Role: ev.Role}
+		switch {
+		case err != nil:
 			return of(what.noun(), name, err)
-		}
-		for _, check := range checks {
-			if err := check(ctx, t); err != nil {
-				return err
-			}
+		case generation > 0 && o.Generation != generation, !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author:
+			return errUnchanged
 		}
 		now := at
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
 		}
 		t.changed(Change{Kind: what, Org: org, Cluster: o.Cluster, Name: name})
-		author := database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}}
-		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, author)
+		err = database.Must(ctx, t, model.ErrNotFound, markObjectDeleted, org, name, t.generation, at, o.Force || force, database.JSON{Of: author})
 		switch {
 		case err != nil, what == RouteGroup && len(o.Status.Clusters) > 0:
 			return err
@@ -155,7 +155,16 @@ func (s *Store) markDeleted(ctx context.Context, what Kind, org, name string, fo
 		was := []model.Sandbox{o}
 		o.DeletedAt = at
 		return regroup(ctx, t, was, o, now)
-	})
+	}))
+	return err
+}
+
+// lockedObject returns an object with the status that it has until the transaction ends.
+func lockedObject(ctx context.Context, q database.Querier, what Kind, org, name string) (o model.Sandbox, err error) {
+	if _, err := database.Exec(ctx, q, lockObject, org, name); err != nil {
+		return o, err
+	}
+	return database.One(ctx, q, scanObject, selectObject, org, name, string(what))
 }
 
 // uses returns the resources that have a plugin, by the plugin with its version.

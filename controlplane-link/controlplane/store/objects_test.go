@@ -68,6 +68,7 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		}
 		must(t, s.DeleteSandbox(ctx, org, "a", false, at(31), event("sandbox.delete")))
 		same(t, value[model.Sandbox](t)(s.Sandbox(ctx, org, "a")), tombstone)
+		same(t, len(value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Types: []string{"sandbox.delete"}, Limit: 9}))), 1)
 		must(t, s.DeleteSandbox(ctx, org, "a", true, at(32), event("sandbox.delete")))
 		forced := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
 		if forced.Generation <= tombstone.Generation || !forced.Force || !forced.DeletedAt.Equal(at(30)) {
@@ -75,7 +76,6 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		}
 		_, err := s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply"))
 		refused(t, err, model.ErrDeleting, `"a"`)
-		refused(t, s.DeleteCluster(ctx, org, "demo", event("cluster.delete")), model.ErrInUse, "demo")
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), false)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), true)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), false)
@@ -164,14 +164,14 @@ func TestAGroupHasANewGenerationWhenItsSandboxesChange(t *testing.T) {
 					t.Errorf("%s: group %s has generation %d, want %d", what, name, now, want)
 				}
 			}
-			for _, name := range changed {
-				for reported := false; !reported; {
-					select {
-					case c := <-changes:
-						reported = c.Kind == store.RouteGroup && c.Name == name
-					case <-time.After(time.Minute):
-						t.Fatalf("%s: no watcher is notified of group %s", what, name)
-					}
+			for left := slices.Clone(changed); len(left) > 0; {
+				select {
+				case c := <-changes:
+					left = slices.DeleteFunc(left, func(name string) bool {
+						return c.Kind == store.Everything || c.Kind == store.RouteGroup && c.Name == name // everything: PostgreSQL is connected
+					})
+				case <-time.After(time.Minute):
+					t.Fatalf("%s: no watcher is notified of groups %s", what, left)
 				}
 			}
 		}
@@ -280,22 +280,22 @@ func TestRouteGroups(t *testing.T) {
 		refused(t, err, model.ErrExists, `"g"`)
 		_, err = s.Sandbox(ctx, org, "g")
 		refused(t, err, model.ErrNotFound, `"g"`)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", model.Status{Generation: g.Generation, Matched: []string{"a"}})), true)
 		same(t, value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status.Matched, []string{"a"})
 		part := model.Status{Generation: g.Generation, Ready: true, Matched: []string{"b", "a"}}
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), true)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "one", part)), false)
-		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "two", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", part)), true)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "demo", part)), false)
+		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "other", model.Status{Generation: g.Generation, Reason: "No", Message: "not yet", Matched: []string{"c", "a"}})), true)
 		st := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, "g")).Status
-		if st.Ready || st.Message != "cluster two: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
+		if st.Ready || st.Message != "cluster other: not yet" || st.Generation != g.Generation || !slices.Equal(st.Matched, []string{"a", "b", "c"}) {
 			t.Errorf("the union: %+v", st)
 		}
 		must(t, s.DeleteRouteGroup(ctx, org, "g", at(2), event("routegroup.delete")))
 		same(t, value[bool](t)(s.Observe(ctx, store.RouteGroup, org, "g", "three", part)), false) // it is a tombstone
 		tombstone := value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))[0]
-		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "two", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "other", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 1) // one has its part yet
-		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "one", tombstone.Generation, event("routegroup.deleted"))), true)
+		same(t, value[bool](t)(s.Finish(ctx, store.RouteGroup, org, "g", "demo", tombstone.Generation, event("routegroup.deleted"))), true)
 		same(t, len(value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org))), 0)
 		again := model.RouteGroup{Org: org, Name: "h", RoutingKey: "other", Spec: json.RawMessage(`{}`), CreatedAt: at(1), UpdatedAt: at(1)}
 		same(t, value[model.RouteGroup](t)(s.PutRouteGroup(ctx, again, event("routegroup.apply"))).Name, "h")
@@ -408,5 +408,44 @@ func TestAWriteAndItsEventAreOneTransaction(t *testing.T) {
 			t.Error(err)
 		}
 		same(t, value[[]model.Event](t)(s.Events(ctx, org, model.EventQuery{Limit: 1000})), before)
+	})
+}
+
+// TestADeletionByAnotherAuthor: a deletion that the cluster refuses to its author is done by the next one.
+func TestADeletionByAnotherAuthor(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		spread(t, s, "g", "demo")
+		member, admin := event("sandbox.delete"), event("sandbox.delete")
+		member.Role = model.RoleMember
+		admin.By, admin.Role = model.Principal{Kind: model.KindUser, ID: "u2", Name: "bob@example.com"}, model.RoleAdmin
+		for when, ev := range []model.Event{member, admin} {
+			for _, name := range []string{"a", "g"} {
+				of := func() (generation int64, by model.Author, at time.Time) {
+					if name == "g" {
+						g := value[model.RouteGroup](t)(s.RouteGroup(ctx, org, name))
+						return g.Generation, g.Author, g.DeletedAt
+					}
+					o := value[model.Sandbox](t)(s.Sandbox(ctx, org, name))
+					return o.Generation, o.Author, o.DeletedAt
+				}
+				remove := func() error {
+					ev.ID = event("").ID
+					if name == "g" {
+						return s.DeleteRouteGroup(ctx, org, name, at(when), ev)
+					}
+					return s.DeleteSandbox(ctx, org, name, false, at(when), ev)
+				}
+				before, _, _ := of()
+				must(t, remove())
+				after, by, deleted := of()
+				must(t, remove())
+				if again, _, _ := of(); after <= before || again != after || !deleted.Equal(at(0)) {
+					t.Errorf("%s, deletion %d: generation %d after %d, then %d, deleted at %s", name, when, after, before, again, deleted)
+				}
+				same(t, by, model.Author{Principal: ev.By, Role: ev.Role})
+			}
+		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -67,31 +68,19 @@ func (s *Store) DeletePlugin(ctx context.Context, org string, name spec.PluginNa
 		for _, u := range used[name.String()] {
 			by = append(by, fmt.Sprintf("sandbox %q in cluster %q", u.Sandbox, u.Cluster))
 		}
-		return of("resource plugin", name.String(), inUse{slices.Compact(by)})
+		return of("resource plugin", name.String(), inUse(slices.Compact(by)))
 	})
 }
 
-// inUse is model.ErrInUse with the objects that refer to one.
-type inUse struct{ by []string }
-
-// Error implements error.
-func (e inUse) Error() string {
+// inUse returns model.ErrInUse with the objects that refer to one, of many with the first ones.
+func inUse(by []string) error {
 	const most = 5
-	text := model.ErrInUse.Error() + " by "
-	for i, b := range e.by {
-		switch {
-		case i == most:
-			return text + fmt.Sprintf(" and %d more", len(e.by)-most)
-		case i > 0:
-			text += ", "
-		}
-		text += b
+	more := ""
+	if n := len(by) - most; n > 0 {
+		by, more = by[:most], fmt.Sprintf(" and %d more", n)
 	}
-	return text
+	return fmt.Errorf("%w by %s%s", model.ErrInUse, strings.Join(by, ", "), more)
 }
-
-// Unwrap returns model.ErrInUse.
-func (inUse) Unwrap() error { return model.ErrInUse }
 
 // errUnchanged rolls a write back that would change nothing.
 var errUnchanged = errors.New("nothing to change")

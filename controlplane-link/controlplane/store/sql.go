@@ -96,7 +96,6 @@ const (
 	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
 	countObjects             = `SELECT COUNT(*) FROM objects WHERE organisation = $1 AND kind = $2`
 	sumObjects               = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM objects WHERE organisation = $1 AND kind = $2`
-	selectObjectNamesOf      = `SELECT name FROM objects WHERE organisation = $1 AND cluster = $2`
 	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
@@ -105,6 +104,7 @@ const (
 	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
+	lockGroups        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND kind = 'routegroup'`
 	partObject        = `UPDATE objects SET status = $3 WHERE organisation = $1 AND name = $2`
 	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`

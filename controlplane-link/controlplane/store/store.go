@@ -76,9 +76,9 @@ func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Bac
 // tx is the transaction of a write.
 type tx struct {
 	*database.Tx
-	// generation is that of the write; recorded: it is also in the event.
+	// generation is that of the write; recorded are numbers that the event gets.
 	generation int64
-	recorded   bool
+	recorded   map[string]int64
 }
 
 // changed notifies watchers once the transaction is committed.
@@ -100,20 +100,20 @@ func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(c
 		if err := do(ctx, t); err != nil {
 			return err
 		}
-		if t.recorded {
-			ev.Data = withGeneration(ev.Data, generation)
-		}
+		ev.Data = withNumbers(ev.Data, t.recorded)
 		return record(ctx, raw, ev)
 	})
 }
 
-// withGeneration adds a generation to an object in JSON. Other values stay.
-func withGeneration(object json.RawMessage, generation int64) json.RawMessage {
+// withNumbers adds numbers to an object in JSON. Other values stay.
+func withNumbers(object json.RawMessage, numbers map[string]int64) json.RawMessage {
 	var of map[string]json.RawMessage
-	if json.Unmarshal(object, &of) != nil || of == nil {
+	if len(numbers) == 0 || json.Unmarshal(object, &of) != nil || of == nil {
 		return object
 	}
-	of["generation"] = json.RawMessage(strconv.FormatInt(generation, 10))
+	for name, n := range numbers {
+		of[name] = json.RawMessage(strconv.FormatInt(n, 10))
+	}
 	text, _ := json.Marshal(of) // its values are JSON
 	return text
 }

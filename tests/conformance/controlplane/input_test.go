@@ -78,7 +78,7 @@ func TestBadInput(t *testing.T) {
 		{"GET /clusters/no-such/", ``, 404, `cluster "no-such" not found`},
 		{"GET /clusters/no-such/tokens/", ``, 404, `cluster "no-such" not found`},
 		{"POST /clusters/no-such/tokens", `{}`, 404, `cluster "no-such" not found`},
-		{"DELETE /clusters/demo/", ``, 409, "has sandboxes or route groups"},
+		{"DELETE /clusters/demo/", ``, 409, "in use by "},
 		{"GET /events?startTime=noon", ``, 400, "startTime is"},
 		{"GET /events?principalId=%00", ``, 400, "is not UTF-8 text"},
 		{"GET /events?type=%ff", ``, 400, "is not UTF-8 text"},

@@ -79,8 +79,8 @@ type Clusters interface {
 	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
 	// CreateCluster wraps ErrExists if the name is registered.
 	CreateCluster(ctx context.Context, c model.Cluster, ev model.Event) error
-	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse while the cluster has
-	// sandboxes, or route groups or endpoints of them name it.
+	// DeleteCluster deletes the tokens of the cluster, too. It wraps ErrInUse, and names them, while the
+	// cluster has sandboxes, or route groups or endpoints of them name it, that are not deleted.
 	DeleteCluster(ctx context.Context, org, name string, ev model.Event) error
 	ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error)
 	ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error)
@@ -99,7 +99,7 @@ type Sandboxes interface {
 	// a plugin is missing, ErrKeyTaken, ErrMoved, ErrDeleting for a tombstone, and ErrExists if a
 	// route group has the name.
 	PutSandbox(ctx context.Context, s model.Sandbox, ev model.Event) (model.Sandbox, error)
-	// DeleteSandbox makes a tombstone of a sandbox, or changes the force of one.
+	// DeleteSandbox makes a tombstone of a sandbox, or changes the force or the author of one.
 	DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error
 	// Plugins returns all versions of all plugins.
 	Plugins(ctx context.Context, org string) ([]model.Plugin, error)
