@@ -98,12 +98,15 @@ const (
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
 	// houseEvery is the pause between two deletions of old entries, lifetimesEvery that between two of expired objects.
 	houseEvery, lifetimesEvery = time.Hour, time.Minute
+	// lifetimesAfter is when lifetimes end first after the start: the store may be an old backup, and clusters tell.
+	lifetimesAfter = 30 * time.Second
 )
 
 // keepHouse checks the store, and deletes expired objects, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	var last, lastLifetimes time.Time
+	var last time.Time
+	lastLifetimes := time.Now().Add(lifetimesAfter - lifetimesEvery)
 	every(ctx, healthEvery, func() {
 		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)

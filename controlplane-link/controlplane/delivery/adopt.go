@@ -30,7 +30,7 @@ func Newer(ctx context.Context, in *store.Store, org, cluster string) (names []s
 	s := &site{Delivery: &Delivery{Config: Config{Store: in}}, at: registry.Cluster{Organisation: org, Name: cluster}}
 	all, err := in.Delivered(ctx, org, cluster)
 	for _, c := range all {
-		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.Newer > e.part.Adopted {
+		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.IsNewer() {
 			names = append(names, string(c.Kind)+" "+c.Name)
 		}
 	}

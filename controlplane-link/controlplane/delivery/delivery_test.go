@@ -38,12 +38,17 @@ func TestASandboxIsAppliedChangedAndDeleted(t *testing.T) {
 		return st.Ready && st.Generation == first.Generation && st.Message == "all is ready"
 	})
 
+	writes, observations := s.store.Transactions()
 	second := s.put(sandbox(name, key, "two"))
 	o = s.applied(second)
+	// The attempt and the new status, and at most two heartbeats of the session.
+	if w, o := s.store.Transactions(); w-writes != 1 || o-observations < 2 || o-observations > 4 {
+		t.Errorf("a specification took %d writes and %d observations", w-writes, o-observations)
+	}
 	if o.Annotations[crdv1.AnnotationDescription] != "two" {
 		t.Errorf("the description is %q", o.Annotations[crdv1.AnnotationDescription])
 	}
-	writes, observations := s.store.Transactions()
+	writes, observations = s.store.Transactions()
 	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
 	s.ended(name)
 	s.missing(name)
@@ -282,6 +287,61 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 	row = s.status(created, func(st model.Status) bool { return st.Applied > 0 })
 	if row.RoutingKey != createdKey || row.Author.Name != jo.Name || row.Author.Role != jo.Role {
 		t.Errorf("the row: %+v", row)
+	}
+}
+
+// TestWritesBeforeTheFirstSession of a restored store: rows that were written or deleted since have higher generations
+// than the objects of the cluster, which this store has never written.
+func TestWritesBeforeTheFirstSession(t *testing.T) {
+	s := siteWith(t, world.Shared(t), nil)
+	stop := s.start()
+	type pair struct{ name, key, ttl string }
+	var all []pair
+	var objects []*crdv1.SignadotSandbox
+	put := func(p pair, text string) model.Sandbox {
+		return s.put(sandbox(p.name, p.key, text, p.ttl))
+	}
+	for _, ttl := range []string{"", "", `,"ttl":{"duration":"1h","offsetFrom":"createdAt"}`} {
+		name, key := unique("early")
+		all = append(all, pair{name, key, ttl})
+		s.applied(put(all[len(all)-1], "one"))
+	}
+	backup := filepath.Join(s.dir, "backup.db")
+	s.Must(s.store.Backup(t.Context(), backup))
+	for _, p := range all {
+		objects = append(objects, s.applied(put(p, "two")))
+	}
+	s.front.Set()
+	stop()
+	var err error
+	s.store, err = deliveries.Open(t.Context(), backup, "")
+	s.Must(err)
+	t.Cleanup(func() { _ = s.store.Close() }) // after the replica
+	for range 5 {
+		put(all[0], "of the restored store")
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, all[1].name, false, time.Now(), event("sandbox.delete")))
+	s.Must(s.store.EndSandboxes(t.Context(), org, time.Now().Add(2*time.Hour), func(string) model.Event { return event("sandbox.expire") }))
+	if row, err := s.store.Sandbox(t.Context(), org, all[2].name); err != nil || row.Generation <= crdv1.GenerationOf(objects[2]) || row.DeletedAt.IsZero() {
+		t.Fatalf("the row: %+v, %v", row, err)
+	}
+	s.start()
+	for i, p := range all {
+		s.status(p.name, reason(delivery.ReasonNewer))
+		now := objects[i].DeepCopy()
+		if s.Get(now); now.ResourceVersion != objects[i].ResourceVersion || now.DeletionTimestamp != nil {
+			t.Errorf("%s was written: %+v", now.Name, now.Annotations)
+		}
+	}
+	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod)
+	s.Must(err)
+	row := s.status(all[0].name, func(st model.Status) bool { return st.Applied > crdv1.GenerationOf(objects[0]) })
+	if !strings.Contains(string(row.Spec), "two") {
+		t.Errorf("the specification is %s", row.Spec)
+	}
+	for _, p := range all[1:] {
+		s.ended(p.name) // as in the store
+		s.missing(p.name)
 	}
 }
 

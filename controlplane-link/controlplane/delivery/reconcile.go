@@ -74,7 +74,7 @@ func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
 	} else {
 		e.group, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
 		g, is := e.group, false
-		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, DeletedAt: g.DeletedAt, Author: g.Author}
+		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, CreatedAt: g.CreatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
 		e.part, is = g.Status.Clusters[s.at.Name]
 		e.isNew = !is
 	}

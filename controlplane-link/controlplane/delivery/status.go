@@ -32,7 +32,7 @@ const (
 // statusOf returns the status that an object reports.
 func statusOf(o crdv1.Object, before model.Status) model.Status {
 	generation := crdv1.GenerationOf(o)
-	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted}
+	out := model.Status{Generation: generation, Applied: generation, Attempted: before.Attempted, Adopted: before.Adopted}
 	var of sandboxes.Status
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:

@@ -34,11 +34,9 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	case fault != nil:
 		return again, s.record(ctx, e, because(e.part, e.Generation, ReasonInvalid, fault.Error()))
 	}
-	if e.isNew { // a deletion in the meantime waits for this cluster
-		e.part, e.isNew = model.Status{Reason: crdv1.ReasonPending, Message: "It is being written."}, false
-		if is, err := s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, e.part); err != nil || !is {
-			return again, err
-		}
+	if is, err := s.attempt(ctx, e); err != nil || !is {
+		again.RequeueAfter = soon
+		return again, err
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -63,6 +61,19 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 		return s.refused(ctx, e, err)
 	}
 	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
+}
+
+// attempt records that the row is written to the cluster now: after a restore, the store knows what it has never written,
+// and a deletion in the meantime waits for this cluster. It returns false if the row has changed.
+func (s *site) attempt(ctx context.Context, e *entry) (is bool, err error) {
+	if e.part.Attempted >= e.Generation {
+		return true, nil
+	}
+	if e.isNew {
+		e.part = model.Status{Reason: crdv1.ReasonPending, Message: "It is being written."}
+	}
+	e.part.Attempted, e.isNew = e.Generation, false
+	return s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, e.part)
 }
 
 // wanted returns the object of a row, or the fault of its specification.
