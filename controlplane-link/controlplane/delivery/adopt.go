@@ -31,7 +31,7 @@ func Newer(ctx context.Context, in *store.Store, org, cluster string) (names []s
 	all, err := in.Delivered(ctx, org, cluster)
 	for _, c := range all {
 		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.IsNewer() {
-			names = append(names, string(c.Kind)+" "+c.Name)
+			names = append(names, e.String())
 		}
 	}
 	return names, err
@@ -47,17 +47,23 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 	if err != nil {
 		return out, err
 	}
-	newest, objects := int64(0), map[request]crdv1.Object{}
-	for kind, of := range kinds {
-		all, err := of.ListObjects(ctx, s.live)
-		if err != nil {
-			return out, fmt.Errorf("cluster %s: %w", cluster, err)
+	objects, err := s.ours(ctx)
+	if err != nil {
+		return out, err
+	}
+	present, err := d.Store.Generation(ctx, org)
+	if err != nil {
+		return out, err
+	}
+	newest := int64(0)
+	for r, o := range objects {
+		n := crdv1.GenerationOf(o)
+		if n-present <= longestGap {
+			newest = max(newest, n)
+			continue
 		}
-		for _, o := range all {
-			if n := crdv1.GenerationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
-				newest, objects[request{kind, o.GetName()}] = max(newest, n), o
-			}
-		}
+		delete(objects, r)
+		out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, cluster))
 	}
 	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}
 	if err := d.Store.Adopt(ctx, org, newest, s.event(self, "adopt")); err != nil {
@@ -72,18 +78,39 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 			continue
 		}
 		left, err := s.adopt(ctx, e, r, o)
-		switch name := string(r.kind) + " " + r.name; {
+		switch {
 		case err != nil:
 			return out, err
 		case left != "":
-			out.Left = append(out.Left, name+": "+left)
+			out.Left = append(out.Left, r.String()+": "+left)
 		default:
-			out.Taken = append(out.Taken, name)
+			out.Taken = append(out.Taken, r.String())
 		}
 	}
 	slices.Sort(out.Taken)
 	slices.Sort(out.Left)
 	return out, nil
+}
+
+// longestGap is how much newer than the store the objects can be that are adopted: a user of the cluster can write
+// any generation, and later ones have to be higher.
+const longestGap = 1 << 40
+
+// ours reads the objects of the cluster that control planes have written, except those that are being deleted.
+func (s *site) ours(ctx context.Context) (map[request]crdv1.Object, error) {
+	objects := map[request]crdv1.Object{}
+	for kind, of := range kinds {
+		all, err := of.ListObjects(ctx, s.live)
+		if err != nil {
+			return nil, fmt.Errorf("cluster %s: %w", s.at.Name, err)
+		}
+		for _, o := range all {
+			if crdv1.GenerationOf(o) > 0 && o.GetDeletionTimestamp() == nil {
+				objects[request{kind, o.GetName()}] = o
+			}
+		}
+	}
+	return objects, nil
 }
 
 // adopt writes the specification of an object to its row, which e is; nil: there is none. left is why not.

@@ -157,10 +157,11 @@ func TestAWriteTakesBackFields(t *testing.T) {
 // of the author, and a fault of the specification.
 func TestARefusalIsTheStatus(t *testing.T) {
 	s := newSite(t)
-	accept := s.webhook("no sandboxes on Mondays")
+	const message = "no sandboxes with switchyard.dev/generation on Mondays"
+	accept := s.webhook(message)
 	name, key := unique("refused")
 	row := s.put(sandbox(name, key, "refuse"))
-	st := s.status(name, func(st model.Status) bool { return strings.Contains(st.Message, "no sandboxes on Mondays") }).Status
+	st := s.status(name, func(st model.Status) bool { return strings.Contains(st.Message, message) }).Status
 	if st.Ready || st.Generation != row.Generation || st.Applied != 0 || st.Reason == "" {
 		t.Errorf("the status: %+v", st)
 	}

@@ -113,11 +113,13 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		}
 		status = statusOf(o, e.part)
 	case missing:
+		status.Newer = 0
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
 			again.RequeueAfter = time.Until(end)
 		}
 		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case foreign:
+		status.Newer = 0
 		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
 	case newer:
 		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))

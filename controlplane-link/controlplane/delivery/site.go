@@ -44,6 +44,9 @@ type request struct {
 	name string
 }
 
+// String is how people name it.
+func (r request) String() string { return string(r.kind) + " " + r.name }
+
 // everything are all objects of a cluster.
 var everything = request{kind: store.Everything}
 

@@ -25,6 +25,9 @@ import (
 // Manager is the field manager of the control plane.
 const Manager = "switchyard-controlplane"
 
+// LaterWrite is in the words of the admission policy of the agent about an older generation (generations.yaml of its chart).
+const LaterWrite = ": a later write was applied before it"
+
 // apply writes the object of a row as its author; o is the object that changes, nil: it is created.
 func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again reconcile.Result, err error) {
 	want, fault, err := s.wanted(ctx, e)
@@ -34,7 +37,7 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	case fault != nil:
 		return again, s.record(ctx, e, because(e.part, e.Generation, ReasonInvalid, fault.Error()))
 	}
-	if is, err := s.attempt(ctx, e); err != nil || !is {
+	if is, err := s.attempt(ctx, e, o); err != nil || !is {
 		again.RequeueAfter = soon
 		return again, err
 	}
@@ -65,12 +68,16 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 
 // attempt records that the row is written to the cluster now: after a restore, the store knows what it has never written,
 // and a deletion in the meantime waits for this cluster. It returns false if the row has changed.
-func (s *site) attempt(ctx context.Context, e *entry) (is bool, err error) {
-	if e.part.Attempted >= e.Generation {
+func (s *site) attempt(ctx context.Context, e *entry, o crdv1.Object) (is bool, err error) {
+	gone := o == nil && e.part.Newer > 0 // the newer object was deleted in the cluster
+	if e.part.Attempted >= e.Generation && !gone {
 		return true, nil
 	}
 	if e.isNew {
 		e.part = model.Status{Reason: crdv1.ReasonPending, Message: "It is being written."}
+	}
+	if gone {
+		e.part.Newer = 0
 	}
 	e.part.Attempted, e.isNew = e.Generation, false
 	return s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, e.part)
@@ -113,7 +120,7 @@ func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcil
 		return again, nil
 	case !isRefused, slices.Contains(temporary, reason):
 		return again, err
-	case strings.Contains(err.Error(), crdv1.AnnotationGeneration): // the watch is about to report a later write
+	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite): // the watch is about to report it
 		return again, err
 	default:
 		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(reason), ReasonRefused), err.Error())))
