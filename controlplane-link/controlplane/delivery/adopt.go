@@ -119,7 +119,9 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (
 	switch {
 	case fault != nil:
 		left = fault.Error()
-	case e != nil && e.RoutingKey != row.RoutingKey:
+	case row.Cluster != s.at.Name && (row.Cluster != "" || r.kind == store.Sandbox):
+		return fmt.Sprintf("its specification is of cluster %s: delete it in cluster %s", cmp.Or(row.Cluster, "\"\""), s.at.Name), nil
+	case e != nil && (e.RoutingKey != row.RoutingKey || e.Cluster != row.Cluster):
 		return "the store has another one of this name", nil
 	case e != nil && !e.DeletedAt.IsZero():
 		left = "it is deleted, as in the store"
