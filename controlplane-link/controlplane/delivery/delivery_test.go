@@ -3,9 +3,11 @@ package delivery_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,6 +229,38 @@ func TestAStaleListProvesNothing(t *testing.T) {
 	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
 	s.Gone(o)
 	stale.on.Store(false)
+}
+
+// TestAConflictWithAStaleList: the object was deleted and created again, and no event has told that.
+func TestAConflictWithAStaleList(t *testing.T) {
+	w := world.Shared(t)
+	var frozen atomic.Bool
+	t.Cleanup(func() { frozen.Store(false) }) // the agent ends after it
+	access := *w.Config
+	access.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if err == nil && r.URL.Query().Get("watch") != "" {
+				answer.Body = &frozenWatch{answer.Body, r.Context(), &frozen}
+			}
+			return answer, err
+		})
+	}
+	s := siteWith(t, w, nil, &access)
+	s.start()
+	name, key := unique("conflict")
+	o := s.applied(s.put(sandbox(name, key, "one")))
+	frozen.Store(true)
+	s.Remove(o)
+	again := &crdv1.SignadotSandbox{Spec: o.Spec}
+	again.Name, again.Annotations = o.Name, o.Annotations
+	s.Create(again)
+	second := s.put(sandbox(name, key, "two"))
+	if is := s.object(name, generation(second.Generation)); is.UID != again.UID {
+		t.Errorf("the object is %+v", is)
+	}
+	frozen.Store(false)
+	s.applied(second)
 }
 
 // TestARestoredStoreWritesNothing until the cluster is adopted.

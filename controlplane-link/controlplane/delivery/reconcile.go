@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// soon is when an object is reconciled again that another client has written in the meantime.
+	// soon is when an object is reconciled again with a row that has changed in the meantime.
 	soon = 20 * time.Millisecond
 	// checkAgain is how often an object is reconciled that is newer than the store, or has resources that are
 	// deleted by force.
@@ -47,13 +47,22 @@ func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result
 		}
 		return again, err
 	}
+	again, err = s.converge(ctx, r, s.cache, s.live)
+	if stale(err) { // the list is stale
+		again, err = s.converge(ctx, r, s.live)
+	}
+	return again, err
+}
+
+// converge brings one object in line with its row, from the first reader that is enough.
+func (s *site) converge(ctx context.Context, r request, readers ...client.Reader) (again reconcile.Result, err error) {
 	e, err := s.entry(ctx, r)
 	if e == nil || err != nil {
 		return again, err
 	}
 	var o crdv1.Object
 	do := confirm
-	for _, from := range []client.Reader{s.cache, s.live} {
+	for _, from := range readers {
 		if do != confirm {
 			break
 		}

@@ -108,23 +108,29 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 	return s.refused(ctx, e, client.IgnoreNotFound(err)) // the watch is about to report it
 }
 
-// refused records the refusal of a write, and returns when to try again: at once after a conflict, else with
-// back-off. A cluster that does not answer is no refusal. Without an error it does nothing.
+// refused records the refusal of a write, and returns the error, which is tried again with back-off. A conflict, or a cluster that does not answer is none. Without an error it does nothing.
 func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcile.Result, _ error) {
 	var answered apierrors.APIStatus
 	var unnamed *carrier.RefusedError // the author has no valid name
 	isRefused := errors.As(err, &answered) || errors.As(err, &unnamed) && unnamed.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
 	switch reason := apierrors.ReasonForError(err); {
-	case reason == metav1.StatusReasonConflict:
-		again.RequeueAfter = soon
-		return again, nil
-	case !isRefused, slices.Contains(temporary, reason):
+	case !isRefused, stale(err), slices.Contains(temporary, reason):
 		return again, err
 	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite): // the watch is about to report it
 		return again, err
 	default:
 		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(reason), ReasonRefused), err.Error())))
 	}
+}
+
+// stale reports whether a write was refused because its object was changed or replaced since it was read.
+func stale(err error) bool {
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) {
+		return false
+	}
+	about := answered.Status().Details
+	return apierrors.IsConflict(err) || about != nil && slices.ContainsFunc(about.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // temporary are the reasons of answers that refuse no object.
