@@ -47,6 +47,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 	if err != nil {
 		return out, err
 	}
+	defer s.queue.ShutDown()
 	objects, err := s.ours(ctx)
 	if err != nil {
 		return out, err

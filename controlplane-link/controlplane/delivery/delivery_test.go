@@ -168,6 +168,12 @@ func TestARefusalIsTheStatus(t *testing.T) {
 		t.Errorf("the status: %+v", st)
 	}
 	s.missing(name)
+	s.Eventually("the log names the object", func() error {
+		if what := "organisation=acme cluster=prod kind=sandbox name=" + name; !strings.Contains(s.log.String(), what) {
+			return errors.New("no " + what)
+		}
+		return nil
+	})
 	accept()
 	s.applied(row)
 

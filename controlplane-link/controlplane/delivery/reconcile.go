@@ -160,10 +160,13 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 	as, err := s.as(e.Author)
 	for i := range all {
 		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
-			err = steps.GiveUp(ctx, as, r)
+			err = client.IgnoreNotFound(steps.GiveUp(ctx, as, r))
 		}
 	}
-	return again, err
+	if err != nil {
+		return s.refused(ctx, e, err)
+	}
+	return again, nil
 }
 
 // event returns the entry of the audit trail for a write of the control plane itself.
