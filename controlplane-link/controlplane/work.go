@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -185,8 +184,8 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 // adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
 	if dry {
-		names, err := delivery.Newer(ctx, m.store, org, cluster)
-		return lines("newer ", names), err
+		would, err := m.delivery.Newer(ctx, org, cluster)
+		return lines("newer ", would.Taken) + lines("left ", would.Left), err
 	}
 	done, err := m.delivery.Adopt(ctx, org, cluster)
 	return lines("taken ", done.Taken) + lines("left ", done.Left), err

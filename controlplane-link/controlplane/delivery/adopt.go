@@ -24,23 +24,20 @@ type Adoption struct {
 	Left []string
 }
 
-// Newer lists the objects of a cluster that are newer than the store, which is from a backup: nothing writes them
-// until Adopt. It lists those that were seen in a session since.
-func Newer(ctx context.Context, in *store.Store, org, cluster string) (names []string, err error) {
-	s := &site{Delivery: &Delivery{Config: Config{Store: in}}, at: registry.Cluster{Organisation: org, Name: cluster}}
-	all, err := in.Delivered(ctx, org, cluster)
-	for _, c := range all {
-		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.IsNewer() {
-			names = append(names, e.String())
-		}
-	}
-	return names, err
+// Newer returns what Adopt would do, and changes nothing. What the store would refuse is among Taken.
+func (d *Delivery) Newer(ctx context.Context, org, cluster string) (Adoption, error) {
+	return d.adoption(ctx, org, cluster, true)
 }
 
 // Adopt takes the state of a cluster after the store was restored from a backup: the specifications of objects that
 // are newer than their rows, or have none, become those of the rows, with higher generations. It writes no object
 // itself. It works at any replica while the cluster has a session.
-func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption, err error) {
+func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (Adoption, error) {
+	return d.adoption(ctx, org, cluster, false)
+}
+
+// adoption is Adopt; dry: it only reads.
+func (d *Delivery) adoption(ctx context.Context, org, cluster string, dry bool) (out Adoption, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := d.newSite(ctx, registry.Cluster{Organisation: org, Name: cluster})
@@ -48,26 +45,12 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 		return out, err
 	}
 	defer s.queue.ShutDown()
-	objects, err := s.ours(ctx)
-	if err != nil {
-		return out, err
-	}
-	present, err := d.Store.Generation(ctx, org)
-	if err != nil {
-		return out, err
-	}
-	newest := int64(0)
-	for r, o := range objects {
-		n := crdv1.GenerationOf(o)
-		if n-present <= longestGap {
-			newest = max(newest, n)
-			continue
-		}
-		delete(objects, r)
-		out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, cluster))
-	}
+	objects, newest, err := s.ours(ctx, &out)
 	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}
-	if err := d.Store.Adopt(ctx, org, newest, s.event(self, "adopt")); err != nil {
+	if err == nil && !dry {
+		err = d.Store.Adopt(ctx, org, newest, s.event(self, "adopt"))
+	}
+	if err != nil {
 		return out, err
 	}
 	for r, o := range objects {
@@ -78,7 +61,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 		if e != nil && e.RoutingKey == crdv1.RoutingKeyOf(o) && decide(e, o, true, time.Now()) != newer {
 			continue
 		}
-		left, err := s.adopt(ctx, e, r, o)
+		left, err := s.adopt(ctx, e, r, o, dry)
 		switch {
 		case err != nil:
 			return out, err
@@ -97,25 +80,36 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 // any generation, and later ones have to be higher.
 const longestGap = 1 << 40
 
-// ours reads the objects of the cluster that control planes have written, except those that are being deleted.
-func (s *site) ours(ctx context.Context) (map[request]crdv1.Object, error) {
-	objects := map[request]crdv1.Object{}
+// ours reads the objects of the cluster that control planes have written, except those that are being deleted, and
+// returns their newest generation. Those with one that is none are left.
+func (s *site) ours(ctx context.Context, out *Adoption) (objects map[request]crdv1.Object, newest int64, err error) {
+	present, err := s.Store.Generation(ctx, s.at.Organisation)
+	if err != nil {
+		return nil, 0, err
+	}
+	objects = map[request]crdv1.Object{}
 	for kind, of := range kinds {
 		all, err := of.ListObjects(ctx, s.live)
 		if err != nil {
-			return nil, fmt.Errorf("cluster %s: %w", s.at.Name, err)
+			return nil, 0, fmt.Errorf("cluster %s: %w", s.at.Name, err)
 		}
 		for _, o := range all {
-			if crdv1.GenerationOf(o) > 0 && o.GetDeletionTimestamp() == nil {
-				objects[request{kind, o.GetName()}] = o
+			r, n := request{kind, o.GetName()}, crdv1.GenerationOf(o)
+			switch {
+			case n <= 0 || o.GetDeletionTimestamp() != nil:
+			case n-present > longestGap:
+				out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, s.at.Name))
+			default:
+				newest, objects[r] = max(newest, n), o
 			}
 		}
 	}
-	return objects, nil
+	return objects, newest, nil
 }
 
 // adopt writes the specification of an object to its row, which e is; nil: there is none. left is why not.
-func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (left string, err error) {
+// dry: it only judges.
+func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object, dry bool) (left string, err error) {
 	row, fault := rowOf(o, s.at.Organisation)
 	switch {
 	case fault != nil:
@@ -126,6 +120,9 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (
 		return "the store has another one of this name", nil
 	case e != nil && !e.DeletedAt.IsZero():
 		left = "it is deleted, as in the store"
+	}
+	if dry {
+		return left, nil
 	}
 	if e != nil {
 		status := e.part

@@ -30,7 +30,7 @@ type Restore struct {
 
 // Restored are the results.
 type Restored struct {
-	// Objects counts those of the cluster; Listed those that the store knows as newer.
+	// Objects counts those of the cluster; Listed those that the dry run of an adoption names.
 	Objects, Listed int
 	// Deleted and Overwritten are those that were deleted and written after the restore, and Again those that were deleted
 	// before and created after it.
@@ -41,9 +41,10 @@ type Restored struct {
 type restoring struct {
 	Restore
 	*ground
-	store *store.Store
-	stop  func() error
-	n     int
+	store   *store.Store
+	replica *deliveries.Replica
+	stop    func() error
+	n       int
 }
 
 // Do runs it.
@@ -75,10 +76,9 @@ func (r Restore) Do(ctx context.Context) (out Restored, err error) {
 	}
 	err = d.write(ctx)
 	after, unread := d.objects(ctx)
-	if newer, unlisted := delivery.Newer(ctx, d.store, deliveries.Organisation, cluster); true {
-		out.Listed, err = len(newer), errors.Join(err, unlisted)
-	}
-	if err := errors.Join(err, unread, d.stop()); err != nil {
+	would, unlisted := d.replica.Delivery.Newer(ctx, deliveries.Organisation, cluster)
+	out.Listed = len(would.Taken) + len(would.Left)
+	if err := errors.Join(err, unread, unlisted, d.stop()); err != nil {
 		return out, err
 	}
 	out.Objects = len(before)
@@ -107,6 +107,7 @@ func (d *restoring) start(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
+	d.replica = r
 	d.stop = func() error {
 		d.front.Set()
 		cancel()
