@@ -97,7 +97,7 @@ const (
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
 	// houseEvery is the pause between two deletions of old entries, lifetimesEvery that between two of expired objects.
 	houseEvery, lifetimesEvery = time.Hour, time.Minute
-	// lifetimesAfter is when lifetimes end first after the start: the store may be an old backup, and clusters tell.
+	// lifetimesAfter is when lifetimes end first after the start: sessions show whether the store is an old backup.
 	lifetimesAfter = 30 * time.Second
 )
 

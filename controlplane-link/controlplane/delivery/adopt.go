@@ -45,7 +45,7 @@ func (d *Delivery) adoption(ctx context.Context, org, cluster string, dry bool) 
 		return out, err
 	}
 	defer s.queue.ShutDown()
-	objects, newest, err := s.ours(ctx, &out)
+	objects, newest, err := s.written(ctx, &out)
 	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}
 	if err == nil && !dry {
 		err = d.Store.Adopt(ctx, org, newest, s.event(self, "adopt"))
@@ -80,9 +80,9 @@ func (d *Delivery) adoption(ctx context.Context, org, cluster string, dry bool) 
 // any generation, and later ones have to be higher.
 const longestGap = 1 << 40
 
-// ours reads the objects of the cluster that control planes have written, except those that are being deleted, and
+// written reads the objects of the cluster that control planes have written, except those that are being deleted, and
 // returns their newest generation. Those with one that is none are left.
-func (s *site) ours(ctx context.Context, out *Adoption) (objects map[request]crdv1.Object, newest int64, err error) {
+func (s *site) written(ctx context.Context, out *Adoption) (objects map[request]crdv1.Object, newest int64, err error) {
 	present, err := s.Store.Generation(ctx, s.at.Organisation)
 	if err != nil {
 		return nil, 0, err

@@ -49,26 +49,26 @@ func TestAGenerationThatAUserHasWritten(t *testing.T) {
 	s.applied(s.put(sandbox(name, key, "two")))
 }
 
-// TestAnObjectOfAnotherCluster, which somebody has copied, does not become the row of that cluster.
+// TestAnObjectOfAnotherCluster, which a user has copied, does not become the row of that cluster.
 func TestAnObjectOfAnotherCluster(t *testing.T) {
 	s := newSite(t)
 	name, key := unique("copied")
 	s.Must(s.store.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "staging", CreatedAt: time.Now()}, event("cluster.create")))
-	theirs := sandbox(name, key, "one")
-	theirs.Cluster, theirs.Spec = "staging", []byte(strings.Replace(string(theirs.Spec), `"prod"`, `"staging"`, 1))
-	theirs = s.put(theirs)
+	source := sandbox(name, key, "one")
+	source.Cluster, source.Spec = "staging", []byte(strings.Replace(string(source.Spec), `"prod"`, `"staging"`, 1))
+	source = s.put(source)
 	o := &crdv1.SignadotSandbox{}
 	o.Name, o.Spec.ID, o.Spec.Name = name, key, name
 	o.Annotations = map[string]string{
-		crdv1.AnnotationGeneration:    strconv.FormatInt(theirs.Generation+9, 10),
-		crdv1.AnnotationSpecification: `{"spec":` + strings.Replace(string(theirs.Spec), "one", "copied", 1) + `}`,
+		crdv1.AnnotationGeneration:    strconv.FormatInt(source.Generation+9, 10),
+		crdv1.AnnotationSpecification: `{"spec":` + strings.Replace(string(source.Spec), "one", "copied", 1) + `}`,
 	}
 	s.Create(o)
 	if because := s.left(name); !strings.Contains(because, "cluster staging") || !strings.Contains(because, "delete it in cluster prod") {
 		t.Errorf("left: %q", because)
 	}
 	row, err := s.store.Sandbox(t.Context(), org, name)
-	if err != nil || row.Generation != theirs.Generation || string(row.Spec) != string(theirs.Spec) {
+	if err != nil || row.Generation != source.Generation || string(row.Spec) != string(source.Spec) {
 		t.Errorf("the row: %+v, %v", row, err)
 	}
 }

@@ -61,7 +61,7 @@ func (e *entry) madeOf(o crdv1.Object) bool {
 // decideOwn is decide for an object of the row.
 func decideOwn(e *entry, o crdv1.Object) step {
 	is, deleted := crdv1.GenerationOf(o), !e.DeletedAt.IsZero()
-	// The generation of the row says nothing: a store that is from a backup gives the same ones again.
+	// The generation of the row does not count: a store that is from a backup gives the same ones again.
 	known := max(e.part.Applied, e.part.Attempted, e.part.Adopted)
 	switch {
 	case e.madeOf(o): // the store knows nothing else of it

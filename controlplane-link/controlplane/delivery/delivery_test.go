@@ -247,7 +247,7 @@ func TestAStaleListProvesNothing(t *testing.T) {
 	stale.on.Store(false)
 }
 
-// TestAConflictWithAStaleList: the object was deleted and created again, and no event has told that.
+// TestAConflictWithAStaleList: the object was deleted and created again, without an event.
 func TestAConflictWithAStaleList(t *testing.T) {
 	w := world.Shared(t)
 	var frozen atomic.Bool

@@ -66,7 +66,7 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
 }
 
-// attempt records that the row is written to the cluster now: after a restore, the store knows what it has never written,
+// attempt records that the row is written to the cluster now: after a restore, the store knows which generations others have written,
 // and a deletion in the meantime waits for this cluster. It returns false if the row has changed.
 func (s *site) attempt(ctx context.Context, e *entry, o crdv1.Object) (is bool, err error) {
 	gone := o == nil && e.part.Newer > 0 // the newer object was deleted in the cluster
