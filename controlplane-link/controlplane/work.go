@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -98,12 +97,15 @@ const (
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
 	// houseEvery is the pause between two deletions of old entries, lifetimesEvery that between two of expired objects.
 	houseEvery, lifetimesEvery = time.Hour, time.Minute
+	// lifetimesAfter is when lifetimes end first after the start: sessions show whether the store is an old backup.
+	lifetimesAfter = 30 * time.Second
 )
 
 // keepHouse checks the store, and deletes expired objects, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	var last, lastLifetimes time.Time
+	var last time.Time
+	lastLifetimes := time.Now().Add(lifetimesAfter - lifetimesEvery)
 	every(ctx, healthEvery, func() {
 		m.begin(ctx)
 		checking, cancel := context.WithTimeout(ctx, healthWithin)
@@ -182,8 +184,8 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 // adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
 	if dry {
-		names, err := delivery.Newer(ctx, m.store, org, cluster)
-		return lines("newer ", names), err
+		would, err := m.delivery.Newer(ctx, org, cluster)
+		return lines("newer ", would.Taken) + lines("left ", would.Left), err
 	}
 	done, err := m.delivery.Adopt(ctx, org, cluster)
 	return lines("taken ", done.Taken) + lines("left ", done.Left), err

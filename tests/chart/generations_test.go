@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/controlplane-link/controlplane/delivery"
 )
 
 // none is a write without the annotation.
@@ -46,7 +48,7 @@ func TestTheAgentsOlderWritesAreRefused(t *testing.T) {
 		}
 		return nil
 	})
-	const older, lacks, wrong = "later write was applied before", "the write lacks annotation", "is not a number"
+	const older, lacks, wrong = delivery.LaterWrite, "the write lacks annotation", "is not a number"
 	for n, c := range []struct{ before, after, refused string }{
 		{none, none, ""}, {none, "0", ""}, {none, "7", ""},
 		{"7", "7", ""}, {"7", "8", ""}, {"9", "10", ""}, {"99", "100", ""}, {"0", "1", ""},

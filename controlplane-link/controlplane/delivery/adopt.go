@@ -24,43 +24,33 @@ type Adoption struct {
 	Left []string
 }
 
-// Newer lists the objects of a cluster that are newer than the store, which is from a backup: nothing writes them
-// until Adopt. It lists those that were seen in a session since.
-func Newer(ctx context.Context, in *store.Store, org, cluster string) (names []string, err error) {
-	s := &site{Delivery: &Delivery{Config: Config{Store: in}}, at: registry.Cluster{Organisation: org, Name: cluster}}
-	all, err := in.Delivered(ctx, org, cluster)
-	for _, c := range all {
-		if e, err := s.entry(ctx, request{c.Kind, c.Name}); err == nil && e != nil && e.part.Newer > e.part.Adopted {
-			names = append(names, string(c.Kind)+" "+c.Name)
-		}
-	}
-	return names, err
+// Newer returns what Adopt would do, and changes nothing. What the store would refuse is among Taken.
+func (d *Delivery) Newer(ctx context.Context, org, cluster string) (Adoption, error) {
+	return d.adoption(ctx, org, cluster, true)
 }
 
 // Adopt takes the state of a cluster after the store was restored from a backup: the specifications of objects that
 // are newer than their rows, or have none, become those of the rows, with higher generations. It writes no object
 // itself. It works at any replica while the cluster has a session.
-func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption, err error) {
+func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (Adoption, error) {
+	return d.adoption(ctx, org, cluster, false)
+}
+
+// adoption is Adopt; dry: it only reads.
+func (d *Delivery) adoption(ctx context.Context, org, cluster string, dry bool) (out Adoption, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := d.newSite(ctx, registry.Cluster{Organisation: org, Name: cluster})
 	if err != nil {
 		return out, err
 	}
-	newest, objects := int64(0), map[request]crdv1.Object{}
-	for kind, of := range kinds {
-		all, err := of.ListObjects(ctx, s.live)
-		if err != nil {
-			return out, fmt.Errorf("cluster %s: %w", cluster, err)
-		}
-		for _, o := range all {
-			if n := crdv1.GenerationOf(o); n > 0 && o.GetDeletionTimestamp() == nil {
-				newest, objects[request{kind, o.GetName()}] = max(newest, n), o
-			}
-		}
-	}
+	defer s.queue.ShutDown()
+	objects, newest, err := s.written(ctx, &out)
 	self := &entry{request: request{store.Cluster, cluster}, Sandbox: model.Sandbox{Org: org, Name: cluster}}
-	if err := d.Store.Adopt(ctx, org, newest, s.event(self, "adopt")); err != nil {
+	if err == nil && !dry {
+		err = d.Store.Adopt(ctx, org, newest, s.event(self, "adopt"))
+	}
+	if err != nil {
 		return out, err
 	}
 	for r, o := range objects {
@@ -71,14 +61,14 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 		if e != nil && e.RoutingKey == crdv1.RoutingKeyOf(o) && decide(e, o, true, time.Now()) != newer {
 			continue
 		}
-		left, err := s.adopt(ctx, e, r, o)
-		switch name := string(r.kind) + " " + r.name; {
+		left, err := s.adopt(ctx, e, r, o, dry)
+		switch {
 		case err != nil:
 			return out, err
 		case left != "":
-			out.Left = append(out.Left, name+": "+left)
+			out.Left = append(out.Left, r.String()+": "+left)
 		default:
-			out.Taken = append(out.Taken, name)
+			out.Taken = append(out.Taken, r.String())
 		}
 	}
 	slices.Sort(out.Taken)
@@ -86,16 +76,53 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (out Adoption
 	return out, nil
 }
 
+// longestGap is how much newer than the store the objects can be that are adopted: a user of the cluster can write
+// any generation, and later ones have to be higher.
+const longestGap = 1 << 40
+
+// written reads the objects of the cluster that control planes have written, except those that are being deleted, and
+// returns their newest generation. Those with one that is none are left.
+func (s *site) written(ctx context.Context, out *Adoption) (objects map[request]crdv1.Object, newest int64, err error) {
+	present, err := s.Store.Generation(ctx, s.at.Organisation)
+	if err != nil {
+		return nil, 0, err
+	}
+	objects = map[request]crdv1.Object{}
+	for kind, of := range kinds {
+		all, err := of.ListObjects(ctx, s.live)
+		if err != nil {
+			return nil, 0, fmt.Errorf("cluster %s: %w", s.at.Name, err)
+		}
+		for _, o := range all {
+			r, n := request{kind, o.GetName()}, crdv1.GenerationOf(o)
+			switch {
+			case n <= 0 || o.GetDeletionTimestamp() != nil:
+			case n-present > longestGap:
+				out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, s.at.Name))
+			default:
+				newest, objects[r] = max(newest, n), o
+			}
+		}
+	}
+	return objects, newest, nil
+}
+
 // adopt writes the specification of an object to its row, which e is; nil: there is none. left is why not.
-func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object) (left string, err error) {
+// dry: it only judges.
+func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object, dry bool) (left string, err error) {
 	row, fault := rowOf(o, s.at.Organisation)
 	switch {
 	case fault != nil:
 		left = fault.Error()
-	case e != nil && e.RoutingKey != row.RoutingKey:
+	case row.Cluster != s.at.Name && (row.Cluster != "" || r.kind == store.Sandbox):
+		return fmt.Sprintf("its specification is of cluster %s: delete it in cluster %s", cmp.Or(row.Cluster, "\"\""), s.at.Name), nil
+	case e != nil && (e.RoutingKey != row.RoutingKey || e.Cluster != row.Cluster):
 		return "the store has another one of this name", nil
 	case e != nil && !e.DeletedAt.IsZero():
 		left = "it is deleted, as in the store"
+	}
+	if dry {
+		return left, nil
 	}
 	if e != nil {
 		status := e.part

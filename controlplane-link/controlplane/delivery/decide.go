@@ -26,7 +26,8 @@ const (
 	missing
 	// foreign: record that the cluster has an object of the name that another manager has created.
 	foreign
-	// newer: record that another store has written the object after the backup that this store is from.
+	// newer: record that another store has written the object after the backup that this store is from: it has a
+	// generation that this one has never written there.
 	newer
 )
 
@@ -51,15 +52,23 @@ func decide(e *entry, o crdv1.Object, live bool, now time.Time) step {
 	return missing
 }
 
+// madeOf reports whether Adopt has made the row from the object, and nothing was delivered since: other rows are
+// older than their objects.
+func (e *entry) madeOf(o crdv1.Object) bool {
+	return e.part.Applied == 0 && e.part.Attempted == 0 && e.part.Newer == 0 && e.CreatedAt.Equal(o.GetCreationTimestamp().Time)
+}
+
 // decideOwn is decide for an object of the row.
 func decideOwn(e *entry, o crdv1.Object) step {
-	is, known, deleted := crdv1.GenerationOf(o), e.Generation, !e.DeletedAt.IsZero()
-	if deleted {
-		known = max(known, e.part.Adopted)
+	is, deleted := crdv1.GenerationOf(o), !e.DeletedAt.IsZero()
+	// The generation of the row does not count: a store that is from a backup gives the same ones again.
+	known := max(e.part.Applied, e.part.Attempted, e.part.Adopted)
+	switch {
+	case e.madeOf(o): // the store knows nothing else of it
+	case is > known, !deleted && is > e.Generation, e.part.IsNewer():
+		return newer
 	}
 	switch {
-	case is > known, e.part.Newer > e.part.Adopted:
-		return newer
 	case o.GetDeletionTimestamp() != nil:
 		return observe
 	case deleted:

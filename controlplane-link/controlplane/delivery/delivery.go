@@ -16,8 +16,10 @@
 //     the agent refuses an older one. A row is written once for each generation, with server-side apply, as its last
 //     author: a change by another client stays until the next write of the row, which takes it back and records it in
 //     the audit trail.
+//   - The store has the generation of each write before it is sent. An object with another one, that is newer, is that
+//     of another store, and nothing changes it until Adopt.
 //   - Nothing is concluded from an object that a list lacks: the API server is asked for the object itself.
-//   - An object is deleted for a tombstone only, if it is still the one that was read, and no newer than the tombstone.
+//   - An object is deleted for a tombstone only, if it is still the one that was read.
 //   - A refusal of the API server is the status of the row, with its words. The write is tried again with back-off.
 //   - While a cluster has no session its rows wait. Rows have the newest state only.
 package delivery

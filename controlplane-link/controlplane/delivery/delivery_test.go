@@ -3,9 +3,11 @@ package delivery_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,12 +40,17 @@ func TestASandboxIsAppliedChangedAndDeleted(t *testing.T) {
 		return st.Ready && st.Generation == first.Generation && st.Message == "all is ready"
 	})
 
+	writes, observations := s.store.Transactions()
 	second := s.put(sandbox(name, key, "two"))
 	o = s.applied(second)
+	// The attempt and the new status, and at most two heartbeats of the session.
+	if w, o := s.store.Transactions(); w-writes != 1 || o-observations < 2 || o-observations > 4 {
+		t.Errorf("a specification took %d writes and %d observations", w-writes, o-observations)
+	}
 	if o.Annotations[crdv1.AnnotationDescription] != "two" {
 		t.Errorf("the description is %q", o.Annotations[crdv1.AnnotationDescription])
 	}
-	writes, observations := s.store.Transactions()
+	writes, observations = s.store.Transactions()
 	s.Must(s.store.DeleteSandbox(t.Context(), org, name, false, time.Now(), event("sandbox.delete")))
 	s.ended(name)
 	s.missing(name)
@@ -115,6 +122,16 @@ func TestAnObjectOfAnotherManager(t *testing.T) {
 	row = s.put(sandbox(name, key, "mine"))
 	s.applied(row)
 
+	// One that a control plane has written names the way out.
+	lost, lostKey := unique("foreign")
+	theirs = &crdv1.SignadotSandbox{}
+	theirs.Name, theirs.Spec.ID, theirs.Spec.Name, theirs.Annotations = lost, lost, lost, map[string]string{crdv1.AnnotationGeneration: "3"}
+	s.Create(theirs)
+	s.put(sandbox(lost, lostKey, "ours"))
+	if st := s.status(lost, reason(model.ReasonForeign)).Status; !strings.Contains(st.Message, "adopt --dry-run prod") {
+		t.Errorf("the status: %+v", st)
+	}
+
 	// A tombstone of a row ends without it, too.
 	other, otherKey := unique("foreign")
 	theirs = &crdv1.SignadotSandbox{}
@@ -152,14 +169,21 @@ func TestAWriteTakesBackFields(t *testing.T) {
 // of the author, and a fault of the specification.
 func TestARefusalIsTheStatus(t *testing.T) {
 	s := newSite(t)
-	accept := s.webhook("no sandboxes on Mondays")
+	const message = "no sandboxes with switchyard.dev/generation on Mondays"
+	accept := s.webhook(message)
 	name, key := unique("refused")
 	row := s.put(sandbox(name, key, "refuse"))
-	st := s.status(name, func(st model.Status) bool { return strings.Contains(st.Message, "no sandboxes on Mondays") }).Status
+	st := s.status(name, func(st model.Status) bool { return strings.Contains(st.Message, message) }).Status
 	if st.Ready || st.Generation != row.Generation || st.Applied != 0 || st.Reason == "" {
 		t.Errorf("the status: %+v", st)
 	}
 	s.missing(name)
+	s.Eventually("the log names the object", func() error {
+		if what := "organisation=acme cluster=prod kind=sandbox name=" + name; !strings.Contains(s.log.String(), what) {
+			return errors.New("no " + what)
+		}
+		return nil
+	})
 	accept()
 	s.applied(row)
 
@@ -223,6 +247,38 @@ func TestAStaleListProvesNothing(t *testing.T) {
 	stale.on.Store(false)
 }
 
+// TestAConflictWithAStaleList: the object was deleted and created again, without an event.
+func TestAConflictWithAStaleList(t *testing.T) {
+	w := world.Shared(t)
+	var frozen atomic.Bool
+	t.Cleanup(func() { frozen.Store(false) }) // the agent ends after it
+	access := *w.Config
+	access.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(r)
+			if err == nil && r.URL.Query().Get("watch") != "" {
+				answer.Body = &frozenWatch{answer.Body, r.Context(), &frozen}
+			}
+			return answer, err
+		})
+	}
+	s := siteWith(t, w, nil, &access)
+	s.start()
+	name, key := unique("conflict")
+	o := s.applied(s.put(sandbox(name, key, "one")))
+	frozen.Store(true)
+	s.Remove(o)
+	again := &crdv1.SignadotSandbox{Spec: o.Spec}
+	again.Name, again.Annotations = o.Name, o.Annotations
+	s.Create(again)
+	second := s.put(sandbox(name, key, "two"))
+	if is := s.object(name, generation(second.Generation)); is.UID != again.UID {
+		t.Errorf("the object is %+v", is)
+	}
+	frozen.Store(false)
+	s.applied(second)
+}
+
 // TestARestoredStoreWritesNothing until the cluster is adopted.
 func TestARestoredStoreWritesNothing(t *testing.T) {
 	s := siteWith(t, world.Shared(t), nil)
@@ -262,16 +318,22 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 		}
 	}
 	want := []string{"sandbox " + changed, "sandbox " + created}
-	if newer, err := delivery.Newer(t.Context(), s.store, org, prod); err != nil || !slices.Equal(newer, want[:1]) {
-		t.Errorf("newer: %q, %v", newer, err)
+	restored := func(name string) bool { return !strings.Contains(name, "restored") } // those of other tests
+	newer := func() []string {
+		out, err := s.replica.Delivery.Newer(t.Context(), org, prod)
+		s.Must(err)
+		return slices.DeleteFunc(out.Taken, restored)
+	}
+	if is := newer(); !slices.Equal(is, want) {
+		t.Errorf("newer: %q", is)
 	}
 	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod)
-	taken := slices.DeleteFunc(out.Taken, func(name string) bool { return !strings.Contains(name, "restored") }) // those of other tests
+	taken := slices.DeleteFunc(out.Taken, restored)
 	if err != nil || !slices.Equal(taken, want) {
 		t.Errorf("adopt: %+v, %v", out, err)
 	}
-	if newer, err := delivery.Newer(t.Context(), s.store, org, prod); err != nil || len(newer) > 0 {
-		t.Errorf("newer, once adopted: %q, %v", newer, err)
+	if is := newer(); len(is) > 0 {
+		t.Errorf("newer, once adopted: %q", is)
 	}
 	row := s.status(changed, func(st model.Status) bool { return st.Applied > is.Generation && st.Newer == 0 })
 	if !strings.Contains(string(row.Spec), "four") {
@@ -282,6 +344,61 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 	row = s.status(created, func(st model.Status) bool { return st.Applied > 0 })
 	if row.RoutingKey != createdKey || row.Author.Name != jo.Name || row.Author.Role != jo.Role {
 		t.Errorf("the row: %+v", row)
+	}
+}
+
+// TestWritesBeforeTheFirstSession of a restored store: rows that were written or deleted since have higher generations
+// than the objects of the cluster, which this store has never written.
+func TestWritesBeforeTheFirstSession(t *testing.T) {
+	s := siteWith(t, world.Shared(t), nil)
+	stop := s.start()
+	type pair struct{ name, key, ttl string }
+	var all []pair
+	var objects []*crdv1.SignadotSandbox
+	put := func(p pair, text string) model.Sandbox {
+		return s.put(sandbox(p.name, p.key, text, p.ttl))
+	}
+	for _, ttl := range []string{"", "", `,"ttl":{"duration":"1h","offsetFrom":"createdAt"}`} {
+		name, key := unique("early")
+		all = append(all, pair{name, key, ttl})
+		s.applied(put(all[len(all)-1], "one"))
+	}
+	backup := filepath.Join(s.dir, "backup.db")
+	s.Must(s.store.Backup(t.Context(), backup))
+	for _, p := range all {
+		objects = append(objects, s.applied(put(p, "two")))
+	}
+	s.front.Set()
+	stop()
+	var err error
+	s.store, err = deliveries.Open(t.Context(), backup, "")
+	s.Must(err)
+	t.Cleanup(func() { _ = s.store.Close() }) // after the replica
+	for range 5 {
+		put(all[0], "of the restored store")
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, all[1].name, false, time.Now(), event("sandbox.delete")))
+	s.Must(s.store.EndSandboxes(t.Context(), org, time.Now().Add(2*time.Hour), func(string) model.Event { return event("sandbox.expire") }))
+	if row, err := s.store.Sandbox(t.Context(), org, all[2].name); err != nil || row.Generation <= crdv1.GenerationOf(objects[2]) || row.DeletedAt.IsZero() {
+		t.Fatalf("the row: %+v, %v", row, err)
+	}
+	s.start()
+	for i, p := range all {
+		s.status(p.name, reason(delivery.ReasonNewer))
+		now := objects[i].DeepCopy()
+		if s.Get(now); now.ResourceVersion != objects[i].ResourceVersion || now.DeletionTimestamp != nil {
+			t.Errorf("%s was written: %+v", now.Name, now.Annotations)
+		}
+	}
+	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod)
+	s.Must(err)
+	row := s.status(all[0].name, func(st model.Status) bool { return st.Applied > crdv1.GenerationOf(objects[0]) })
+	if !strings.Contains(string(row.Spec), "two") {
+		t.Errorf("the specification is %s", row.Spec)
+	}
+	for _, p := range all[1:] {
+		s.ended(p.name) // as in the store
+		s.missing(p.name)
 	}
 }
 

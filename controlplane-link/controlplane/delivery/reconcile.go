@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// soon is when an object is reconciled again that another client has written in the meantime.
+	// soon is when an object is reconciled again with a row that has changed in the meantime.
 	soon = 20 * time.Millisecond
 	// checkAgain is how often an object is reconciled that is newer than the store, or has resources that are
 	// deleted by force.
@@ -47,13 +47,22 @@ func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result
 		}
 		return again, err
 	}
+	again, err = s.converge(ctx, r, s.cache, s.live)
+	if stale(err) { // the list is stale
+		again, err = s.converge(ctx, r, s.live)
+	}
+	return again, err
+}
+
+// converge brings one object in line with its row, from the first reader that is enough.
+func (s *site) converge(ctx context.Context, r request, readers ...client.Reader) (again reconcile.Result, err error) {
 	e, err := s.entry(ctx, r)
 	if e == nil || err != nil {
 		return again, err
 	}
 	var o crdv1.Object
 	do := confirm
-	for _, from := range []client.Reader{s.cache, s.live} {
+	for _, from := range readers {
 		if do != confirm {
 			break
 		}
@@ -74,7 +83,7 @@ func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
 	} else {
 		e.group, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
 		g, is := e.group, false
-		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, DeletedAt: g.DeletedAt, Author: g.Author}
+		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, CreatedAt: g.CreatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
 		e.part, is = g.Status.Clusters[s.at.Name]
 		e.isNew = !is
 	}
@@ -113,11 +122,13 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		}
 		status = statusOf(o, e.part)
 	case missing:
+		status.Newer = 0
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
 			again.RequeueAfter = time.Until(end)
 		}
 		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case foreign:
+		status.Newer = 0
 		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
 	case newer:
 		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))
@@ -149,10 +160,13 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 	as, err := s.as(e.Author)
 	for i := range all {
 		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
-			err = steps.GiveUp(ctx, as, r)
+			err = client.IgnoreNotFound(steps.GiveUp(ctx, as, r))
 		}
 	}
-	return again, err
+	if err != nil {
+		return s.refused(ctx, e, err)
+	}
+	return again, nil
 }
 
 // event returns the entry of the audit trail for a write of the control plane itself.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -43,6 +44,9 @@ type request struct {
 	kind store.Kind
 	name string
 }
+
+// String is how people name it.
+func (r request) String() string { return string(r.kind) + " " + r.name }
 
 // everything are all objects of a cluster.
 var everything = request{kind: store.Everything}
@@ -82,10 +86,17 @@ func (d *Delivery) newSite(ctx context.Context, at registry.Cluster) (s *site, e
 // run delivers until the session ends.
 func (s *site) run() {
 	defer s.stop()
+	log := logr.FromSlogHandler(s.Logger.Handler()).WithValues("organisation", s.at.Organisation, "cluster", s.at.Name)
 	c, err := controller.NewTypedUnmanaged("delivery", controller.TypedOptions[request]{
 		Reconciler: reconcile.TypedFunc[request](s.reconcile), MaxConcurrentReconciles: workers, ReconciliationTimeout: within, CacheSyncTimeout: syncWithin,
 		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {
 			return s.queue
+		},
+		LogConstructor: func(r *request) logr.Logger {
+			if r == nil {
+				return log
+			}
+			return log.WithValues("kind", r.kind, "name", r.name)
 		},
 		SkipNameValidation: new(true), // each cluster has one
 	})

@@ -283,3 +283,18 @@ func (l *staleLists) wrap(next http.RoundTripper) http.RoundTripper {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(none)), Request: r}, nil
 	})
 }
+
+// frozenWatch is the body of a watch, which reports nothing while it is frozen.
+type frozenWatch struct {
+	io.ReadCloser
+	ctx    context.Context //nolint:containedctx // that of the request
+	frozen *atomic.Bool
+}
+
+func (e *frozenWatch) Read(into []byte) (n int, err error) {
+	n, err = e.ReadCloser.Read(into)
+	for e.frozen.Load() && e.ctx.Err() == nil {
+		time.Sleep(5 * time.Millisecond)
+	}
+	return n, err
+}

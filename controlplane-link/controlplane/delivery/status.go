@@ -32,7 +32,7 @@ const (
 // statusOf returns the status that an object reports.
 func statusOf(o crdv1.Object, before model.Status) model.Status {
 	generation := crdv1.GenerationOf(o)
-	out := model.Status{Generation: generation, Applied: generation, Adopted: before.Adopted}
+	out := model.Status{Generation: generation, Applied: generation, Attempted: before.Attempted, Adopted: before.Adopted}
 	var of sandboxes.Status
 	switch o := o.(type) {
 	case *crdv1.SignadotSandbox:
@@ -68,8 +68,12 @@ func same(a, b model.Status) bool {
 }
 
 // ManagedByOther returns the message about an object that has another manager than the control plane, the one
-// that has written it last.
+// that has written it last, or is of another row.
 func ManagedByOther(o metav1.Object, cluster string) string {
+	if crdv1.GenerationOf(o) > 0 {
+		return fmt.Sprintf("Cluster %s has an object of this name that a control plane has written for another row (of a restored store?): "+
+			"run controlplane adopt --dry-run %[1]s, and delete this sandbox or route group before the adoption, or delete the object there.", cluster)
+	}
 	manager, last := "another client", time.Time{}
 	for _, m := range o.GetManagedFields() {
 		if m.Subresource == "" && m.Time != nil && !m.Time.Time.Before(last) {

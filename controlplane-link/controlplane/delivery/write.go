@@ -25,6 +25,9 @@ import (
 // Manager is the field manager of the control plane.
 const Manager = "switchyard-controlplane"
 
+// LaterWrite is in the words of the admission policy of the agent about an older generation (generations.yaml of its chart).
+const LaterWrite = ": a later write was applied before it"
+
 // apply writes the object of a row as its author; o is the object that changes, nil: it is created.
 func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again reconcile.Result, err error) {
 	want, fault, err := s.wanted(ctx, e)
@@ -34,11 +37,9 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	case fault != nil:
 		return again, s.record(ctx, e, because(e.part, e.Generation, ReasonInvalid, fault.Error()))
 	}
-	if e.isNew { // a deletion in the meantime waits for this cluster
-		e.part, e.isNew = model.Status{Reason: crdv1.ReasonPending, Message: "It is being written."}, false
-		if is, err := s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, e.part); err != nil || !is {
-			return again, err
-		}
+	if is, err := s.attempt(ctx, e, o); err != nil || !is {
+		again.RequeueAfter = soon
+		return again, err
 	}
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -63,6 +64,23 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 		return s.refused(ctx, e, err)
 	}
 	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
+}
+
+// attempt records that the row is written to the cluster now: after a restore, the store knows which generations others have written,
+// and a deletion in the meantime waits for this cluster. It returns false if the row has changed.
+func (s *site) attempt(ctx context.Context, e *entry, o crdv1.Object) (is bool, err error) {
+	gone := o == nil && e.part.Newer > 0 // the newer object was deleted in the cluster
+	if e.part.Attempted >= e.Generation && !gone {
+		return true, nil
+	}
+	if e.isNew {
+		e.part = model.Status{Reason: crdv1.ReasonPending, Message: "It is being written."}
+	}
+	if gone {
+		e.part.Newer = 0
+	}
+	e.part.Attempted, e.isNew = e.Generation, false
+	return s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, e.part)
 }
 
 // wanted returns the object of a row, or the fault of its specification.
@@ -90,23 +108,29 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 	return s.refused(ctx, e, client.IgnoreNotFound(err)) // the watch is about to report it
 }
 
-// refused records the refusal of a write, and returns when to try again: at once after a conflict, else with
-// back-off. A cluster that does not answer is no refusal. Without an error it does nothing.
+// refused records the refusal of a write, and returns the error, which is tried again with back-off. A conflict, or a cluster that does not answer is none. Without an error it does nothing.
 func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcile.Result, _ error) {
 	var answered apierrors.APIStatus
 	var unnamed *carrier.RefusedError // the author has no valid name
 	isRefused := errors.As(err, &answered) || errors.As(err, &unnamed) && unnamed.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
 	switch reason := apierrors.ReasonForError(err); {
-	case reason == metav1.StatusReasonConflict:
-		again.RequeueAfter = soon
-		return again, nil
-	case !isRefused, slices.Contains(temporary, reason):
+	case !isRefused, stale(err), slices.Contains(temporary, reason):
 		return again, err
-	case strings.Contains(err.Error(), crdv1.AnnotationGeneration): // the watch is about to report a later write
+	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite): // the watch is about to report it
 		return again, err
 	default:
 		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(reason), ReasonRefused), err.Error())))
 	}
+}
+
+// stale reports whether a write was refused because its object was changed or replaced since it was read.
+func stale(err error) bool {
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) {
+		return false
+	}
+	about := answered.Status().Details
+	return apierrors.IsConflict(err) || about != nil && slices.ContainsFunc(about.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
 // temporary are the reasons of answers that refuse no object.

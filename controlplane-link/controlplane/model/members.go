@@ -63,9 +63,10 @@ func (g RouteGroup) Clusters() map[string]string {
 	return out
 }
 
-// Ends returns the end of the lifetime of a route group; zero: it has none, or it has not begun.
+// Ends returns the end of the lifetime of a route group; zero: it has none, it has not begun, or another store has
+// written a newer object, which may live longer.
 func (g RouteGroup) Ends() time.Time {
-	if ttl := g.spec().TTL; ttl != nil {
+	if ttl := g.spec().TTL; ttl != nil && !g.Status.IsNewer() {
 		return ends(*ttl, g.CreatedAt, g.UpdatedAt, g.UnmatchedAt)
 	}
 	return time.Time{}

@@ -33,3 +33,15 @@ func TestTheEndOfALifetime(t *testing.T) {
 		t.Errorf("a group with a sandbox ends at %s", got)
 	}
 }
+
+// TestANewerObjectHasNoEnd: the store is from a backup, and the cluster has another specification.
+func TestANewerObjectHasNoEnd(t *testing.T) {
+	text := json.RawMessage(`{"ttl":{"duration":"2h","offsetFrom":"createdAt"}}`)
+	for newer, part := range map[bool]model.Status{true: {Newer: 2}, false: {Newer: 2, Adopted: 2}} {
+		s := model.Sandbox{Spec: text, CreatedAt: time.Unix(0, 0), Status: part}
+		g := model.RouteGroup{Spec: text, CreatedAt: time.Unix(0, 0), Status: model.Status{}.With("a", model.Status{}).With("b", part)}
+		if s.Ends().IsZero() != newer || g.Ends().IsZero() != newer {
+			t.Errorf("newer %t: %s and %s", newer, s.Ends(), g.Ends())
+		}
+	}
+}

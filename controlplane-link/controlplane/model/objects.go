@@ -40,10 +40,11 @@ type Sandbox struct {
 	Status Status
 }
 
-// Ends returns the end of the lifetime of a sandbox; zero: it has none.
+// Ends returns the end of the lifetime of a sandbox; zero: it has none, or another store has written a newer object,
+// which may live longer.
 func (s Sandbox) Ends() time.Time {
 	var of spec.SandboxSpec
-	if json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+	if s.Status.IsNewer() || json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
 		return time.Time{}
 	}
 	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
@@ -74,6 +75,9 @@ type Status struct {
 	Generation int64 `json:"generation,omitempty"`
 	// Applied is the generation that the object in the cluster had last; 0: none was seen.
 	Applied int64 `json:"applied,omitempty"`
+	// Attempted is the generation of the last write to the cluster, which is recorded before it is sent: an object
+	// has no other ones that are newer than Applied, unless another store has written it.
+	Attempted int64 `json:"attempted,omitempty"`
 	// Newer is the generation of an object that another store has written: this one is from an older
 	// backup. The object is not written until its cluster is adopted, which sets Adopted.
 	Newer   int64 `json:"newer,omitempty"`

@@ -9,6 +9,16 @@ import (
 // ReasonForeign: the cluster has an object of that name with another manager, which the message names.
 const ReasonForeign = "ManagedByOther"
 
+// IsNewer reports whether a cluster has a newer object than the store that was not adopted.
+func (s Status) IsNewer() bool {
+	for _, part := range s.Clusters {
+		if part.IsNewer() {
+			return true
+		}
+	}
+	return s.Newer > s.Adopted
+}
+
 // With returns the status of a route group with the part of a cluster: the union of all parts.
 func (s Status) With(cluster string, part Status) Status {
 	parts := maps.Clone(s.Clusters)

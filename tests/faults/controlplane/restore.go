@@ -20,7 +20,8 @@ import (
 
 // Restore replaces the store of a control plane by an older backup, and writes and deletes sandboxes of it.
 type Restore struct {
-	// Each is how many sandboxes there are of each sort: changed, deleted and created since the backup.
+	// Each is how many sandboxes there are of each sort: changed, deleted and created since the backup, and written,
+	// deleted and expired in the restored store before its first session.
 	Each int
 	// Scratch is a directory to work in; Log takes what the processes log.
 	Scratch string
@@ -29,7 +30,7 @@ type Restore struct {
 
 // Restored are the results.
 type Restored struct {
-	// Objects counts those of the cluster; Listed those that the store knows as newer.
+	// Objects counts those of the cluster; Listed those that the dry run of an adoption names.
 	Objects, Listed int
 	// Deleted and Overwritten are those that were deleted and written after the restore, and Again those that were deleted
 	// before and created after it.
@@ -40,9 +41,10 @@ type Restored struct {
 type restoring struct {
 	Restore
 	*ground
-	store *store.Store
-	stop  func() error
-	n     int
+	store   *store.Store
+	replica *deliveries.Replica
+	stop    func() error
+	n       int
 }
 
 // Do runs it.
@@ -69,15 +71,14 @@ func (r Restore) Do(ctx context.Context) (out Restored, err error) {
 	if d.store, err = deliveries.Open(ctx, backup, ""); err != nil {
 		return out, err
 	}
-	if err := d.start(ctx); err != nil {
+	if err := errors.Join(d.early(ctx), d.start(ctx)); err != nil {
 		return out, err
 	}
 	err = d.write(ctx)
 	after, unread := d.objects(ctx)
-	if newer, unlisted := delivery.Newer(ctx, d.store, deliveries.Organisation, cluster); true {
-		out.Listed, err = len(newer), errors.Join(err, unlisted)
-	}
-	if err := errors.Join(err, unread, d.stop()); err != nil {
+	would, unlisted := d.replica.Delivery.Newer(ctx, deliveries.Organisation, cluster)
+	out.Listed = len(would.Taken) + len(would.Left)
+	if err := errors.Join(err, unread, unlisted, d.stop()); err != nil {
 		return out, err
 	}
 	out.Objects = len(before)
@@ -106,6 +107,7 @@ func (d *restoring) start(ctx context.Context) error {
 	running, cancel := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(running) }()
+	d.replica = r
 	d.stop = func() error {
 		d.front.Set()
 		cancel()
@@ -117,16 +119,30 @@ func (d *restoring) start(ctx context.Context) error {
 
 // age makes a backup, after which sandboxes are changed, deleted and created.
 func (d *restoring) age(ctx context.Context, backup string) error {
-	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.applied(ctx))
+	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.applied(ctx))
 	if err == nil {
 		err = d.store.Backup(ctx, backup)
 	}
 	for range 3 {
 		if err == nil {
-			err = errors.Join(d.put(ctx, "changed"), d.applied(ctx))
+			err = errors.Join(d.put(ctx, "changed"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.applied(ctx))
 		}
 	}
 	return errors.Join(err, d.drop(ctx, "deleted"), d.put(ctx, "created"), d.applied(ctx), d.stop())
+}
+
+// ended are sandboxes with a lifetime.
+const ended = "ended"
+
+// early writes the restored store before its first session: generations pass those of the objects.
+func (d *restoring) early(ctx context.Context) error {
+	for range 20 {
+		if err := d.put(ctx, "put"); err != nil {
+			return err
+		}
+	}
+	expire := func(string) model.Event { return d.event() }
+	return errors.Join(d.drop(ctx, "dropped"), d.store.EndSandboxes(ctx, deliveries.Organisation, time.Now().Add(2*time.Hour), expire))
 }
 
 // write writes and deletes sandboxes of the restored store, and waits until each row has a status of that.
@@ -134,7 +150,11 @@ func (d *restoring) write(ctx context.Context) error {
 	reported := func(sort, reason string) error {
 		return d.each(ctx, sort, func(row model.Sandbox) bool { return row.Status.Reason == reason })
 	}
-	if err := errors.Join(reported("changed", delivery.ReasonNewer), reported("deleted", delivery.ReasonDeleted)); err != nil {
+	var errs []error
+	for _, sort := range []string{"changed", "put", "dropped", ended} {
+		errs = append(errs, reported(sort, delivery.ReasonNewer))
+	}
+	if err := errors.Join(append(errs, reported("deleted", delivery.ReasonDeleted))...); err != nil {
 		return err
 	}
 	for range 5 { // generations pass those of the objects
@@ -160,7 +180,11 @@ func (d *restoring) event() model.Event {
 func (d *restoring) put(ctx context.Context, sort string) (err error) {
 	for i := 0; i < d.Each && err == nil; i++ {
 		ev := d.event()
-		_, err = d.store.PutSandbox(ctx, sandboxRow(sort+strconv.Itoa(i), ev.ID), ev)
+		row := sandboxRow(sort+strconv.Itoa(i), ev.ID)
+		if sort == ended {
+			row.Spec = append(row.Spec[:len(row.Spec)-1], `,"ttl":{"duration":"1h","offsetFrom":"createdAt"}}`...)
+		}
+		_, err = d.store.PutSandbox(ctx, row, ev)
 	}
 	return err
 }

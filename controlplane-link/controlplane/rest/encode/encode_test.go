@@ -28,6 +28,35 @@ func TestAnOlderStatusIsNeverReady(t *testing.T) {
 	}
 }
 
+// TestAStatusSaysWhatItWaitsFor: the refusal of a deletion, and the clusters without the newest generation.
+func TestAStatusSaysWhatItWaitsFor(t *testing.T) {
+	refused := model.Status{Generation: 3, Reason: "Forbidden", Message: "jo may not delete it."}
+	parts := model.Status{}.With("a", model.Status{Generation: 3}).With("b", model.Status{Generation: 2, Message: "all is ready"})
+	for name, tt := range map[string]struct {
+		st         model.Status
+		cluster    string
+		generation int64
+		deleted    bool
+		want       string
+	}{
+		"a refused deletion":                {refused, "demo", 3, true, "The sandbox is being deleted. jo may not delete it."},
+		"an earlier refusal":                {refused, "demo", 4, true, "The sandbox is being deleted."},
+		"a refused deletion in one cluster": {model.Status{}.With("a", refused).With("b", model.Status{Generation: 2}), "", 3, true, "The sandbox is being deleted. Cluster a: jo may not delete it."},
+		"one cluster":                       {model.Status{}, "demo", 3, false, "The sandbox was not written to cluster demo yet."},
+		"one of two":                        {parts, "", 3, false, "The sandbox was not written to cluster b yet."},
+		"two of two":                        {parts, "", 4, false, "The sandbox was not written to clusters a, b yet."},
+		"no cluster has one":                {model.Status{}, "", 3, false, "The sandbox was not written to any cluster yet."},
+	} {
+		var deleted time.Time
+		if tt.deleted {
+			deleted = time.Unix(1, 0)
+		}
+		if got := observed(tt.st, "sandbox", tt.cluster, tt.generation, deleted); got.Message != tt.want || got.Ready {
+			t.Errorf("%s: %+v, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // Clients crash without these objects, and print nothing useful without these texts.
 func TestSmallestAnswersHaveTheRequiredFields(t *testing.T) {
 	spec := json.RawMessage(`{"cluster":"demo"}`)

@@ -3,8 +3,11 @@ package encode
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -69,11 +72,44 @@ func tunnelOf(t model.Tunnel) *v2.SandboxTunnelStatus {
 func observed(st model.Status, kind, cluster string, generation int64, deleted time.Time) model.Status {
 	switch {
 	case !deleted.IsZero():
-		st.Ready, st.Reason, st.Message = false, reasonTerminating, fmt.Sprintf("The %s is being deleted.", kind)
+		st.Ready, st.Reason, st.Message = false, reasonTerminating, fmt.Sprintf("The %s is being deleted.%s", kind, obstacles(st, generation))
 	case st.Generation < generation:
-		st.Ready, st.Reason, st.Message = false, reasonPending, fmt.Sprintf("The %s was not written to cluster %s yet.", kind, cluster)
+		st.Ready, st.Reason, st.Message = false, reasonPending, fmt.Sprintf("The %s was not written to %s yet.", kind, behind(st, cluster, generation))
 	}
 	return st
+}
+
+// obstacles returns what keeps clusters from a deletion of a generation, each after a blank.
+func obstacles(st model.Status, generation int64) (text string) {
+	if st.Clusters == nil && st.Generation == generation && !st.Ready && st.Message != "" {
+		return " " + st.Message
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Clusters)) {
+		if one := obstacles(st.Clusters[name], generation); one != "" {
+			text += fmt.Sprintf(" Cluster %s:%s", name, one)
+		}
+	}
+	return text
+}
+
+// behind names the clusters that have not got a generation. cluster is that of the object; empty: all.
+func behind(st model.Status, cluster string, generation int64) string {
+	var names []string
+	for name, part := range st.Clusters {
+		if part.Generation < generation {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case cluster != "":
+		return "cluster " + cluster
+	case len(names) == 0:
+		return "any cluster"
+	case len(names) == 1:
+		return "cluster " + names[0]
+	}
+	return "clusters " + strings.Join(names, ", ")
 }
 
 // deref returns the value of a pointer; zero for nil.
