@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -37,13 +38,14 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// reader returns the reader of a cluster, with the rights of the control plane itself.
-func (m *Main) reader(_ context.Context, org, name string) (client.Reader, error) {
+// reader returns the reader of a cluster, with the rights that a user of the control plane has there.
+func (m *Main) reader(_ context.Context, org, name string, user model.Author) (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, &linkv1.Caller{})}}
+	caller := &linkv1.Caller{Name: cmp.Or(user.Name, user.ID), Roles: []string{string(user.Role)}} // never the empty one, which is the control plane
+	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)}}
 	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
 }
 
