@@ -226,7 +226,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	run(working, m.delivery.Run)
 	if first := m.cfg.FirstKey; first != nil {
 		run(working, func(ctx context.Context) error {
-			return admin.Handover(ctx, m.store, m.cfg.Organisation, first.Delete, m.cfg.Logger)
+			return admin.Handover(ctx, m.store, m.cfg.Organisation, first, m.cfg.Logger)
 		})
 	}
 	run(serving, func(ctx context.Context) error {

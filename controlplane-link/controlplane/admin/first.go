@@ -82,14 +82,21 @@ func admins(ctx context.Context, s *store.Store, org string) (in bool, keys []mo
 	return in, keys, err
 }
 
-// Handover calls remove once an administrator of an organisation has logged in, and returns when that was
-// done, or when ctx ends. It logs errors, and tries again.
-func Handover(ctx context.Context, s *store.Store, org string, remove func(context.Context) error, logger *slog.Logger) error {
+// FirstKey is where the key of the first administrator is: a Secret.
+type FirstKey interface {
+	Key(ctx context.Context) (string, error)
+	Delete(ctx context.Context) error
+}
+
+// Handover deletes a key once an administrator of an organisation has logged in, and returns when that was
+// done, or when ctx ends. The store forgets the key as well if it was never used. Handover
+// logs errors, and tries again.
+func Handover(ctx context.Context, s *store.Store, org string, first FirstKey, logger *slog.Logger) error {
 	for ctx.Err() == nil {
 		in, keys, err := admins(ctx, s, org)
 		in = in || slices.ContainsFunc(keys, func(k model.APIKey) bool { return !k.LastUsedAt.IsZero() })
 		if in && err == nil {
-			err = remove(ctx)
+			err = remove(ctx, s, first, keys)
 		}
 		switch {
 		case err != nil:
@@ -103,6 +110,20 @@ func Handover(ctx context.Context, s *store.Store, org string, remove func(conte
 		}
 	}
 	return nil
+}
+
+// remove deletes the first key, and before that its entry in the store if it was never used.
+func remove(ctx context.Context, s *store.Store, first FirstKey, keys []model.APIKey) error {
+	text, err := first.Key(ctx)
+	for _, k := range keys {
+		if err == nil && k.Digest == model.DigestOf(text) && k.LastUsedAt.IsZero() {
+			err = s.DeleteAPIKey(ctx, k.Org, k.Owner, k.ID, event(k.Org, "apiKey.delete", map[string]any{"id": k.ID, "owner": k.Owner}))
+		}
+	}
+	if err != nil && !errors.Is(err, model.ErrNotFound) { // else another replica has deleted it
+		return err
+	}
+	return first.Delete(ctx)
 }
 
 // Secret is the Secret of the cluster in which the program runs that has the first administrator's key.
