@@ -189,6 +189,10 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(backup); err != nil {
 		t.Error(err)
 	}
+	all, err := s.Events(t.Context(), "other", model.EventQuery{Types: []string{"store.backup"}, Limit: 9})
+	if err != nil || len(all) != 1 || string(all[0].Data) != fmt.Sprintf(`{"path":%q}`, backup) {
+		t.Errorf("the audit trail has %+v, %v", all, err)
+	}
 	must(t, admin.First(t.Context(), s, org, gives("")))
 	for args, want := range map[string]bool{"": false, "--store x": false, "adopt x": true, "serve": true} {
 		if got := admin.Is(strings.Fields(args)); got != want {
