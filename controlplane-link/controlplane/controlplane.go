@@ -199,7 +199,7 @@ const (
 // serveAPI serves the REST API and the pages until ctx ends.
 func (m *Main) serveAPI(ctx context.Context) error {
 	s := callers.ProbeServer(http.HandlerFunc(m.serve))
-	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, callers.ErrorLog(m.cfg.Logger)
 	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
 }
 
