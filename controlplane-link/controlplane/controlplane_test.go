@@ -289,6 +289,11 @@ func TestOldEntriesAreDeleted(t *testing.T) {
 		}
 		return err
 	})
+	r.stop()
+	<-r.ended
+	if text := s.log.String(); strings.Count(text, "are deleted") != 1 || !strings.Contains(text, `msg="old entries of the audit trail are deleted" organisation=acme number=1`+"\n") {
+		t.Errorf("the log is:\n%s", text)
+	}
 }
 
 // TestTheFirstAdministratorHasItsKeyInASecret: the key is in the Secret until it is used.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -170,14 +171,22 @@ func (m *Main) begin(ctx context.Context) {
 func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	log := m.cfg.Logger.With("organisation", org)
 	if keep := m.cfg.KeepEvents; keep > 0 {
-		if n, err := m.store.DeleteEvents(ctx, org, now.Add(-keep)); err != nil || n > 0 {
-			log.Info("old entries of the audit trail are deleted", "entries", n, "error", err)
-		}
+		n, err := m.store.DeleteEvents(ctx, org, now.Add(-keep))
+		logDeletion(log, "old entries of the audit trail", n, err)
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now)); err != nil || n > 0 {
-			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
-		}
+		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now))
+		logDeletion(log, "devboxes that were not used", n, err)
+	}
+}
+
+// logDeletion logs how many objects were deleted, or why some were not.
+func logDeletion(log *slog.Logger, what string, n int64, err error) {
+	switch {
+	case err != nil:
+		log.Warn(what+" are not deleted", "deleted", n, "error", err)
+	case n > 0:
+		log.Info(what+" are deleted", "number", n)
 	}
 }
 
