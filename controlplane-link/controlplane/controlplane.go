@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
@@ -115,7 +116,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{store: m.store}
+	m.keys = &keys{store: m.store, logger: c.Logger, checks: checks.New()}
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}

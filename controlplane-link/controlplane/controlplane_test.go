@@ -130,6 +130,11 @@ func TestUsersReachServices(t *testing.T) {
 			t.Errorf("the agent knows the user as %v, want %s", by, c.user)
 		}
 	}
+	for _, of := range []model.Principal{ada, ci} {
+		if keys, err := r.Store().APIKeys(t.Context(), "acme", of); err != nil || len(keys) != 1 || keys[0].LastUsedAt.IsZero() {
+			t.Errorf("the keys of %s are %+v, %v", of.ID, keys, err)
+		}
+	}
 	for _, headers := range []string{"signadot-api-key: s3cret-unknown", "signadot-api-key: " + prodToken, "Authorization: Bearer " + expired, "Authorization: Bearer " + bearer + "r", "x: y"} {
 		if code, _, _ := r.connect(headers); code != http.StatusProxyAuthRequired {
 			t.Errorf("%.30s: answered %d", headers, code)
