@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 )
 
-// slow are identities that take a second to read. The key is known until it is gone.
+// slow are identities that take a second to read. The key is known until gone is set.
 type slow struct {
 	stores.Identities
 	known                        model.Digest
