@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
@@ -115,7 +116,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{store: m.store}
+	m.keys = &keys{store: m.store, logger: c.Logger, checks: checks.New()}
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ const (
 // serveAPI serves the REST API and the pages until ctx ends.
 func (m *Main) serveAPI(ctx context.Context) error {
 	s := callers.ProbeServer(http.HandlerFunc(m.serve))
-	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, callers.ErrorLog(m.cfg.Logger)
 	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
 }
 
@@ -226,7 +227,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	run(working, m.delivery.Run)
 	if first := m.cfg.FirstKey; first != nil {
 		run(working, func(ctx context.Context) error {
-			return admin.Handover(ctx, m.store, m.cfg.Organisation, first.Delete, m.cfg.Logger)
+			return admin.Handover(ctx, m.store, m.cfg.Organisation, first, m.cfg.Logger)
 		})
 	}
 	run(serving, func(ctx context.Context) error {

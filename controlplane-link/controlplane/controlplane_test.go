@@ -48,11 +48,29 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 		_, err := r.Store().PutSandbox(t.Context(), model.Sandbox{Org: "acme", Name: name, Cluster: "prod", RoutingKey: name, Spec: []byte(`{"cluster":"prod"}`), CreatedAt: time.Now(), UpdatedAt: time.Now()}, event())
 		s.must(err)
 	}
-	if code, out := r.call("GET", "/orgs/acme/sandboxes/web/status/explain", ""); code != http.StatusOK || len(out) == 0 {
-		t.Errorf("the explanation is %d, %v", code, out)
+	asked := func(path, want string) {
+		t.Helper()
+		select {
+		case c := <-s.readers:
+			if is := fmt.Sprintf("%s, %s", c.GetName(), c.GetRoles()); is != want {
+				t.Errorf("%s reads as %s, want %s", path, is, want)
+			}
+		default:
+			t.Errorf("%s does not read as a user", path)
+		}
+		for len(s.readers) > 0 {
+			<-s.readers
+		}
 	}
-	if code, out := r.call("GET", "/orgs/acme/clusters/prod/devmesh/analyze", ""); code != http.StatusBadGateway {
-		t.Errorf("the answer about all workloads of an API server without pods is %d, %v", code, out)
+	for key, user := range map[string]string{adaKey: "ada@example.com, [admin]", ciKey: "ci, [member]"} {
+		if code, out := r.callWith(key, "GET", "/orgs/acme/sandboxes/web/status/explain", ""); code != http.StatusOK || len(out) == 0 {
+			t.Errorf("the explanation is %d, %v", code, out)
+		}
+		asked("explain", user)
+		if code, out := r.callWith(key, "GET", "/orgs/acme/clusters/prod/devmesh/analyze", ""); code != http.StatusBadGateway {
+			t.Errorf("the answer about all workloads of an API server without pods is %d, %v", code, out)
+		}
+		asked("analyze", user)
 	}
 	if log := s.log.String(); !strings.Contains(log, "A cluster cannot be read.") {
 		t.Errorf("the log does not name the cluster:\n%s", log)
@@ -110,6 +128,11 @@ func TestUsersReachServices(t *testing.T) {
 		s.must(echoed(conn, from))
 		if by := <-s.callers; by.GetName() != c.user || fmt.Sprint(by.GetRoles()) != "["+c.role+"]" || !by.GetApiKey() {
 			t.Errorf("the agent knows the user as %v, want %s", by, c.user)
+		}
+	}
+	for _, of := range []model.Principal{ada, ci} {
+		if keys, err := r.Store().APIKeys(t.Context(), "acme", of); err != nil || len(keys) != 1 || keys[0].LastUsedAt.IsZero() {
+			t.Errorf("the keys of %s are %+v, %v", of.ID, keys, err)
 		}
 	}
 	for _, headers := range []string{"signadot-api-key: s3cret-unknown", "signadot-api-key: " + prodToken, "Authorization: Bearer " + expired, "Authorization: Bearer " + bearer + "r", "x: y"} {
@@ -271,6 +294,11 @@ func TestOldEntriesAreDeleted(t *testing.T) {
 		}
 		return err
 	})
+	r.stop()
+	<-r.ended
+	if text := s.log.String(); strings.Count(text, "are deleted") != 1 || !strings.Contains(text, `msg="old entries of the audit trail are deleted" organisation=acme number=1`+"\n") {
+		t.Errorf("the log is:\n%s", text)
+	}
 }
 
 // TestTheFirstAdministratorHasItsKeyInASecret: the key is in the Secret until it is used.

@@ -50,11 +50,12 @@ type site struct {
 	dir       string
 	log       background.Output
 	callers   chan *linkv1.Caller // of connections to Services
+	readers   chan *linkv1.Caller // of connections to the Kubernetes API for users
 }
 
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{TB: t, authority: trusttest.New(t, "acme"), dir: t.TempDir(), callers: make(chan *linkv1.Caller, 1000)}
+	s := &site{TB: t, authority: trusttest.New(t, "acme"), dir: t.TempDir(), callers: make(chan *linkv1.Caller, 1000), readers: make(chan *linkv1.Caller, 1000)}
 	s.authority.Write(t, s.dir, s.authority.Leaf(t, "127.0.0.1"))
 	t.Cleanup(func() {
 		if text := s.log.String(); strings.Contains(text, "s3cret") {
@@ -171,6 +172,9 @@ func (s *site) handle(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome
 	}
 	defer c.Close()
 	if open.GetService() == nil {
+		if open.GetCaller().GetName() != "" {
+			s.readers <- open.GetCaller()
+		}
 		ended := make(chan struct{})
 		server := &http.Server{Handler: http.HandlerFunc(kubernetes), ConnState: func(_ net.Conn, is http.ConnState) {
 			if is == http.StateClosed {

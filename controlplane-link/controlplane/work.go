@@ -1,11 +1,13 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -36,13 +38,14 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// reader returns the reader of a cluster, with the rights of the control plane itself.
-func (m *Main) reader(_ context.Context, org, name string) (client.Reader, error) {
+// reader returns the reader of a cluster, with the rights that a user of the control plane has there.
+func (m *Main) reader(_ context.Context, org, name string, user model.Author) (client.Reader, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, &linkv1.Caller{})}}
+	caller := &linkv1.Caller{Name: cmp.Or(user.Name, user.ID), Roles: []string{string(user.Role)}} // never the empty one, which is the control plane
+	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)}}
 	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
 }
 
@@ -170,14 +173,22 @@ func (m *Main) begin(ctx context.Context) {
 func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	log := m.cfg.Logger.With("organisation", org)
 	if keep := m.cfg.KeepEvents; keep > 0 {
-		if n, err := m.store.DeleteEvents(ctx, org, now.Add(-keep)); err != nil || n > 0 {
-			log.Info("old entries of the audit trail are deleted", "entries", n, "error", err)
-		}
+		n, err := m.store.DeleteEvents(ctx, org, now.Add(-keep))
+		logDeletion(log, "old entries of the audit trail", n, err)
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		if n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now)); err != nil || n > 0 {
-			log.Info("devboxes that were not used are deleted", "devboxes", n, "error", err)
-		}
+		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now))
+		logDeletion(log, "devboxes that were not used", n, err)
+	}
+}
+
+// logDeletion logs how many objects were deleted, or why some were not.
+func logDeletion(log *slog.Logger, what string, n int64, err error) {
+	switch {
+	case err != nil:
+		log.Warn(what+" are not deleted", "deleted", n, "error", err)
+	case n > 0:
+		log.Info(what+" are deleted", "number", n)
 	}
 }
 

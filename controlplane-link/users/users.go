@@ -110,7 +110,7 @@ func (h *Handler) Serve(ctx context.Context, config *tls.Config) error {
 	requests, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authenticated
-	s.MaxHeaderBytes, s.ErrorLog = maxHead, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.MaxHeaderBytes, s.ErrorLog = maxHead, callers.ErrorLog(h.logger)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
 	s.ConnContext = connected
 	return callers.Serve(ctx, s, tls.NewListener(h.on, callers.BegunTLS(config)), stopWithin)

@@ -189,6 +189,10 @@ func TestCommands(t *testing.T) {
 	if _, err := os.Stat(backup); err != nil {
 		t.Error(err)
 	}
+	all, err := s.Events(t.Context(), "other", model.EventQuery{Types: []string{"store.backup"}, Limit: 9})
+	if err != nil || len(all) != 1 || string(all[0].Data) != fmt.Sprintf(`{"path":%q}`, backup) {
+		t.Errorf("the audit trail has %+v, %v", all, err)
+	}
 	must(t, admin.First(t.Context(), s, org, gives("")))
 	for args, want := range map[string]bool{"": false, "--store x": false, "adopt x": true, "serve": true} {
 		if got := admin.Is(strings.Fields(args)); got != want {
@@ -213,6 +217,8 @@ func TestTheFirstAdministrator(t *testing.T) {
 		t.Error(err)
 	}
 	key := strings.Repeat("k", 43)
+	// A process that has ended between the two writes has left a user without a key.
+	must(t, s.PutUser(ctx, model.User{Org: org, ID: "admin-default", Email: "admin", Role: model.RoleAdmin}, model.Event{ID: "user"}))
 	for range 2 {
 		must(t, admin.First(ctx, s, org, gives(key)))
 	}
@@ -228,14 +234,14 @@ func TestTheFirstAdministrator(t *testing.T) {
 	failures := []error{io.ErrUnexpectedEOF}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- admin.Handover(ctx, s, org, func(context.Context) error {
+		ended <- admin.Handover(ctx, s, org, first{key, func() error {
 			if deleted.Add(1); len(failures) > 0 {
 				err := failures[0]
 				failures = nil
 				return err
 			}
 			return nil
-		}, slog.New(slog.DiscardHandler))
+		}}, slog.New(slog.DiscardHandler))
 	}()
 	select {
 	case err := <-ended:
@@ -259,29 +265,53 @@ func TestTheFirstAdministrator(t *testing.T) {
 	if n := deleted.Load(); n != 2 {
 		t.Errorf("deleted %d times", n)
 	}
+	if _, err := s.CallerOf(ctx, model.DigestOf(key)); err != nil {
+		t.Errorf("the key that was used: %v", err)
+	}
 }
 
-// A login at the issuer ends the handover, too; one of a member does not.
+// first is the key of the first administrator.
+type first struct {
+	key    string
+	remove func() error
+}
+
+func (f first) Key(context.Context) (string, error) { return f.key, nil }
+func (f first) Delete(context.Context) error        { return f.remove() }
+
+// A login at the issuer ends the handover, too; one of a member does not. The key, which was not used, ends with it.
 func TestAHandoverByALogin(t *testing.T) {
 	s := server(t)
+	key := strings.Repeat("k", 43)
+	must(t, admin.First(t.Context(), s, org, gives(key)))
 	put := func(id string, role model.Role) {
 		must(t, s.PutUser(t.Context(), model.User{Org: org, ID: id, Subject: id, Email: id, Role: role}, model.Event{ID: id}))
 	}
 	put("member", model.RoleMember)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	must(t, admin.Handover(ctx, s, org, func(context.Context) error {
+	must(t, admin.Handover(ctx, s, org, first{key, func() error {
 		t.Error("handed over to a member")
 		return nil
-	}, slog.New(slog.DiscardHandler)))
+	}}, slog.New(slog.DiscardHandler)))
+	if _, err := s.CallerOf(t.Context(), model.DigestOf(key)); err != nil {
+		t.Errorf("the key before the handover: %v", err)
+	}
 	put("admin", model.RoleAdmin)
 	deleted := false
-	must(t, admin.Handover(t.Context(), s, org, func(context.Context) error {
+	must(t, admin.Handover(t.Context(), s, org, first{key, func() error {
 		deleted = true
 		return nil
-	}, slog.New(slog.DiscardHandler)))
+	}}, slog.New(slog.DiscardHandler)))
 	if !deleted {
 		t.Error("not deleted")
+	}
+	if _, err := s.CallerOf(t.Context(), model.DigestOf(key)); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("the key after the handover: %v", err)
+	}
+	must(t, admin.First(t.Context(), s, org, gives(key)))
+	if _, err := s.CallerOf(t.Context(), model.DigestOf(key)); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("the key after another start: %v", err)
 	}
 }
 

@@ -77,7 +77,18 @@ var commands = map[string]func(*command) error{
 		fmt.Fprint(c.out, text)
 		return err
 	},
-	"backup PATH": func(c *command) error { return c.Store.Backup(c, c.Arg) },
+	"backup PATH": func(c *command) error {
+		all, err := c.Store.Organisations(c)
+		if err == nil {
+			err = c.Store.Backup(c, c.Arg)
+		}
+		for _, o := range all {
+			if err == nil { // it has the state of each
+				err = c.Store.Record(c, event(o.Name, "store.backup", map[string]any{"path": c.Arg}))
+			}
+		}
+		return err
+	},
 	"reseal": func(c *command) error {
 		all, err := c.Store.Organisations(c)
 		for _, o := range all {

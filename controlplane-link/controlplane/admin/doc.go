@@ -17,7 +17,7 @@
 // # First administrator
 //
 // The chart creates Secret controlplane-admin at its installation, without a key. Secret.Key writes a random one into
-// it, and First gives that to user admin if the organisation has no administrator yet; so neither an upgrade nor a new
-// Secret is a new credential. Handover deletes the Secret once an administrator has logged in: with the key, or at the
-// issuer.
+// it, and First gives that to user admin if the organisation has no administrator that can log in; so neither an upgrade
+// nor a new Secret is a new credential. Handover deletes the Secret once an administrator has logged in: with the key, or at the
+// issuer. A key that was not used ends with it.
 package admin

@@ -49,14 +49,14 @@ func createAdmin(ctx context.Context, s *store.Store, org, key string) error {
 	return s.CreateAPIKey(ctx, k, event(org, "apiKey.create", map[string]any{"id": k.ID, "owner": k.Owner}))
 }
 
-// First creates an organisation if it does not exist, and gives its user admin a key if it has no administrator.
-// Nothing is given if there is none. All replicas can call it.
+// First creates an organisation if it does not exist, and gives its user admin a key unless it has an administrator that
+// can log in. Nothing is given if there is none. All replicas can call it, again after each error.
 func First(ctx context.Context, s *store.Store, org string, key func(context.Context) (string, error)) error {
 	if err := createOrganisation(ctx, s, org); err != nil && !errors.Is(err, model.ErrExists) {
 		return err
 	}
-	users, err := s.Users(ctx, org)
-	if err != nil || slices.ContainsFunc(users, isAdmin) {
+	in, keys, err := admins(ctx, s, org)
+	if err != nil || in || len(keys) > 0 {
 		return err
 	}
 	text, err := key(ctx)
@@ -72,26 +72,31 @@ func First(ctx context.Context, s *store.Store, org string, key func(context.Con
 	return err
 }
 
-func isAdmin(u model.User) bool { return u.Role == model.RoleAdmin }
-
-// loggedIn reports whether an administrator of an organisation has logged in, at the issuer or with a key.
-func loggedIn(ctx context.Context, s *store.Store, org string) (in bool, err error) {
+// admins returns whether an administrator of an organisation has logged in at the issuer, and the keys of all of them.
+func admins(ctx context.Context, s *store.Store, org string) (in bool, keys []model.APIKey, err error) {
 	users, err := s.Users(ctx, org)
-	for _, u := range slices.DeleteFunc(users, func(u model.User) bool { return !isAdmin(u) }) {
-		keys, failed := s.APIKeys(ctx, org, model.Principal{Kind: model.KindUser, ID: u.ID})
-		in = in || u.Subject != "" || slices.ContainsFunc(keys, func(k model.APIKey) bool { return !k.LastUsedAt.IsZero() })
-		err = errors.Join(err, failed)
+	for _, u := range slices.DeleteFunc(users, func(u model.User) bool { return u.Role != model.RoleAdmin }) {
+		of, failed := s.APIKeys(ctx, org, model.Principal{Kind: model.KindUser, ID: u.ID})
+		in, keys, err = in || u.Subject != "", append(keys, of...), errors.Join(err, failed)
 	}
-	return in, err
+	return in, keys, err
 }
 
-// Handover calls remove once an administrator of an organisation has logged in, and returns when that was
-// done, or when ctx ends. It logs errors, and tries again.
-func Handover(ctx context.Context, s *store.Store, org string, remove func(context.Context) error, logger *slog.Logger) error {
+// FirstKey is where the key of the first administrator is: a Secret.
+type FirstKey interface {
+	Key(ctx context.Context) (string, error)
+	Delete(ctx context.Context) error
+}
+
+// Handover deletes a key once an administrator of an organisation has logged in, and returns when that was
+// done, or when ctx ends. The store forgets the key as well if it was never used. Handover
+// logs errors, and tries again.
+func Handover(ctx context.Context, s *store.Store, org string, first FirstKey, logger *slog.Logger) error {
 	for ctx.Err() == nil {
-		in, err := loggedIn(ctx, s, org)
-		if in {
-			err = remove(ctx)
+		in, keys, err := admins(ctx, s, org)
+		in = in || slices.ContainsFunc(keys, func(k model.APIKey) bool { return !k.LastUsedAt.IsZero() })
+		if in && err == nil {
+			err = remove(ctx, s, first, keys)
 		}
 		switch {
 		case err != nil:
@@ -105,6 +110,20 @@ func Handover(ctx context.Context, s *store.Store, org string, remove func(conte
 		}
 	}
 	return nil
+}
+
+// remove deletes the first key, and before that its entry in the store if it was never used.
+func remove(ctx context.Context, s *store.Store, first FirstKey, keys []model.APIKey) error {
+	text, err := first.Key(ctx)
+	for _, k := range keys {
+		if err == nil && k.Digest == model.DigestOf(text) && k.LastUsedAt.IsZero() {
+			err = s.DeleteAPIKey(ctx, k.Org, k.Owner, k.ID, event(k.Org, "apiKey.delete", map[string]any{"id": k.ID, "owner": k.Owner}))
+		}
+	}
+	if err != nil && !errors.Is(err, model.ErrNotFound) { // else another replica has deleted it
+		return err
+	}
+	return first.Delete(ctx)
 }
 
 // Secret is the Secret of the cluster in which the program runs that has the first administrator's key.

@@ -18,16 +18,17 @@ import (
 
 // Clusters reads clusters.
 type Clusters struct {
-	// Reader returns a reader of a cluster; model.ErrUnreachable: its agent is not connected.
-	Reader func(ctx context.Context, org, cluster string) (client.Reader, error)
+	// Reader returns a reader of a cluster with the rights of a user; model.ErrUnreachable: its agent is not connected.
+	Reader func(ctx context.Context, org, cluster string, by model.Author) (client.Reader, error)
 	// Operator is the namespace of the operator in each cluster.
 	Operator string
 }
 
 // Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
-// have a fork; empty: of all namespaces. model.ErrNotFound: there is no such namespace.
-func (c Clusters) Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error) {
-	reader, err := c.Reader(ctx, org, cluster)
+// have a fork; empty: of all namespaces. model.ErrNotFound: there is no such namespace. model.ErrRefused: the user
+// lacks the rights to read them.
+func (c Clusters) Sidecars(ctx context.Context, org, cluster, namespace string, by model.Author) ([]coverage.Report, error) {
+	reader, err := c.Reader(ctx, org, cluster, by)
 	if err != nil {
 		return nil, err
 	}
@@ -35,9 +36,10 @@ func (c Clusters) Sidecars(ctx context.Context, org, cluster, namespace string) 
 	return found.Reports, known(cluster, err)
 }
 
-// Report returns the report of a sandbox; model.ErrNotFound: the cluster has no such object.
-func (c Clusters) Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error) {
-	reader, err := c.Reader(ctx, org, cluster)
+// Report returns the report of a sandbox; model.ErrNotFound: the cluster has no such object. model.ErrRefused: the
+// user lacks the right to read it.
+func (c Clusters) Report(ctx context.Context, org, cluster, name string, by model.Author) (sandboxes.Sandbox, error) {
+	reader, err := c.Reader(ctx, org, cluster, by)
 	if err != nil {
 		return sandboxes.Sandbox{}, err
 	}

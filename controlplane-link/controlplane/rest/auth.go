@@ -2,15 +2,13 @@ package rest
 
 import (
 	"errors"
-	"maps"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/eventbus/callers"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -21,31 +19,58 @@ const (
 	headerClusterToken = "Signadot-Cluster-Token"
 )
 
-// recordEvery is how often the last use of a credential is recorded.
-const recordEvery = 5 * time.Minute
+// credential returns the credential of a request, and the method that its header is for; none is empty.
+func (r *request) credential() (secret string, by model.Method) {
+	if bearer, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); is {
+		return bearer, model.MethodBearer
+	}
+	if key := r.Header.Get(headerAPIKey); key != "" {
+		return key, model.MethodAPIKey
+	}
+	return r.Header.Get(headerClusterToken), model.MethodClusterToken
+}
 
-// authenticate returns the caller with the credential of a request.
-func (h *Handler) authenticate(r *request) (model.Caller, error) {
-	bearer, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	key, token := r.Header.Get(headerAPIKey), r.Header.Get(headerClusterToken)
-	var caller model.Caller
-	var err error
-	switch {
-	case isBearer:
-		caller, err = h.holder(r, bearer)
-	case key != "":
-		caller, err = h.keyHolder(r, key, model.MethodAPIKey)
-	case token != "":
-		caller, err = h.keyHolder(r, token, model.MethodClusterToken)
-	default:
+// authenticate returns the caller with the credential of a request, of which a bounded number are checked at once. The
+// others wait: a check takes milliseconds. An address with too many checks is refused before.
+func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
+	leave, err := h.addresses.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	if err != nil {
+		return caller, fail(http.StatusTooManyRequests, "%v", err)
+	}
+	defer leave()
+	secret, by := r.credential()
+	if secret == "" {
 		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
+	}
+	caller, err = h.check(r, model.DigestOf(secret), by)
+	if err == nil && by == model.MethodAPIKey && h.checks.Use(caller.KeyID, r.now) {
+		if err := h.Stores.Identities.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
+			h.Logger.WarnContext(r.Context(), "The last use of a credential was not recorded.", "request", r.id, "credential", caller.KeyID, "error", err)
+		}
 	}
 	return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 }
 
+// check returns the caller with a credential, which must be in the header of its method, once it is its turn.
+func (h *Handler) check(r *request, credential model.Digest, by model.Method) (caller model.Caller, err error) {
+	leave, err := h.checks.Enter(r.Context(), credential, r.now)
+	if err != nil {
+		return caller, err
+	}
+	valid := false
+	defer func() { leave(valid) }()
+	if by == model.MethodBearer {
+		caller, err = h.holder(r, credential)
+	} else if caller, err = h.Stores.Identities.CallerOf(r.Context(), credential); err == nil && caller.Method != by {
+		err = model.ErrNotFound
+	}
+	valid = err == nil
+	return caller, err
+}
+
 // holder returns the user with a bearer token.
-func (h *Handler) holder(r *request, token string) (model.Caller, error) {
-	s, err := h.Stores.Identities.Session(r.Context(), model.DigestOf(token))
+func (h *Handler) holder(r *request, token model.Digest) (model.Caller, error) {
+	s, err := h.Stores.Identities.Session(r.Context(), token)
 	if err != nil {
 		return model.Caller{}, err
 	}
@@ -54,41 +79,6 @@ func (h *Handler) holder(r *request, token string) (model.Caller, error) {
 	}
 	u, err := h.Stores.Identities.User(r.Context(), s.Org, s.UserID)
 	return model.Caller{Org: s.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}, err
-}
-
-// keyHolder returns the caller with an API key or a cluster token, which must be in its own header.
-func (h *Handler) keyHolder(r *request, secret string, by model.Method) (model.Caller, error) {
-	caller, err := h.Stores.Identities.CallerOf(r.Context(), model.DigestOf(secret))
-	if err == nil && caller.Method != by {
-		err = model.ErrNotFound
-	}
-	if err == nil && by == model.MethodAPIKey && h.used.first(caller.KeyID, r.now) {
-		if err := h.Stores.Identities.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
-			h.Logger.WarnContext(r.Context(), "The last use of a credential was not recorded.", "request", r.id, "credential", caller.KeyID, "error", err)
-		}
-	}
-	return caller, err
-}
-
-// recent are credentials that were used lately.
-type recent struct {
-	mu sync.Mutex
-	at map[string]time.Time
-}
-
-// first reports whether the use of a credential is to be recorded.
-func (u *recent) first(id string, now time.Time) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if at, known := u.at[id]; known && now.Sub(at) < recordEvery {
-		return false
-	}
-	maps.DeleteFunc(u.at, func(_ string, at time.Time) bool { return now.Sub(at) >= recordEvery })
-	if u.at == nil {
-		u.at = map[string]time.Time{}
-	}
-	u.at[id] = now
-	return true
 }
 
 // addressOf returns the address of a client, without its port.

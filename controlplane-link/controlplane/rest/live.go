@@ -58,7 +58,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
 	for _, namespace := range namespaces {
-		found, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, namespace)
+		found, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
 		if err != nil {
 			return nil, h.unreadable(r, name, err)
 		}
@@ -82,7 +82,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
-	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name)
+	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}

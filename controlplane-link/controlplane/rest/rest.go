@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
@@ -20,7 +21,7 @@ import (
 )
 
 // Limits of one user: requests at once, requests a second, and requests in a row; of all users:
-// requests at once, and credentials that are checked at once; of all users at one address: how many times
+// requests at once; of all users at one address: how many times
 // as many credentials are checked for them as one of them can send requests; and of one address: logins that it begins.
 const (
 	loginsPerSecond, loginsInARow = 0.1, 20
@@ -29,7 +30,6 @@ const (
 	perSecond = 50
 	inARow    = 200
 	allAtOnce = 256
-	maxChecks = 32
 	anAddress = 10
 	// answerWithin bounds a request, which may read a cluster.
 	answerWithin = time.Minute
@@ -54,8 +54,8 @@ type Config struct {
 type Handler struct {
 	Config
 	users, addresses, logins *callers.Pool
-	checks, bodies           *semaphore.Weighted
-	used                     recent
+	checks                   *checks.Checks
+	bodies                   *semaphore.Weighted
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -67,7 +67,7 @@ func New(c Config) *Handler {
 		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
 		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
-		checks:    semaphore.NewWeighted(maxChecks),
+		checks:    checks.New(),
 		bodies:    semaphore.NewWeighted(maxBodies),
 	}
 }
@@ -125,7 +125,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	if r.op.access != open {
-		if r.caller, err = h.checked(r); err != nil {
+		if r.caller, err = h.authenticate(r); err != nil {
 			return nil, err
 		}
 	}
@@ -149,21 +149,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
 	}
 	defer func() { r.bodies.Release(r.decoding) }()
 	return r.op.serve(h, r)
-}
-
-// checked is authenticate, for a bounded number of requests at once. The others wait: a check takes
-// milliseconds. An address with too many checks is refused before.
-func (h *Handler) checked(r *request) (model.Caller, error) {
-	leave, err := h.addresses.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
-	if err != nil {
-		return model.Caller{}, fail(http.StatusTooManyRequests, "%v", err)
-	}
-	defer leave()
-	if err := h.checks.Acquire(r.Context(), 1); err != nil {
-		return model.Caller{}, err
-	}
-	defer h.checks.Release(1)
-	return h.authenticate(r)
 }
 
 // pooled returns the caller as the limits know it: an address for a request without a credential.

@@ -90,7 +90,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // read returns the reader of a cluster.
-func (w *world) read(_ context.Context, of, cluster string) (client.Reader, error) {
+func (w *world) read(_ context.Context, of, cluster string, _ model.Author) (client.Reader, error) {
 	if w.connect != nil {
 		return nil, w.connect()
 	}

@@ -159,14 +159,14 @@ type Events interface {
 	Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error)
 }
 
-// Live reads clusters at the time of a request. Its errors wrap ErrUnreachable if the agent is not connected,
-// ErrRefused if the control plane lacks the rights, and context.DeadlineExceeded if it takes too long.
+// Live reads clusters at the time of a request, with the rights that a user has there. Its errors wrap ErrUnreachable
+// if the agent is not connected, ErrRefused if the user lacks the rights, and context.DeadlineExceeded if it takes too long.
 type Live interface {
 	// Sidecars returns the reports of the workloads of a namespace that request sidecars, have some or
 	// have a fork; empty: of all namespaces. ErrNotFound: there is no such namespace.
-	Sidecars(ctx context.Context, org, cluster, namespace string) ([]coverage.Report, error)
+	Sidecars(ctx context.Context, org, cluster, namespace string, by model.Author) ([]coverage.Report, error)
 	// Report returns the report of a sandbox; ErrNotFound: the cluster has no such object.
-	Report(ctx context.Context, org, cluster, name string) (sandboxes.Sandbox, error)
+	Report(ctx context.Context, org, cluster, name string, by model.Author) (sandboxes.Sandbox, error)
 }
 
 // PluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.
