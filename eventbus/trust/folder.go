@@ -18,7 +18,8 @@ import (
 	"switchyard.dev/eventbus/wake"
 )
 
-// The files of a folder: those of a Secret of the type kubernetes.io/tls, and the bundle.
+// The files of a folder: those of a Secret of the type kubernetes.io/tls, and the bundle. Intermediate
+// certificates follow the program's own in CertFile; BundleFile has the authorities above them.
 const (
 	CertFile   = "tls.crt"
 	KeyFile    = "tls.key"
@@ -60,8 +61,8 @@ func (c content) equal(d content) bool {
 	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.bundle, d.bundle)
 }
 
-// Open reads the folder. It is an error when a file is missing, or the certificate is
-// expired, of an authority that is not in the bundle, or for another name.
+// Open reads the folder. It is an error when a file is missing, or the certificate is expired, for
+// another name, or not signed by an authority in the bundle, directly or through its intermediates.
 func Open(c Config) (*Folder, error) {
 	if c.Dir == "" || c.Name == "" {
 		return nil, errors.New("TLS: Dir and Name are both needed")
@@ -152,12 +153,29 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 	if err := roots.Set(c.bundle); err != nil {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
-	if err := roots.Verify([]*x509.Certificate{cert.Leaf}, f.cfg.Name, f.cfg.Now()); err != nil {
+	chain, err := shownBy(cert)
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %s has an intermediate certificate that cannot be read: %w", file, err)
+	}
+	if err := roots.Verify(chain, f.cfg.Name, f.cfg.Now()); err != nil {
 		return nil, fmt.Errorf("TLS: no client would accept the certificate in %s: %w. %s", file, err, f.cfg.remedy(
 			"Does it belong to another program or cluster? Delete the Secret's data; the controller manager writes it again",
-			"Write a certificate for host "+f.cfg.Name+", and to "+BundleFile+" the CA certificate that signed it directly"))
+			"Write a certificate for host "+f.cfg.Name+" followed by its intermediates, and to "+BundleFile+" the CA certificate that signed the last one"))
 	}
 	return &cert, nil
+}
+
+// shownBy returns the certificates that a server with this one shows: its own first, then the intermediates.
+func shownBy(cert tls.Certificate) ([]*x509.Certificate, error) {
+	chain := []*x509.Certificate{cert.Leaf}
+	for _, der := range cert.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, c)
+	}
+	return chain, nil
 }
 
 // remedy returns what to do about files of the controller manager, or of users.

@@ -235,6 +235,53 @@ func TestFilesThatChangeAreTakenUpUnderOpenConnections(t *testing.T) {
 	}
 }
 
+// With its root in ca.crt, a certificate is renewed by another intermediate without a change at clients.
+func TestIntermediatesAreRead(t *testing.T) {
+	root, dir := trusttest.New(t, "root"), t.TempDir()
+	write := func(signer *trusttest.Authority, shown bool) {
+		leaf := signer.Leaf(t, name)
+		if shown {
+			leaf.Cert = append(leaf.Cert, signer.Bundle()...)
+		}
+		root.Write(t, dir, leaf)
+	}
+	write(root.Intermediate(t, "first"), false)
+	if _, err := trust.Open(trust.Config{Dir: dir, Name: name, ByHand: true}); err == nil || !strings.Contains(err.Error(), "followed by its intermediates") {
+		t.Errorf("without the intermediate in tls.crt: %v", err)
+	}
+	write(root.Intermediate(t, "first"), true)
+	f, err := trust.Open(trust.Config{Dir: dir, Name: name, ByHand: true, Every: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background.Run(t, f.Run)
+	client := trust.NewRoots("the root alone")
+	if err := client.Set(root.Bundle()); err != nil {
+		t.Fatal(err)
+	}
+	address, _ := served(t, f, false, patience)
+	if err := asks(t, address, client, name); err != nil {
+		t.Errorf("a client that trusts the root: %v", err)
+	}
+	write(root.Intermediate(t, "second"), true)
+	issuer := func() string {
+		c, err := f.Server().GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Leaf.Issuer.CommonName
+	}
+	for deadline := time.Now().Add(12 * patience); issuer() != "second" && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if got := issuer(); got != "second" {
+		t.Errorf("after the renewal the certificate is signed by %s", got)
+	}
+	if err := asks(t, address, client, name); err != nil {
+		t.Errorf("a client that trusts the root, after the renewal: %v", err)
+	}
+}
+
 // Half a handshake costs what a silent connection costs, and ends in time.
 func TestHalfHandshakesEnd(t *testing.T) {
 	f := open(t)

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/tests/golden"
@@ -96,6 +99,8 @@ func TestBadValuesOfTheControlPlaneAreRejectedWithAReason(t *testing.T) {
 		{"a login for a role that does not exist", least + "login: {settings: {mappings: [{value: a, organisation: b, role: owner}]}}", "/login/settings/mappings/0/role"},
 		{"an issuer without TLS", least + "login: {settings: {issuer: 'http://issuer.example.com'}}", "/login/settings/issuer"},
 		{"pages below a path", least + "login: {url: 'https://control.example.com/login'}", "/login/url"},
+		{"an administrator of no organisation", least + "organisation: ''", "set admin.secret=false"},
+		{"a traffic policy that does not exist", least + "service: {externalTrafficPolicy: Node}", "/service/externalTrafficPolicy"},
 		{"a Service that does not exist", least + "service: {type: External}", "/service/type"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -105,6 +110,61 @@ func TestBadValuesOfTheControlPlaneAreRejectedWithAReason(t *testing.T) {
 				t.Errorf("the message does not state %q: %v", c.says, err)
 			}
 		})
+	}
+}
+
+// copyPod is the pod of Backup and Restore.
+func copyPod(t testing.TB) *corev1.Pod {
+	t.Helper()
+	text, err := os.ReadFile(controlPlaneDir + "/copy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := as[corev1.Pod](t, parse(t, string(text))[0])
+	return &pod
+}
+
+// TestBackupAndRestoreReachTheVolume: the pod of Backup and Restore mounts the volume of the control plane, on its node
+// and as its user, and the commands use it between its start and its deletion, and the file while no process does.
+func TestBackupAndRestoreReachTheVolume(t *testing.T) {
+	text, err := controlPlane(t, "control", least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, beside := parse(t, text), copyPod(t)
+	served := as[appsv1.Deployment](t, all.find("Deployment", "control", "controlplane")).Spec.Template
+	claim := func(s corev1.PodSpec) string {
+		i := slices.IndexFunc(s.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+		return s.Volumes[i].Name + " of " + s.Volumes[i].PersistentVolumeClaim.ClaimName
+	}
+	if got, want := claim(beside.Spec), claim(served.Spec); got != want {
+		t.Errorf("the pod has volume %s, the control plane %s", got, want)
+	}
+	if got, want := *beside.Spec.SecurityContext.RunAsUser, *served.Spec.SecurityContext.RunAsUser; got != want {
+		t.Errorf("the pod runs as %d, the control plane as %d", got, want)
+	}
+	term := beside.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+	selector, err := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	if err != nil || !selector.Matches(labels.Set(served.Labels)) || selector.Matches(labels.Set(beside.Labels)) {
+		t.Errorf("the affinity %v is not with the control plane alone: %v", selector, err)
+	}
+	readme, err := os.ReadFile(controlPlaneDir + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for heading, commands := range map[string][]string{
+		"## Backup\n": {"-- /controlplane backup", "apply -f charts/controlplane/copy.yaml", "wait --for=condition=Ready pod/controlplane-copy", "cp controlplane-copy:", "delete pod controlplane-copy"},
+		"## Restore\n": {"apply -f charts/controlplane/copy.yaml", "wait --for=condition=Ready pod/controlplane-copy", "--replicas=0",
+			"wait --for=delete pod -l app=controlplane", "cp backup.db controlplane-copy:", "mv restored.db controlplane.db", "delete pod controlplane-copy", "--replicas=1", "/controlplane adopt --dry-run"},
+	} {
+		_, rest, _ := strings.Cut(string(readme), heading)
+		for _, command := range commands {
+			_, after, is := strings.Cut(rest, command)
+			if !is {
+				t.Errorf("%s has no %q after the command before it", strings.TrimSpace(heading), command)
+			}
+			rest = after
+		}
 	}
 }
 
@@ -130,6 +190,11 @@ func (s apiServer) takesTheControlPlane(t *testing.T) {
 				t.Errorf("%s: its pod: %v", name, err)
 			}
 		}
+	}
+	beside := copyPod(t)
+	beside.Namespace, beside.Spec.ServiceAccountName = "restricted", "default"
+	if err := s.Create(t.Context(), beside, client.DryRunAll); err != nil {
+		t.Errorf("copy.yaml: %v", err)
 	}
 	for _, text := range s.warnings.texts {
 		t.Errorf("the API server warns: %s", text)

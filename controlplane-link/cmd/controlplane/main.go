@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/go-logr/logr"
+	_ "golang.org/x/crypto/x509roots/fallback" // for issuers of logins and PostgreSQL: the image has no authorities
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 

@@ -12,7 +12,7 @@
 // The running server runs them: it has the store, which is open once, and the sessions with clusters. A
 // command asks it at a socket in its container, to which only its user can connect:
 //
-//	kubectl exec -it deploy/controlplane -- controlplane admin create
+//	kubectl exec -it deploy/controlplane -- /controlplane admin create
 //
 // # First administrator
 //

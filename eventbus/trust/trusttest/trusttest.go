@@ -34,13 +34,24 @@ type Pair struct{ Cert, Key []byte }
 // New makes an authority with a name.
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
-	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
+	template := ca(name)
 	a := &Authority{cert: template}
 	a.cert, a.key = a.sign(t, template, nil)
 	return a
+}
+
+// Intermediate makes an authority that this one signs.
+func (a *Authority) Intermediate(t testing.TB, name string) *Authority {
+	t.Helper()
+	cert, key := a.sign(t, ca(name), a.key)
+	return &Authority{cert: cert, key: key}
+}
+
+func ca(name string) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
 }
 
 // Bundle returns the authority as the only one of a bundle.
