@@ -12,6 +12,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	"switchyard.dev/tests/bench/frame"
 )
 
@@ -40,6 +43,7 @@ func main() {
 	flag.BoolVar(&l.keep, "keep", false, "keep the logs, below the folder for temporary files")
 	flag.Func("outage", "how long the network is away; each use adds an outage, and the first one replaces the default of 30s and 2m", durations(&l.outages))
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // of the agents' caches
 	frame.Main("controlplane", func(ctx context.Context) error { return l.run(ctx, os.Stdout) })
 }
 

@@ -157,9 +157,9 @@ func (r *rig) start(i int) (*replica, error) {
 		return nil, err
 	}
 	cmd := exec.Command(r.program, //nolint:gosec // its path is an argument
-		"--organisation", "", "--tls-dir", r.dir, "--tls-name", "127.0.0.1", "--replicas-tls-dir", r.dir, "--replicas-tls-name", "127.0.0.1",
+		"--postgres-url-file", url, "--keys-file", keys, "--organisation", "", "--tls-dir", r.dir, "--tls-name", "127.0.0.1", "--replicas-tls-dir", r.dir, "--replicas-tls-name", "127.0.0.1",
 		"--agents-address", at[0], "--api-address", at[1], "--proxy-address", at[2], "--metrics-address", at[3], "--replicas-address", at[4], "--replica", at[4])
-	cmd.Env = append(os.Environ(), "SWITCHYARD_POSTGRESQL_FILE="+url, "SWITCHYARD_KEYS="+keys)
+	cmd.Env = append(os.Environ(), "CONTROLPLANE_SOCKET="+filepath.Join(r.dir, fmt.Sprintf("admin-%d", i)))
 	p, err := program.Start(r.dir, fmt.Sprintf("replica-%d", i), cmd, nil)
 	return &replica{program: p, agents: at[0], api: at[1]}, err
 }

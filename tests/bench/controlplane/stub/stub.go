@@ -8,8 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 
@@ -211,6 +213,11 @@ func (c *Cluster) apply(w http.ResponseWriter, req *http.Request, r resource, na
 	c.mu.Lock()
 	old := c.objects[r.name][name]
 	now := metav1.Now()
+	if old != nil && same(o, old) {
+		c.mu.Unlock()
+		answer(w, http.StatusOK, old.Object)
+		return
+	}
 	if old == nil {
 		o.SetUID(uuid.NewUUID())
 		o.SetCreationTimestamp(now)
@@ -233,6 +240,11 @@ func (c *Cluster) apply(w http.ResponseWriter, req *http.Request, r resource, na
 		c.Written(o)
 	}
 	answer(w, http.StatusOK, o.Object)
+}
+
+// same reports whether an apply changes nothing. It is no write then, as in an API server.
+func same(o, old *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(o.Object["spec"], old.Object["spec"]) && maps.Equal(o.GetAnnotations(), old.GetAnnotations()) && maps.Equal(o.GetLabels(), old.GetLabels())
 }
 
 func (c *Cluster) remove(w http.ResponseWriter, r resource, name string) {
