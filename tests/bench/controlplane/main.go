@@ -18,19 +18,6 @@ import (
 	"switchyard.dev/tests/bench/frame"
 )
 
-// load is what the control plane has to do.
-type load struct {
-	program   string
-	clusters  int
-	real      int
-	sandboxes int
-	perSecond int
-	lasting   time.Duration
-	outages   []time.Duration
-	writes    int
-	keep      bool
-}
-
 func main() {
 	l := load{outages: []time.Duration{30 * time.Second, 2 * time.Minute}}
 	flag.StringVar(&l.program, "program", "", "the program controlplane")

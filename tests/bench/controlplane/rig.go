@@ -35,6 +35,19 @@ const (
 // sealingKey is the key of package deliveries, as a file.
 var sealingKey = "key " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32)))
 
+// load is what the control plane has to do.
+type load struct {
+	program   string
+	clusters  int
+	real      int
+	sandboxes int
+	perSecond int
+	lasting   time.Duration
+	outages   []time.Duration
+	writes    int
+	keep      bool
+}
+
 // rig is a control plane with clusters.
 type rig struct {
 	load
