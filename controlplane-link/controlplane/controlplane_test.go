@@ -184,7 +184,7 @@ func TestConnectionsEndWithTheirKey(t *testing.T) {
 				t.Error("the connection goes on")
 			}
 			if name == "user" {
-				return // whose other credentials end as well
+				return // all credentials of the user have ended
 			}
 			s.must(echoed(other, alsoFrom))
 		})

@@ -163,7 +163,7 @@ func (r *running) agent() (stop func()) {
 	return stop
 }
 
-// handle is the agent's: every Service repeats what it receives, and the Kubernetes API has one sandbox.
+// handle is the agent's: every Service echoes its input, and the Kubernetes API has one sandbox.
 func (s *site) handle(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
 	open := in.Request.(*linkv1.Open)
 	c, err := in.Accept()

@@ -154,8 +154,8 @@ const AnnotationAcknowledged = "signadot.com/acknowledged"
 // ReasonNotAwaited is the reason of ProxiesCurrent if the installation does not wait for proxies.
 const ReasonNotAwaited = "NotAwaited"
 
-// said is the part of a member's status that its fact has.
-type said struct {
+// recorded is the part of a member's status that its fact has.
+type recorded struct {
 	UID       string
 	Baseline  crdv1.ObjectRef
 	Identity  string
@@ -178,7 +178,7 @@ func (r Routing) ToAcknowledge() string {
 		if have == nil {
 			continue
 		}
-		s := said{UID: string(have.GetUID()), Available: serves(have)}
+		s := recorded{UID: string(have.GetUID()), Available: serves(have)}
 		s.Baseline, _ = have.BaselineRef()
 		if b := have.ObservedBaseline(); b != nil {
 			s.Identity = b.WorkloadID

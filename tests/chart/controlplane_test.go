@@ -37,11 +37,11 @@ var controlPlaneRules = map[string]func(*testing.T, objects){
 			}
 		}
 	},
-	"a workload selects its own pods, a Service those of one workload":     selectorsMeetOneWorkload,
-	"every container is probed on a port it declares":                      containersAreProbed,
-	"no right is wider than it needs to be":                                rightsAreNarrow,
-	"every binding leads from a role to a service account, and both exist": bindingsLeadSomewhere,
-	"pods are locked down":                                                 podsAreLockedDown,
+	"a workload selects its own pods, a Service those of one workload": selectorsMeetOneWorkload,
+	"every container is probed on a port it declares":                  containersAreProbed,
+	"no right is wider than it needs to be":                            rightsAreNarrow,
+	"the role and the service account of each binding exist":           bindingsAreComplete,
+	"pods are locked down":                                             podsAreLockedDown,
 	"Secrets are reached by name": func(t *testing.T, all objects) {
 		for _, g := range all.grants(t) {
 			if !slices.Equal(g.rule.Resources, []string{"secrets"}) || !slices.Equal(g.rule.ResourceNames, []string{"controlplane-admin"}) || slices.Contains(g.rule.Verbs, "list") {

@@ -36,13 +36,13 @@ func casesIn(t *testing.T, folder string) map[string]string {
 
 // rules hold for the objects of every case.
 var rules = map[string]func(*testing.T, objects){
-	"objects are in our namespace, whatever the release's is":              objectsAreInOurNamespace,
-	"a workload selects its own pods, a Service those of one workload":     selectorsMeetOneWorkload,
-	"every container is probed on a port it declares":                      containersAreProbed,
-	"no right is wider than it needs to be":                                rightsAreNarrow,
-	"Secrets are reached by name, and in our namespace only":               secretsAreReachedByName,
-	"every binding leads from a role to a service account, and both exist": bindingsLeadSomewhere,
-	"pods are locked down": podsAreLockedDown,
+	"objects are in our namespace, whatever the release's is":          objectsAreInOurNamespace,
+	"a workload selects its own pods, a Service those of one workload": selectorsMeetOneWorkload,
+	"every container is probed on a port it declares":                  containersAreProbed,
+	"no right is wider than it needs to be":                            rightsAreNarrow,
+	"Secrets are reached by name, and in our namespace only":           secretsAreReachedByName,
+	"the role and the service account of each binding exist":           bindingsAreComplete,
+	"pods are locked down":                                             podsAreLockedDown,
 }
 
 func TestInEveryCase(t *testing.T) {

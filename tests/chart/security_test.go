@@ -241,7 +241,7 @@ func secretsAreReachedByName(t *testing.T, all objects) {
 	}
 }
 
-func bindingsLeadSomewhere(t *testing.T, all objects) {
+func bindingsAreComplete(t *testing.T, all objects) {
 	for _, o := range append(all.kind("ClusterRoleBinding"), all.kind("RoleBinding")...) {
 		binding := as[rbacv1.RoleBinding](t, o)
 		if binding.RoleRef.Name == developer {

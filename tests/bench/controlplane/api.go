@@ -95,7 +95,7 @@ func (r *rig) put(ctx context.Context, i int, mark string) (time.Time, error) {
 	return began, err
 }
 
-// isReady reports whether the API says that a sandbox is ready.
+// isReady reports whether a sandbox is ready by its status in the API.
 func (r *rig) isReady(ctx context.Context, i int) (bool, error) {
 	answer, err := r.api.do(ctx, http.MethodGet, "sandboxes/"+sandboxName(i), nil)
 	var got struct {

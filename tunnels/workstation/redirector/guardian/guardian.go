@@ -203,11 +203,11 @@ func (c Config) begin() (reference string, err error) {
 	if err := c.flush(); err != nil {
 		return "", err
 	}
-	said, err := c.pfctl("", "-E")
+	printed, err := c.pfctl("", "-E")
 	if err != nil {
 		return "", err
 	}
-	return redirect.Token(said)
+	return redirect.Token(printed)
 }
 
 // end removes the rules, and releases a reference.
@@ -234,9 +234,9 @@ func (c Config) pfctl(in string, args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.PFCtl, args...)
 	cmd.Stdin, cmd.WaitDelay = strings.NewReader(in), time.Second
-	said, err := cmd.CombinedOutput()
+	printed, err := cmd.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("pfctl %s: %w: %.500s", strings.Join(args, " "), err, strings.Join(strings.Fields(string(said)), " "))
+		return "", fmt.Errorf("pfctl %s: %w: %.500s", strings.Join(args, " "), err, strings.Join(strings.Fields(string(printed)), " "))
 	}
-	return string(said), nil
+	return string(printed), nil
 }
