@@ -138,11 +138,11 @@ func runWorkstation(at string, sessions int, cert string) error {
 	return errors.Join(errors.New("a workstation has ended"), <-ended)
 }
 
-// brings is a workstation.Wanted: the service, always.
+// brings is a workstation.Wanted: the service, always, of a sandbox of the user, so that its address is opened.
 type brings struct{}
 
 func (brings) Watch(ctx context.Context, tell func([]workstation.Workload)) error {
-	tell([]workstation.Workload{{Tunnel: service, Locals: map[int32]string{servicePort: serviceAddress}}})
+	tell([]workstation.Workload{{Tunnel: service, Own: true, Locals: map[int32]string{servicePort: serviceAddress}}})
 	<-ctx.Done()
 	return ctx.Err()
 }
