@@ -235,7 +235,7 @@ func TestAfterACutItComesBackWithEverything(t *testing.T) {
 	if d := <-second.declared; d.GetRevision() != 1 || declaredNames(d) != "shop/mine-api shop/mine-cart" {
 		t.Errorf("the first declaration of the second connection is %v", d)
 	}
-	if second.hello.GetSession() != first.hello.GetSession() || second.hello.GetEpoch() <= first.hello.GetEpoch() {
+	if second.hello.GetSession() != first.hello.GetSession() || second.hello.GetEpoch() <= first.hello.GetEpoch() || second.hello.GetAge().AsDuration() <= first.hello.GetAge().AsDuration() {
 		t.Errorf("it came back as %v after %v", second.hello, first.hello)
 	}
 	c, err := w.Open(t.Context(), "db", 5432) // Waits for the session, if need be.
