@@ -53,7 +53,7 @@ func prompt(argv []string, name, before string) map[string]string {
 		return nil
 	}
 	mark := "(cluster " + name + ") "
-	// The files that bash reads at its start replace PS1, but not what it runs before each prompt.
+	// The files that bash reads at its start replace PS1, but not PROMPT_COMMAND, which it runs before each prompt.
 	command := fmt.Sprintf("case $PS1 in '%[1]s'*) ;; *) PS1='%[1]s'$PS1 ;; esac", mark)
 	if before != "" {
 		command = before + "; " + command
