@@ -103,9 +103,8 @@ func (m *Main) Run(ctx context.Context) error {
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
 	}
-	all.Go(func() error {
-		return callers.ServeProbes(serving, m.Listeners["metrics"], scrapes.Mux(m.registry, m.unready))
-	})
+	probes := scrapes.Mux(m.registry, m.unready)
+	all.Go(func() error { return callers.ServeProbes(serving, m.Listeners["metrics"], probes) })
 	all.Go(func() error { defer stop(); return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 	all.Go(func() error {
 		defer refuse()

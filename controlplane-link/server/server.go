@@ -339,9 +339,6 @@ func (s *Server) Drain(ctx context.Context) {
 	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 && s.lingers.Load() == 0 })
 }
 
-// leaveEvery is how often a session that leaves is checked for connections.
-const leaveEvery = 100 * time.Millisecond
-
 // leave asks an agent to connect to another replica, and ends its session once that is idle and its successor is known.
 func (s *Server) leave(a *Agent) {
 	s.ended(a)
@@ -350,7 +347,7 @@ func (s *Server) leave(a *Agent) {
 		ComeBack: true, Linger: durationpb.New(s.cfg.Linger),
 	}
 	_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
-	for ; a.session.Err() == nil; time.Sleep(leaveEvery) {
+	for ; a.session.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		if a.session.Connections() == 0 && (s.cfg.Replicas == nil || s.Epoch(a.Cluster) > a.Epoch) {
 			a.session.Close(&tunnelv1.Leave{Why: leave.Why, ComeBack: true})
 		}
