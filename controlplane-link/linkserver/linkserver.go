@@ -81,8 +81,7 @@ func New(c Config) (m *Main, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
-		func() float64 { return float64(len(m.server.Agents())) }))
+	m.server.Register(m.registry)
 	m.users, err = users.New(m.credentials, m.server, m.Listeners["users"], signs, m.registry, c.Logger)
 	return m, err
 }
@@ -104,9 +103,8 @@ func (m *Main) Run(ctx context.Context) error {
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
 	}
-	all.Go(func() error {
-		return callers.ServeProbes(serving, m.Listeners["metrics"], scrapes.Mux(m.registry, m.unready))
-	})
+	probes := scrapes.Mux(m.registry, m.unready)
+	all.Go(func() error { return callers.ServeProbes(serving, m.Listeners["metrics"], probes) })
 	all.Go(func() error { defer stop(); return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 	all.Go(func() error {
 		defer refuse()

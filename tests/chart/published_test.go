@@ -317,6 +317,7 @@ func effects() [][]effect {
 		{"routeSidecar.imageTag=v6", "Deployment signadot-controller-manager", `/route-sidecar:v6"`},
 		{"routeInit.imageTag=v5", "Deployment signadot-controller-manager", `/route-sidecar-init:v5"`},
 		{"tunnel.api.imageTag=v14", "Deployment tunnel-api", `/tunnel-api:v14"`},
+		{"controlPlane.roleBindings[0].organisation=acme,controlPlane.roleBindings[0].clusterRole=edit,controlPlane.roleBindings[0].namespaces[0]=default", "Deployment agent", "/agent"},
 		{"tunnel.proxy.imageTag=v13", "Deployment tunnel-proxy", `/tunnel-proxy:v13"`},
 		{"ioContextServer.imageTag=v4", "Deployment io-context-server", `/io-context-server:v4"`},
 		{"ioInit.imageTag=v3", "Deployment signadot-controller-manager", `/io-init:v3"`},

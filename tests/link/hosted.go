@@ -268,7 +268,7 @@ func (h *hosted) remove() error {
 	h.laptop.Remove(ctx)
 	var agent error
 	if h.connected {
-		_, agent = tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane=null")
+		_, agent = tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reset-then-reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane.clusterToken=,controlPlane.tunnelAddr=,controlPlane.ca=")
 	}
 	_, release := tool(ctx, "helm", "uninstall", "controlplane", "--namespace", "controlplane", "--ignore-not-found", "--wait")
 	_, rest := tool(ctx, "kubectl", "delete", "namespace", "controlplane", "--ignore-not-found", "--timeout=120s")

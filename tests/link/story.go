@@ -274,8 +274,8 @@ func (s *story) end(ctx context.Context) error {
 	if _, err := demo.Kubectl(ctx, rights, "delete", "-f", "-"); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
-		"--set", "controlPlane=null").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reset-then-reuse-values", "--wait", "--timeout", "300s",
+		"--set", "controlPlane.clusterToken=,controlPlane.tunnelAddr=,controlPlane.ca=").CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("helm upgrade: %w: %s", err, out)
 	}

@@ -25,7 +25,7 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- $tunnel := .Values.tunnel | default dict }}
 {{- $_ := set $all "tunnel" (dict "auditor" (dig "auditor" dict $tunnel) "config" (pick (dig "config" dict $tunnel) "externalDNS")) }}
 {{- $controlPlane := omit .Values.controlPlane "clusterToken" "tokenSecret" }}
-{{- $_ := set $all "controlPlane" (ternary (omit $controlPlane "proxy" "podLogAccess" "tunnelAddr" "tunnelTLS" "ca") $controlPlane (not (empty $agent))) }}
+{{- $_ := set $all "controlPlane" (ternary (omit $controlPlane "proxy" "podLogAccess" "tunnelAddr" "tunnelTLS" "ca" "roleBindings") $controlPlane (not (empty $agent))) }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
 {{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}
 {{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
