@@ -14,7 +14,6 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/eventbus/wake"
@@ -23,13 +22,21 @@ import (
 // keys authenticates users of the proxy, by their API keys and by the bearer tokens of their sessions.
 // A key reaches all clusters of its organisation.
 type keys struct {
-	store  stores.Identities
+	store  identities
 	logger *slog.Logger
 	checks *checks.Checks
 	found  singleflight.Group // checks that are under way
 	// changed is of API keys and sessions, and changes counts it.
 	changed wake.Signal
 	changes atomic.Uint64
+}
+
+// identities are what keys read of the store.
+type identities interface {
+	CallerOf(ctx context.Context, secret model.Digest) (model.Caller, error)
+	Session(ctx context.Context, access model.Digest) (model.Session, error)
+	User(ctx context.Context, org, id string) (model.User, error)
+	Used(ctx context.Context, id string, at time.Time, from string) error
 }
 
 const (

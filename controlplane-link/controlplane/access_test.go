@@ -11,12 +11,11 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 )
 
 // slow are identities that take a second to read. The key is known until gone is set.
 type slow struct {
-	stores.Identities
+	identities
 	known                        model.Digest
 	reads, now, most, used, gone atomic.Int64
 }

@@ -31,7 +31,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/server"
@@ -133,13 +132,12 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 
 // handle makes the handlers of the REST API and of the pages for logins.
 func (m *Main) handle() (err error) {
-	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
+	s, read := m.store, &live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	proxies := func(a netip.Addr) bool {
 		return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 	}
 	c := rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
-		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
+		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
 	}
 	if m.cfg.Login != nil {
 		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Now: time.Now, Forwards: proxies, Logger: m.cfg.Logger})

@@ -28,11 +28,11 @@ func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, e
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
-	return each(encode.ServiceAccount)(h.Stores.Accounts.ServiceAccounts(r.Context(), r.org()))
+	return each(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.org()))
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
-	return one(encode.ServiceAccount, noAccount)(h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
+	return one(encode.ServiceAccount, noAccount)(h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
@@ -43,12 +43,12 @@ func (h *Handler) createServiceAccount(r *request) (any, error) {
 	if err := identity.Valid("service account", a.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err = h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
+	err = h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
 	return one(encode.ServiceAccount, taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
-	before, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	before, err := h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
 	if err != nil {
 		return nil, noAccount(err)
 	}
@@ -57,7 +57,7 @@ func (h *Handler) updateServiceAccount(r *request) (any, error) {
 		return nil, err
 	}
 	a.Name = r.vars["serviceAccountName"]
-	if err := h.Stores.Accounts.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role})); err != nil {
+	if err := h.Store.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role})); err != nil {
 		return nil, noAccount(err)
 	}
 	return h.getServiceAccount(r)
@@ -65,7 +65,7 @@ func (h *Handler) updateServiceAccount(r *request) (any, error) {
 
 func (h *Handler) deleteServiceAccount(r *request) (any, error) {
 	name := r.vars["serviceAccountName"]
-	return nil, noAccount(h.Stores.Accounts.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
+	return nil, noAccount(h.Store.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
 }
 
 // keyOwner returns the owner of the API keys in a path. A member has access to its own keys only.
@@ -87,10 +87,10 @@ func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
 	case err != nil:
 		return owner, err
 	case owner.Kind == model.KindServiceAccount:
-		_, err = h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), owner.ID)
+		_, err = h.Store.ServiceAccount(r.Context(), r.org(), owner.ID)
 		return owner, noAccount(err)
 	}
-	_, err = h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
+	_, err = h.Store.User(r.Context(), r.org(), owner.ID)
 	return owner, missing("user not found")(err)
 }
 
@@ -99,7 +99,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := h.Stores.Keys.APIKeys(r.Context(), r.org(), owner)
+	kept, err := h.Store.APIKeys(r.Context(), r.org(), owner)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (h *Handler) createKey(r *request) (any, error) {
 	}
 	secret := newSecret()
 	k := model.APIKey{Org: r.org(), ID: newID("key"), Owner: owner, Description: in.Description, Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Stores.Keys.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
+	if err := h.Store.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
 		return nil, err
 	}
 	out, err := encode.APIKey(k)
@@ -134,6 +134,6 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 		return nil, err
 	}
 	id := r.vars["apiKeyId"]
-	err = h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
+	err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
 	return nil, missing("API key not found")(err)
 }

@@ -44,7 +44,7 @@ func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
 	}
 	caller, err = h.check(r, model.DigestOf(secret), by)
 	if err == nil && by == model.MethodAPIKey && h.checks.Use(caller.KeyID, r.now) {
-		if err := h.Stores.Identities.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
+		if err := h.Store.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
 			h.Logger.WarnContext(r.Context(), "The last use of a credential was not recorded.", "request", r.id, "credential", caller.KeyID, "error", err)
 		}
 	}
@@ -61,7 +61,7 @@ func (h *Handler) check(r *request, credential model.Digest, by model.Method) (c
 	defer func() { leave(valid) }()
 	if by == model.MethodBearer {
 		caller, err = h.holder(r, credential)
-	} else if caller, err = h.Stores.Identities.CallerOf(r.Context(), credential); err == nil && caller.Method != by {
+	} else if caller, err = h.Store.CallerOf(r.Context(), credential); err == nil && caller.Method != by {
 		err = model.ErrNotFound
 	}
 	valid = err == nil
@@ -70,14 +70,14 @@ func (h *Handler) check(r *request, credential model.Digest, by model.Method) (c
 
 // holder returns the user with a bearer token.
 func (h *Handler) holder(r *request, token model.Digest) (model.Caller, error) {
-	s, err := h.Stores.Identities.Session(r.Context(), token)
+	s, err := h.Store.Session(r.Context(), token)
 	if err != nil {
 		return model.Caller{}, err
 	}
 	if !r.now.Before(s.ExpiresAt) {
 		return model.Caller{}, fail(http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
 	}
-	u, err := h.Stores.Identities.User(r.Context(), s.Org, s.UserID)
+	u, err := h.Store.User(r.Context(), s.Org, s.UserID)
 	return model.Caller{Org: s.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}, err
 }
 
@@ -110,7 +110,7 @@ func (a access) allows(r *request) error {
 
 // getOrgs returns the organisation of the caller, and the caller.
 func (h *Handler) getOrgs(r *request) (any, error) {
-	org, err := h.Stores.Identities.Organisation(r.Context(), r.caller.Org)
+	org, err := h.Store.Organisation(r.Context(), r.caller.Org)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (h *Handler) getOrgs(r *request) (any, error) {
 	case model.KindCluster:
 		out.ClusterID = &who.ID
 	case model.KindUser:
-		u, err := h.Stores.Identities.User(r.Context(), r.caller.Org, who.ID)
+		u, err := h.Store.User(r.Context(), r.caller.Org, who.ID)
 		if err != nil {
 			return nil, err
 		}

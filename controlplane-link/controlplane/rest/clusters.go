@@ -18,11 +18,11 @@ func (r *request) noCluster(err error) error {
 var noToken = missing("cluster token not found")
 
 func (h *Handler) listClusters(r *request) (any, error) {
-	return each(encode.Cluster)(h.Stores.Clusters.Clusters(r.Context(), r.org()))
+	return each(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
 }
 
 func (h *Handler) getCluster(r *request) (any, error) {
-	return one(encode.Cluster, r.noCluster)(h.Stores.Clusters.Cluster(r.Context(), r.org(), r.vars["clusterName"]))
+	return one(encode.Cluster, r.noCluster)(h.Store.Cluster(r.Context(), r.org(), r.vars["clusterName"]))
 }
 
 func (h *Handler) addCluster(r *request) (any, error) {
@@ -30,33 +30,33 @@ func (h *Handler) addCluster(r *request) (any, error) {
 	if err := identity.Valid("cluster", c.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err := h.Stores.Clusters.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
+	err := h.Store.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
 	return one(encode.Cluster, taken("cluster"))(c, err)
 }
 
 func (h *Handler) deleteCluster(r *request) (any, error) {
 	name := r.vars["clusterName"]
-	err := h.Stores.Clusters.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
+	err := h.Store.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
 	return nil, r.noCluster(err)
 }
 
 func (h *Handler) listClusterTokens(r *request) (any, error) {
 	name := r.vars["clusterName"]
-	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
-	return each(encode.ClusterToken)(h.Stores.Clusters.ClusterTokens(r.Context(), r.org(), name))
+	return each(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.org(), name))
 }
 
 func (h *Handler) getClusterToken(r *request) (any, error) {
-	return one(encode.ClusterToken, noToken)(h.Stores.Clusters.ClusterToken(r.Context(), r.org(), r.vars["clusterName"], r.vars["tokenId"]))
+	return one(encode.ClusterToken, noToken)(h.Store.ClusterToken(r.Context(), r.org(), r.vars["clusterName"], r.vars["tokenId"]))
 }
 
 func (h *Handler) createClusterToken(r *request) (any, error) {
 	name := r.vars["clusterName"]
 	secret := newSecret()
 	k := model.ClusterToken{Org: r.org(), Cluster: name, ID: newID("tok"), Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Stores.Clusters.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
+	if err := h.Store.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
 		return nil, r.noCluster(err)
 	}
 	out, err := encode.ClusterToken(k)
@@ -66,7 +66,7 @@ func (h *Handler) createClusterToken(r *request) (any, error) {
 
 func (h *Handler) deleteClusterToken(r *request) (any, error) {
 	name, id := r.vars["clusterName"], r.vars["tokenId"]
-	err := h.Stores.Clusters.DeleteClusterToken(r.Context(), r.org(), name, id, r.event("clusterToken.delete", tree{"cluster": name, "id": id}))
+	err := h.Store.DeleteClusterToken(r.Context(), r.org(), name, id, r.event("clusterToken.delete", tree{"cluster": name, "id": id}))
 	return nil, noToken(err)
 }
 

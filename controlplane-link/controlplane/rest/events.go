@@ -12,7 +12,7 @@ func (h *Handler) listEvents(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := h.Stores.Events.Events(r.Context(), r.org(), q)
+	kept, err := h.Store.Events(r.Context(), r.org(), q)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (h *Handler) listRouteGroups(r *request) (any, error) {
-	all, err := h.Stores.Groups.RouteGroups(r.Context(), r.org())
+	all, err := h.Store.RouteGroups(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -24,12 +24,12 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 
 // candidates returns the sandboxes that a route group can match.
 func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
-	sandboxes, err := h.Stores.Groups.Sandboxes(r.Context(), r.org())
+	sandboxes, err := h.Store.Sandboxes(r.Context(), r.org())
 	return model.Candidates(sandboxes), err
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
-	g, err := h.Stores.Groups.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
+	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, routeGroupNotFound)
 	}
@@ -65,7 +65,7 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key
-		return h.Stores.Groups.PutRouteGroup(r.Context(), g, ev)
+		return h.Store.PutRouteGroup(r.Context(), g, ev)
 	})
 	if err != nil {
 		return nil, conflict(err, "route group", name)
@@ -75,6 +75,6 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {
 	name := r.vars["routegroupName"]
-	err := h.Stores.Groups.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
+	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
 	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "unable to delete routegroup: not found")
 }

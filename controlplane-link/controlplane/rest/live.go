@@ -34,11 +34,11 @@ func (h *Handler) unreadable(r *request, cluster string, err error) error {
 }
 
 func (h *Handler) analyzeDevMesh(r *request) (any, error) {
-	if h.Stores.Live == nil {
+	if h.Live == nil {
 		return nil, errNotLive
 	}
 	name := r.vars["clusterName"]
-	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
 	statuses := listed(r.URL.Query().Get("status"))
@@ -58,7 +58,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
 	for _, namespace := range namespaces {
-		found, err := h.Stores.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
+		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
 		if err != nil {
 			return nil, h.unreadable(r, name, err)
 		}
@@ -71,18 +71,18 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	mode := r.URL.Query().Get("mode")
 	switch {
-	case h.Stores.Live == nil:
+	case h.Live == nil:
 		return nil, errNotLive
 	case mode == string(v2.SandboxesExplainModeContext):
 		return nil, fail(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
 	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
 		return nil, fail(http.StatusBadRequest, "mode is %q; use explain", mode)
 	}
-	s, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
-	report, err := h.Stores.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
+	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}

@@ -42,7 +42,7 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
-	if err := h.Stores.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
+	if err := h.Store.CreateDeviceLogin(r.Context(), l); err != nil {
 		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
 	return v2.AuthdevicesCode{
@@ -63,7 +63,7 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	}
 	const unknown = "access denied: the device code is unknown, or has expired"
 	device := model.DigestOf(in.DeviceCode)
-	l, err := h.Stores.Logins.DeviceLogin(r.Context(), device)
+	l, err := h.Store.DeviceLogin(r.Context(), device)
 	switch {
 	case err != nil:
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
@@ -74,7 +74,7 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	}
 	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
 	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
-	if err := h.Stores.Logins.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
+	if err := h.Store.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
 		return nil, err
 	}
 	switch {
@@ -83,12 +83,12 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.UserID == "":
 		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusPending}, nil
 	}
-	u, err := h.Stores.Identities.User(r.Context(), l.Org, l.UserID)
+	u, err := h.Store.User(r.Context(), l.Org, l.UserID)
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
 	return h.tokens(r, u, "login.finish", r.now.Add(refreshFor), func(s model.Session, ev model.Event) error {
-		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return as(h.Store.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
 
@@ -110,19 +110,19 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	}
 	const unknown = "access denied: the refresh token is unknown, was used, or has expired; log in again"
 	refresh := model.DigestOf(token)
-	old, err := h.Stores.Logins.SessionByRefresh(r.Context(), refresh)
+	old, err := h.Store.SessionByRefresh(r.Context(), refresh)
 	if err == nil && !r.now.Before(old.RefreshBy) {
 		err = model.ErrNotFound
 	}
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
-	u, err := h.Stores.Identities.User(r.Context(), old.Org, old.UserID)
+	u, err := h.Store.User(r.Context(), old.Org, old.UserID)
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
 	}
 	return h.tokens(r, u, "login.refresh", old.RefreshBy, func(s model.Session, ev model.Event) error {
-		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return as(h.Store.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
 	})
 }
 

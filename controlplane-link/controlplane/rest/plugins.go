@@ -1,15 +1,21 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -23,7 +29,7 @@ const (
 // sortedPlugins returns the versions of plugins by name, the highest version first. bare selects one
 // plugin; empty: all.
 func (h *Handler) sortedPlugins(r *request, bare string) ([]model.Plugin, error) {
-	kept, err := h.Stores.Plugins.Plugins(r.Context(), r.org())
+	kept, err := h.Store.Plugins(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +122,7 @@ func (h *Handler) applyResourcePlugin(r *request) (any, error) {
 		return nil, err
 	}
 	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
+	err = h.Store.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
 	return nil, as(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 
@@ -126,9 +132,29 @@ func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = h.Stores.Plugins.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
+	err = h.Store.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	if errors.Is(err, model.ErrInUse) { // it names the sandboxes
 		return nil, fail(http.StatusBadRequest, "%v; delete them first", err)
 	}
 	return nil, as(err, model.ErrNotFound, http.StatusNotFound, missing)
+}
+
+// pluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.
+type pluginsOf struct {
+	from *store.Store
+	org  string
+}
+
+// List implements sandboxes.Plugins.
+func (p pluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.from.Plugins(ctx, p.org)
+	if err != nil {
+		return nil, err
+	}
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }

@@ -14,9 +14,10 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
+	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/callers"
 )
 
@@ -37,7 +38,10 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	Stores stores.All
+	// Store has the objects and the credentials.
+	Store *store.Store
+	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
+	Live *live.Clusters
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

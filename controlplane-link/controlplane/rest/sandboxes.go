@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/sandboxes"
@@ -30,7 +29,7 @@ const (
 )
 
 func (h *Handler) listSandboxes(r *request) (any, error) {
-	all, err := h.Stores.Sandboxes.Sandboxes(r.Context(), r.org())
+	all, err := h.Store.Sandboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +54,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 	if !slices.ContainsFunc(all, func(s model.Sandbox) bool { return s.Devbox() != "" }) {
 		return nil, nil
 	}
-	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	kept, err := h.Store.Devboxes(r.Context(), r.org())
 	out := map[string]model.Devbox{}
 	for _, d := range kept {
 		if r.mayUse(d) {
@@ -66,7 +65,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
-	s, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
 	}
@@ -82,7 +81,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 		return nil, err
 	}
 	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
-	before, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), asked.Name)
+	before, err := h.Store.Sandbox(r.Context(), r.org(), asked.Name)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
-		return h.Stores.Sandboxes.PutSandbox(r.Context(), s, ev)
+		return h.Store.PutSandbox(r.Context(), s, ev)
 	})
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
@@ -115,12 +114,12 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	if asked.Spec.Cluster == "" {
 		return nil, specfile.Problems{{Path: "spec.cluster", Text: "is missing; name a registered cluster"}}
 	}
-	if _, err := h.Stores.Sandboxes.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	var err error
-	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), stores.PluginsOf{From: h.Stores.Sandboxes, Org: r.org()}, asked, nil); err != nil {
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{from: h.Store, org: r.org()}, asked, nil); err != nil {
 		return nil, err
 	}
 	out, err := compile.Sandbox(in)
@@ -147,7 +146,7 @@ func (h *Handler) deleteSandbox(r *request) (any, error) {
 		}
 	}
 	name := r.vars["sandboxName"]
-	err := h.Stores.Sandboxes.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
+	err := h.Store.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
 	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "can't delete sandbox: not found")
 }
 

@@ -12,11 +12,11 @@ import (
 var noSecret = missing("secret not found")
 
 func (h *Handler) listSecrets(r *request) (any, error) {
-	return each(encode.Secret)(h.Stores.Secrets.Secrets(r.Context(), r.org()))
+	return each(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
 }
 
 func (h *Handler) getSecret(r *request) (any, error) {
-	return one(encode.Secret, noSecret)(h.Stores.Secrets.Secret(r.Context(), r.org(), r.vars["secretName"]))
+	return one(encode.Secret, noSecret)(h.Store.Secret(r.Context(), r.org(), r.vars["secretName"]))
 }
 
 func (h *Handler) createSecret(r *request) (any, error) {
@@ -27,7 +27,7 @@ func (h *Handler) createSecret(r *request) (any, error) {
 	if err := identity.Valid("secret", s.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err = h.Stores.Secrets.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
+	err = h.Store.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
 	return one(encode.Secret, taken("secret"))(s, err)
 }
 
@@ -37,7 +37,7 @@ func (h *Handler) updateSecret(r *request) (any, error) {
 		return nil, err
 	}
 	s.Name = r.vars["secretName"]
-	if err := h.Stores.Secrets.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name})); err != nil {
+	if err := h.Store.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name})); err != nil {
 		return nil, noSecret(err)
 	}
 	return h.getSecret(r)
@@ -59,5 +59,5 @@ func secretIn(r *request) (model.Secret, error) {
 
 func (h *Handler) deleteSecret(r *request) (any, error) {
 	name := r.vars["secretName"]
-	return nil, noSecret(h.Stores.Secrets.DeleteSecret(r.Context(), r.org(), name, r.event("secret.delete", tree{"name": name})))
+	return nil, noSecret(h.Store.DeleteSecret(r.Context(), r.org(), name, r.event("secret.delete", tree{"name": name})))
 }
