@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/lists"
@@ -141,14 +142,11 @@ func housekeeping(what string, now time.Time) model.Event {
 
 // endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
 func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
-	event := func(what string) func(name string) model.Event {
-		return func(name string) model.Event {
-			ev := housekeeping(what, now)
-			ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
-			return ev
-		}
-	}
-	err := errors.Join(m.store.EndSandboxes(ctx, org, now, event("sandbox.expire")), m.store.EndRouteGroups(ctx, org, now, event("routegroup.expire")))
+	err := m.store.EndLifetimes(ctx, org, now, func(what store.Kind, name string) model.Event {
+		ev := housekeeping(string(what)+".expire", now)
+		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
+		return ev
+	})
 	if err != nil && ctx.Err() == nil {
 		m.cfg.Logger.Warn("expired sandboxes or route groups are not deleted", "organisation", org, "error", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 
 	"switchyard.dev/workflows/spec"
 )
@@ -61,15 +60,6 @@ func (g RouteGroup) Clusters() map[string]string {
 		}
 	}
 	return out
-}
-
-// Ends returns the end of the lifetime of a route group; zero: it has none, it has not begun, or another store has
-// written a newer object, which may live longer.
-func (g RouteGroup) Ends() time.Time {
-	if ttl := g.spec().TTL; ttl != nil && !g.Status.IsNewer() {
-		return ends(*ttl, g.CreatedAt, g.UpdatedAt, g.UnmatchedAt)
-	}
-	return time.Time{}
 }
 
 // spec returns the specification; an empty one if it cannot be read.

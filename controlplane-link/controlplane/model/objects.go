@@ -35,30 +35,30 @@ type Sandbox struct {
 	DeletedAt time.Time
 	// Force: the deletion does not wait for the delete steps of resources.
 	Force bool
+	// UnmatchedAt is since when a route group has had no sandbox; zero: it has some. The store sets it.
+	UnmatchedAt time.Time
 	// Author is that of the last write or deletion.
 	Author Author
 	Status Status
 }
 
-// Ends returns the end of the lifetime of a sandbox; zero: it has none, or another store has written a newer object,
-// which may live longer.
+// Ends returns the end of the lifetime; zero: it has none, it has not begun, or another store has written a newer
+// object, which may live longer.
 func (s Sandbox) Ends() time.Time {
-	var of spec.SandboxSpec
-	if s.Status.IsNewer() || json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+	var of struct{ TTL spec.TTL }
+	if s.Status.IsNewer() || json.Unmarshal(s.Spec, &of) != nil {
 		return time.Time{}
 	}
-	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
-}
-
-// ends returns the end of a lifetime; zero: it has none, or it has not begun.
-func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
-	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
-	life, err := spec.Lifetime(ttl.Duration)
+	from := map[string]time.Time{spec.FromCreated: s.CreatedAt, spec.FromUpdated: s.UpdatedAt, spec.FromUnmatched: s.UnmatchedAt}[of.TTL.OffsetFrom]
+	life, err := spec.Lifetime(of.TTL.Duration)
 	if err != nil || from.IsZero() {
 		return time.Time{}
 	}
 	return from.Add(life)
 }
+
+// Ends is that of Sandbox.
+func (g RouteGroup) Ends() time.Time { return Sandbox(g).Ends() }
 
 // Devbox returns the workstation that the specification binds the sandbox to; empty: none.
 func (s Sandbox) Devbox() string {
@@ -104,22 +104,9 @@ type Tunnel struct {
 	Connected bool   `json:"connected,omitempty"`
 }
 
-// RouteGroup is the desired state of a route group, and the last observed one. Its fields are as
-// those of Sandbox.
-type RouteGroup struct {
-	Org, Name string
-	// Cluster is empty for a group of several clusters.
-	Cluster              string
-	RoutingKey           string
-	Spec                 json.RawMessage
-	Generation           int64
-	CreatedAt, UpdatedAt time.Time
-	DeletedAt            time.Time
-	// UnmatchedAt is since when the group has had no sandbox; zero: it has some. The store sets it.
-	UnmatchedAt time.Time
-	Author      Author
-	Status      Status
-}
+// RouteGroup is the desired state of a route group, and the last observed one. Plugins and Force are zero, and Cluster
+// is empty for a group of several clusters.
+type RouteGroup Sandbox
 
 // Plugin is one version of a resource plugin.
 type Plugin struct {

@@ -6,35 +6,20 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
 
-// EndSandboxes makes tombstones of the sandboxes of an organisation with a lifetime that has ended at a time, also
-// while their cluster is away. The operator never ends one earlier, because its object was created later. event
-// returns the entry of the audit trail for one.
-func (s *Store) EndSandboxes(ctx context.Context, org string, at time.Time, event func(name string) model.Event) error {
-	all, err := s.Sandboxes(ctx, org)
+// EndLifetimes makes tombstones of the sandboxes and route groups of an organisation with a lifetime that has ended at a
+// time, also while their cluster is away. The operator never ends one earlier, because its object was created later.
+// event returns the entry of the audit trail for one.
+func (s *Store) EndLifetimes(ctx context.Context, org string, at time.Time, event func(what Kind, name string) model.Event) error {
+	all, err := database.List(ctx, s.db.Reads(), scanObject, selectAllObjects, org)
 	for _, o := range all {
-		if ended(o.Ends(), o.DeletedAt, at) {
-			err = errors.Join(err, s.Expire(ctx, Sandbox, org, o.Name, o.Generation, at, event(o.Name)))
+		if end := o.Ends(); o.DeletedAt.IsZero() && !end.IsZero() && !at.Before(end) {
+			err = errors.Join(err, s.Expire(ctx, o.kind, org, o.Name, o.Generation, at, event(o.kind, o.Name)))
 		}
 	}
 	return err
-}
-
-// EndRouteGroups is EndSandboxes for route groups.
-func (s *Store) EndRouteGroups(ctx context.Context, org string, at time.Time, event func(name string) model.Event) error {
-	all, err := s.RouteGroups(ctx, org)
-	for _, g := range all {
-		if ended(g.Ends(), g.DeletedAt, at) {
-			err = errors.Join(err, s.Expire(ctx, RouteGroup, org, g.Name, g.Generation, at, event(g.Name)))
-		}
-	}
-	return err
-}
-
-// ended reports whether a lifetime with an end, or none, has ended at a time, and the object is no tombstone yet.
-func ended(end, deleted, at time.Time) bool {
-	return deleted.IsZero() && !end.IsZero() && !at.Before(end)
 }
 
 // Expire makes an object a tombstone after its lifetime has ended, unless it has another generation now: it may have been

@@ -105,6 +105,17 @@ func TestMigrationFromEachVersion(t *testing.T) {
 	}
 }
 
+// pluginOf returns a version of a plugin.
+func pluginOf(ctx context.Context, s *Store, org string, name spec.PluginName) (model.Plugin, error) {
+	all, err := s.Plugins(ctx, org)
+	for _, p := range all {
+		if p.Name == name {
+			return p, err
+		}
+	}
+	return model.Plugin{}, errors.Join(err, model.ErrNotFound)
+}
+
 // readAll reads a row of each table of testdata.
 func readAll(t *testing.T, s *Store) {
 	t.Helper()
@@ -119,7 +130,7 @@ func readAll(t *testing.T, s *Store) {
 		"cluster":         func() (any, error) { return s.Cluster(ctx, org, "demo") },
 		"token":           func() (any, error) { return s.ClusterToken(ctx, org, "demo", "t1") },
 		"sandbox":         func() (any, error) { return s.Sandbox(ctx, org, "a") },
-		"plugin":          func() (any, error) { return s.Plugin(ctx, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
+		"plugin":          func() (any, error) { return pluginOf(ctx, s, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
 		"secret":          func() (any, error) { return s.SecretValue(ctx, org, "s") },
 		"devbox":          func() (any, error) { return s.Devbox(ctx, org, "d1") },
 	} {

@@ -14,24 +14,17 @@ import (
 // or of a cluster that was deleted.
 func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
 	if what == Sandbox {
-		n, err := s.db.Observe(ctx, observeObject, org, name, string(what), part.Generation, database.JSON{Of: part})
+		n, err := s.db.Observe(ctx, observeObject, org, name, what, part.Generation, database.JSON{Of: part})
 		return n == 1, err
 	}
-	err = s.db.ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
-		g, err := lockedObject(ctx, t, what, org, name)
-		if err == nil {
-			err = database.Exists(ctx, t, selectCluster, org, cluster)
-		}
-		if err != nil {
-			return err
-		}
+	err = s.observe(ctx, func(t *tx) {
+		g := t.locked(what, org, name)
+		t.exists(thing{}, selectCluster, org, cluster)
 		was, has := g.Status.Clusters[cluster]
-		if !has && !g.DeletedAt.IsZero() || part.Generation < was.Generation || part.Generation > g.Generation {
-			return nil
+		if (has || g.DeletedAt.IsZero()) && part.Generation >= was.Generation && part.Generation <= g.Generation {
+			n := t.exec(observeObject, org, name, what, g.Generation, database.JSON{Of: g.Status.With(cluster, part)})
+			changed = n == 1
 		}
-		n, err := database.Exec(ctx, t, observeObject, org, name, string(what), g.Generation, database.JSON{Of: g.Status.With(cluster, part)})
-		changed = n == 1
-		return err
 	})
 	if errors.Is(err, model.ErrNotFound) {
 		return false, nil
@@ -42,28 +35,30 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 // Finish removes the tombstone of a generation: the cluster has no such object. That of a route group stays until no
 // cluster has a part of it. It returns false if that changes nothing, as when another replica was faster.
 func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
-	err := s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		o, err := lockedObject(ctx, t, what, org, name)
-		switch _, has := o.Status.Clusters[cluster]; {
-		case err != nil && !errors.Is(err, model.ErrNotFound):
-			return err
-		case o.DeletedAt.IsZero(), o.Generation != generation, !has && len(o.Status.Clusters) > 0:
-			return errUnchanged
+	err := s.write(ctx, org, ev, func(t *tx) {
+		o := t.locked(what, org, name)
+		_, has := o.Status.Clusters[cluster]
+		if o.DeletedAt.IsZero() || o.Generation != generation || !has && len(o.Status.Clusters) > 0 {
+			t.fail(errUnchanged)
 		}
-		_, err = dropPart(ctx, t, what, o, cluster)
-		return err
+		t.dropPart(o, cluster)
 	})
+	if errors.Is(err, model.ErrNotFound) {
+		return false, nil
+	}
 	return unlessUnchanged(err)
 }
 
 // dropPart removes the part of a cluster from an object, and a tombstone without any other. It returns how many ended.
-func dropPart(ctx context.Context, t *tx, what Kind, o model.Sandbox, cluster string) (ended int64, err error) {
-	t.changed(Change{Kind: what, Org: o.Org, Name: o.Name})
+func (t *tx) dropPart(o object, cluster string) (ended int64) {
+	t.changed(Change{Kind: o.kind, Org: o.Org, Name: o.Name})
 	left := o.Status.Without(cluster)
 	if len(left.Clusters) == 0 && !o.DeletedAt.IsZero() {
-		return 1, database.Must(ctx, t, errUnchanged, deleteObject, o.Org, o.Name, string(what), o.Generation)
+		t.must(errUnchanged, thing{}, deleteObject, o.Org, o.Name, o.kind, o.Generation)
+		return 1
 	}
-	return 0, database.Must(ctx, t, errUnchanged, partObject, o.Org, o.Name, database.JSON{Of: left})
+	t.must(errUnchanged, thing{}, partObject, o.Org, o.Name, database.JSON{Of: left})
+	return 0
 }
 
 // Delivered names the objects that belong in a cluster, and those that belong in all, with those that are being deleted.

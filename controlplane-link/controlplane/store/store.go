@@ -73,35 +73,40 @@ func (s *Store) Transactions() (writes, observations uint64) { return s.db.Trans
 // it, stop the control plane, replace the file and delete those with its name and -wal or -shm.
 func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
-// tx is the transaction of a write.
+// tx is a transaction. Its first error ends it: later statements do nothing, reads return nothing, and it is rolled back.
 type tx struct {
 	*database.Tx
-	// generation is that of the write; recorded are numbers that the event gets.
+	ctx context.Context
+	err error
+	// generation is that of a write; recorded are numbers that its event gets.
 	generation int64
 	recorded   map[string]int64
 }
 
-// changed notifies watchers once the transaction is committed.
-func (t *tx) changed(c Change) {
-	text, _ := json.Marshal(c) // its fields are texts
-	t.Changed(string(text))
-}
-
 // write runs the transaction of a write in an organisation, and records its event. Writes of an
 // organisation are serial.
-func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(context.Context, *tx) error) error {
+func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(*tx)) error {
 	ev.Org = org
 	return s.db.Write(ctx, func(ctx context.Context, raw *database.Tx) error {
-		generation, err := database.One(ctx, raw, database.Column[int64], lockOrganisation, org)
-		if err != nil {
-			return of("organisation", org, err)
+		t := &tx{Tx: raw, ctx: ctx}
+		t.generation = one(t, organisation(org), database.Column[int64], lockOrganisation, org)
+		if t.err == nil {
+			do(t)
 		}
-		t := &tx{Tx: raw, generation: generation}
-		if err := do(ctx, t); err != nil {
-			return err
+		if t.err != nil {
+			return t.err
 		}
 		ev.Data = withNumbers(ev.Data, t.recorded)
 		return record(ctx, raw, ev)
+	})
+}
+
+// observe runs the transaction of an observation.
+func (s *Store) observe(ctx context.Context, do func(*tx)) error {
+	return s.db.ObserveIn(ctx, func(ctx context.Context, raw *database.Tx) error {
+		t := &tx{Tx: raw, ctx: ctx}
+		do(t)
+		return t.err
 	})
 }
 
@@ -118,27 +123,88 @@ func withNumbers(object json.RawMessage, numbers map[string]int64) json.RawMessa
 	return text
 }
 
-// object names an object in errors.
-type object struct{ what, name string }
+// thing is what a statement is about: its name in errors, if it has one, and the change that watchers are notified of; none: they are not.
+type thing struct {
+	what, name string
+	change     Change
+}
 
-// set is a write of one statement, which changes the row of an object.
-func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, query string, args ...any) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, database.Must(ctx, t, model.ErrNotFound, query, args...))
-	})
+// of adds the thing to an error about its state.
+func (o thing) of(err error) error {
+	if err == nil || o.what == "" {
+		return err
+	}
+	return fmt.Errorf("%s %q: %w", o.what, o.name, err)
+}
+
+// fail ends the transaction with an error; nil changes nothing.
+func (t *tx) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// changed notifies watchers once the transaction is committed.
+func (t *tx) changed(c Change) {
+	text, _ := json.Marshal(c) // its fields are texts
+	t.Changed(string(text))
+}
+
+// exec runs a statement, and returns how many rows it has changed.
+func (t *tx) exec(query string, args ...any) (n int64) {
+	if t.err == nil {
+		n, t.err = database.Exec(t.ctx, t, query, args...)
+	}
+	return n
+}
+
+// must is exec for a statement that changes the row of a thing; without one the transaction fails with an error.
+func (t *tx) must(missing error, o thing, query string, args ...any) {
+	if t.err == nil {
+		t.err = o.of(database.Must(t.ctx, t, missing, query, args...))
+	}
+	if o.change.Kind != "" {
+		t.changed(o.change)
+	}
+}
+
+// list returns the rows of a query.
+func list[T any](t *tx, scan func(database.Row) (T, error), query string, args ...any) (all []T) {
+	if t.err == nil {
+		all, t.err = database.List(t.ctx, t, scan, query, args...)
+	}
+	return all
+}
+
+// one returns the row of a thing; without one the transaction fails with model.ErrNotFound.
+func one[T any](t *tx, o thing, scan func(database.Row) (T, error), query string, args ...any) (v T) {
+	if t.err == nil {
+		var err error
+		v, err = database.One(t.ctx, t, scan, query, args...)
+		t.err = o.of(err)
+	}
+	return v
+}
+
+// exists fails unless the query about a thing has a row.
+func (t *tx) exists(o thing, query string, args ...any) {
+	if t.err == nil {
+		t.err = o.of(database.Exists(t.ctx, t, query, args...))
+	}
+}
+
+// set is a write of one statement, which changes the row of a thing.
+func (s *Store) set(ctx context.Context, org string, ev model.Event, o thing, query string, args ...any) error {
+	return s.write(ctx, org, ev, func(t *tx) { t.must(model.ErrNotFound, o, query, args...) })
 }
 
 // add is a write of one statement, which adds a row to those of the organisation that maxima count.
-func (s *Store) add(ctx context.Context, org string, ev model.Event, o object, maxima []maximum, query string, args ...any) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, t.insert(ctx, []any{org}, maxima, query, args...))
-	})
+func (s *Store) add(ctx context.Context, org string, ev model.Event, o thing, maxima []maximum, query string, args ...any) error {
+	return s.write(ctx, org, ev, func(t *tx) { t.insert(o, []any{org}, maxima, query, args...) })
 }
 
-// of adds the object to an error about its state.
-func of(what, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %q: %w", what, name, err)
+// get returns the row of a thing.
+func get[T any](ctx context.Context, s *Store, o thing, scan func(database.Row) (T, error), query string, args ...any) (T, error) {
+	v, err := database.One(ctx, s.db.Reads(), scan, query, args...)
+	return v, o.of(err)
 }

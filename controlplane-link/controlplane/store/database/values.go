@@ -44,6 +44,9 @@ func arguments(args []any) ([]any, error) {
 			out[i] = text
 		default:
 			out[i] = a
+			if text := reflect.ValueOf(a); text.Kind() == reflect.String {
+				out[i] = text.String()
+			}
 		}
 		if text, is := out[i].(string); is && (strings.ContainsRune(text, 0) || !utf8.ValidString(text)) {
 			return nil, model.ErrText
