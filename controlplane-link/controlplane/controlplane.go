@@ -115,7 +115,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{store: m.store, logger: c.Logger, checks: checks.New()}
+	m.keys = &keys{logger: c.Logger, checks: checks.New(m.store)}
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}

@@ -96,6 +96,11 @@ type Caller struct {
 	KeyID, Masked string
 }
 
+// Caller returns the user as the client with a bearer token.
+func (u User) Caller() Caller {
+	return Caller{Org: u.Org, Principal: Principal{Kind: KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: MethodBearer}
+}
+
 // Digest is the SHA-256 of a secret. Secrets are the text of at least 32 random bytes, so the
 // digest needs no salt.
 type Digest [sha256.Size]byte

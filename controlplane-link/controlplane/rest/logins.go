@@ -128,7 +128,7 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 
 // tokens begins a session of a user, which keep keeps, and returns its tokens. They can be refreshed until by.
 func (h *Handler) tokens(r *request, u model.User, what string, by time.Time, keep func(model.Session, model.Event) error) (any, error) {
-	r.caller = model.Caller{Org: u.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
+	r.caller = u.Caller()
 	access, refresh := newSecret(), newSecret()
 	s := model.Session{
 		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),

@@ -71,7 +71,7 @@ func New(c Config) *Handler {
 		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
 		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
-		checks:    checks.New(),
+		checks:    checks.New(c.Store),
 		bodies:    semaphore.NewWeighted(maxBodies),
 	}
 }

@@ -185,47 +185,19 @@ func TestMigrationsOnlyGoForward(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotMigrate: a command refuses tables that the server has not migrated.
-func TestCommandsDoNotMigrate(t *testing.T) {
-	for name, c := range places(t) {
-		t.Run(name, func(t *testing.T) {
-			c.Command = true
-			const want = "start the server of this release first"
-			if s, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v %v, want %s", s, err, want)
-			}
-			c.Command = false
-			server, err := Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Close()
-			c.Command = true
-			command, err := Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestWritesOfACommandNotifyTheServer on PostgreSQL.
-func TestWritesOfACommandNotifyTheServer(t *testing.T) {
+// TestWritesOfAReplicaNotifyTheOthers on PostgreSQL.
+func TestWritesOfAReplicaNotifyTheOthers(t *testing.T) {
 	c := places(t)["postgres"]
 	server, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	c.Command = true
-	command, err := Open(t.Context(), c)
+	other, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer command.Close()
+	defer other.Close()
 	var changed atomic.Bool
 	server.Watch(t.Context(), func(c Change) {
 		if c.Kind == Cluster && c.Name == "demo" {
@@ -233,7 +205,7 @@ func TestWritesOfACommandNotifyTheServer(t *testing.T) {
 		}
 	})
 	wait.Eventually(t, 5*time.Minute, "a notification", func() error { // the server may not listen yet
-		err := command.db.Write(t.Context(), func(_ context.Context, raw *database.Tx) error {
+		err := other.db.Write(t.Context(), func(_ context.Context, raw *database.Tx) error {
 			(&tx{Tx: raw}).changed(Change{Kind: Cluster, Org: "acme", Name: "demo"})
 			return nil
 		})

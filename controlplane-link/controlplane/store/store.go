@@ -23,9 +23,6 @@ type Config struct {
 	PostgreSQL string
 	// Keys encrypt secrets.
 	Keys *seal.Keys
-	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
-	// SQLite beside the server; the watchers of that are not notified of these writes.
-	Command bool
 	// Logger logs lost connections to PostgreSQL. It can be nil.
 	Logger *slog.Logger
 }
@@ -51,7 +48,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := database.Open(ctx, database.Config{Path: c.Path, PostgreSQL: c.PostgreSQL, Migrations: files, Command: c.Command, Logger: c.Logger})
+	db, err := database.Open(ctx, database.Config{Path: c.Path, PostgreSQL: c.PostgreSQL, Migrations: files, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
