@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
@@ -13,18 +14,21 @@ import (
 
 var noAccount = missing("service account not found")
 
-// accountIn decodes a service account. A field that is not in the body is that of before.
-func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, error) {
+// decodeAccount changes a service account to that of the body. A field that is not in the body stays.
+func (r *request) decodeAccount(a *model.ServiceAccount) error {
 	in := struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description"`
 		Role        model.Role `json:"role"`
-	}{Description: before.Description, Role: before.Role}
-	_, err := r.decode(&in)
-	if err == nil && in.Role != model.RoleMember && in.Role != model.RoleAdmin {
-		err = specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
+	}{Description: a.Description, Role: a.Role}
+	if _, err := r.decode(&in); err != nil {
+		return err
 	}
-	return model.ServiceAccount{Org: r.org(), Name: in.Name, Description: in.Description, Role: in.Role, CreatedAt: r.now, UpdatedAt: r.now}, err
+	if in.Role != model.RoleMember && in.Role != model.RoleAdmin {
+		return specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
+	}
+	a.Name, a.Description, a.Role, a.UpdatedAt = cmp.Or(a.Name, in.Name), in.Description, in.Role, r.now
+	return nil
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
@@ -36,31 +40,26 @@ func (h *Handler) getServiceAccount(r *request) (any, error) {
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
-	a, err := accountIn(r, model.ServiceAccount{Role: model.RoleMember})
-	if err != nil {
+	a := model.ServiceAccount{Org: r.org(), Role: model.RoleMember, CreatedAt: r.now}
+	if err := r.decodeAccount(&a); err != nil {
 		return nil, err
 	}
 	if err := identity.Valid("service account", a.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err = h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
+	err := h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
 	return one(encode.ServiceAccount, taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
-	before, err := h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
-	if err != nil {
-		return nil, noAccount(err)
+	a, err := h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	if err == nil {
+		err = r.decodeAccount(&a)
 	}
-	a, err := accountIn(r, before)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = h.Store.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role}))
 	}
-	a.Name = r.vars["serviceAccountName"]
-	if err := h.Store.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role})); err != nil {
-		return nil, noAccount(err)
-	}
-	return h.getServiceAccount(r)
+	return one(encode.ServiceAccount, noAccount)(a, err)
 }
 
 func (h *Handler) deleteServiceAccount(r *request) (any, error) {
@@ -130,10 +129,8 @@ func (h *Handler) createKey(r *request) (any, error) {
 
 func (h *Handler) deleteKey(r *request) (any, error) {
 	owner, err := keyOwner(r)
-	if err != nil {
-		return nil, err
+	if id := r.vars["apiKeyId"]; err == nil {
+		err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
 	}
-	id := r.vars["apiKeyId"]
-	err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
 	return nil, missing("API key not found")(err)
 }

@@ -48,6 +48,18 @@ func (r *request) text() ([]byte, error) {
 	return text, nil
 }
 
+// with serves an operation with its body, as decode.Object decodes it.
+func with[T any](serve func(*Handler, *request, T, tree) (any, error)) func(*Handler, *request) (any, error) {
+	return func(h *Handler, r *request) (any, error) {
+		var in T
+		body, err := r.decode(&in)
+		if err != nil {
+			return nil, err
+		}
+		return serve(h, r, in, body)
+	}
+}
+
 // decode decodes the body, as decode.Object.
 func (r *request) decode(into any) (tree, error) {
 	text, err := r.text()

@@ -81,14 +81,13 @@ func (h *Handler) getDevbox(r *request) (any, error) {
 	return h.devboxOf(r, d)
 }
 
-func (h *Handler) registerDevbox(r *request) (any, error) {
-	var in struct {
-		Metadata map[string]string `json:"metadata"`
-		Claim    bool              `json:"claim"`
-	}
-	if _, err := r.decode(&in); err != nil {
-		return nil, err
-	}
+// registration is the body of registerDevbox.
+type registration struct {
+	Metadata map[string]string `json:"metadata"`
+	Claim    bool              `json:"claim"`
+}
+
+func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, error) {
 	for _, name := range []string{"name", "machine-id"} {
 		if in.Metadata[name] == "" {
 			return nil, specfile.Problems{{Path: "metadata." + name, Text: "is missing"}}
@@ -119,20 +118,19 @@ func (h *Handler) registerDevbox(r *request) (any, error) {
 
 func (h *Handler) deleteDevbox(r *request) (any, error) {
 	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = h.Store.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
 	}
-	err = h.Store.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
 	return nil, claimed(err)
 }
 
 // session changes the session of the devbox in the path, and returns that.
 func (h *Handler) session(r *request, change func(id string) error) (any, error) {
 	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = change(d.ID)
 	}
-	if err := change(d.ID); err != nil {
+	if err != nil {
 		return nil, claimed(err)
 	}
 	return h.getDevbox(r)

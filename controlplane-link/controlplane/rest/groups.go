@@ -45,14 +45,7 @@ func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
 	return encode.RouteGroup(g, candidates)
 }
 
-func (h *Handler) applyRouteGroup(r *request) (any, error) {
-	var in struct {
-		Spec spec.GroupSpec `json:"spec"`
-	}
-	body, err := r.decode(&in)
-	if err != nil {
-		return nil, err
-	}
+func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
 	name := r.vars["routegroupName"]
 	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
 		return nil, err

@@ -22,18 +22,17 @@ const (
 	refreshFor = 30 * 24 * time.Hour
 )
 
-// noLogins is a failure unless persons can accept logins: there is a page for that.
-func (h *Handler) noLogins() error {
-	if h.LoginURL == "" {
-		return fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+// login serves an operation if persons can accept logins: there is a page for that.
+func login(serve func(*Handler, *request) (any, error)) func(*Handler, *request) (any, error) {
+	return func(h *Handler, r *request) (any, error) {
+		if h.LoginURL == "" {
+			return nil, fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+		}
+		return serve(h, r)
 	}
-	return nil
 }
 
 func (h *Handler) startDeviceLogin(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
 	leave, err := h.logins.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
@@ -51,16 +50,12 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	}, nil
 }
 
-func (h *Handler) pollDeviceLogin(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
-	var in struct {
-		DeviceCode string `json:"deviceCode"`
-	}
-	if _, err := r.decode(&in); err != nil {
-		return nil, err
-	}
+// deviceCode is the body of pollDeviceLogin.
+type deviceCode struct {
+	DeviceCode string `json:"deviceCode"`
+}
+
+func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error) {
 	const unknown = "access denied: the device code is unknown, or has expired"
 	device := model.DigestOf(in.DeviceCode)
 	l, err := h.Store.DeviceLogin(r.Context(), device)
@@ -93,9 +88,6 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 }
 
 func (h *Handler) refreshToken(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
 	text, err := r.text()
 	if err != nil {
 		return nil, err

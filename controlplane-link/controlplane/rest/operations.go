@@ -10,9 +10,9 @@ import (
 var operations = []operation{
 	{"GET", "/meta/openapi.json", "getOpenAPI", open, (*Handler).getOpenAPI},
 	{"GET", "/orgs/", "getOrgs", anyone, (*Handler).getOrgs},
-	{"POST", "/auth/device/code/", "startDeviceLogin", open, (*Handler).startDeviceLogin},
-	{"POST", "/auth/device/token/", "pollDeviceLogin", open, (*Handler).pollDeviceLogin},
-	{"POST", "/auth/device/token/refresh", "refreshToken", open, (*Handler).refreshToken},
+	{"POST", "/auth/device/code/", "startDeviceLogin", open, login((*Handler).startDeviceLogin)},
+	{"POST", "/auth/device/token/", "pollDeviceLogin", open, login(with((*Handler).pollDeviceLogin))},
+	{"POST", "/auth/device/token/refresh", "refreshToken", open, login((*Handler).refreshToken)},
 
 	{"GET", "/orgs/{orgName}/service-accounts/{serviceAccountName}/api-keys", "listServiceAccountKeys", admin, (*Handler).listKeys},
 	{"POST", "/orgs/{orgName}/service-accounts/{serviceAccountName}/api-keys", "createServiceAccountKey", admin, (*Handler).createKey},
@@ -38,23 +38,23 @@ var operations = []operation{
 
 	{"GET", "/orgs/{orgName}/sandboxes", "listSandboxes", member, (*Handler).listSandboxes},
 	{"GET", "/orgs/{orgName}/sandboxes/{sandboxName}", "getSandbox", member, (*Handler).getSandbox},
-	{"PUT", "/orgs/{orgName}/sandboxes/{sandboxName}", "applySandbox", member, (*Handler).applySandbox},
+	{"PUT", "/orgs/{orgName}/sandboxes/{sandboxName}", "applySandbox", member, with((*Handler).applySandbox)},
 	{"DELETE", "/orgs/{orgName}/sandboxes/{sandboxName}", "deleteSandbox", member, (*Handler).deleteSandbox},
 	{"GET", "/orgs/{orgName}/sandboxes/{sandboxName}/status/explain", "explainSandboxStatus", member, (*Handler).explainSandboxStatus},
 
 	{"GET", "/orgs/{orgName}/routegroups", "listRouteGroups", member, (*Handler).listRouteGroups},
 	{"GET", "/orgs/{orgName}/routegroups/{routegroupName}", "getRouteGroup", member, (*Handler).getRouteGroup},
-	{"PUT", "/orgs/{orgName}/routegroups/{routegroupName}", "applyRouteGroup", member, (*Handler).applyRouteGroup},
+	{"PUT", "/orgs/{orgName}/routegroups/{routegroupName}", "applyRouteGroup", member, with((*Handler).applyRouteGroup)},
 	{"DELETE", "/orgs/{orgName}/routegroups/{routegroupName}", "deleteRouteGroup", member, (*Handler).deleteRouteGroup},
 
 	{"GET", "/orgs/{orgName}/resource-plugins", "listResourcePlugins", member, (*Handler).listResourcePlugins},
 	{"GET", "/orgs/{orgName}/resource-plugins/{pluginName}", "getResourcePlugin", member, (*Handler).getResourcePlugin},
-	{"PUT", "/orgs/{orgName}/resource-plugins/{pluginName}", "applyResourcePlugin", member, (*Handler).applyResourcePlugin},
+	{"PUT", "/orgs/{orgName}/resource-plugins/{pluginName}", "applyResourcePlugin", member, with((*Handler).applyResourcePlugin)},
 	{"DELETE", "/orgs/{orgName}/resource-plugins/{pluginName}", "deleteResourcePlugin", member, (*Handler).deleteResourcePlugin},
 	{"GET", "/orgs/{orgName}/resource-plugins/{pluginName}/versions", "listResourcePluginVersions", member, (*Handler).listResourcePluginVersions},
 
 	{"GET", "/orgs/{orgName}/devboxes/", "listDevboxes", member, (*Handler).listDevboxes},
-	{"POST", "/orgs/{orgName}/devboxes/", "registerDevbox", member, (*Handler).registerDevbox},
+	{"POST", "/orgs/{orgName}/devboxes/", "registerDevbox", member, with((*Handler).registerDevbox)},
 	{"GET", "/orgs/{orgName}/devboxes/{devboxId}", "getDevbox", member, (*Handler).getDevbox},
 	{"DELETE", "/orgs/{orgName}/devboxes/{devboxId}", "deleteDevbox", member, (*Handler).deleteDevbox},
 	{"GET", "/orgs/{orgName}/devboxes/{devboxId}/claim", "claimDevbox", member, (*Handler).claimDevbox},
@@ -64,9 +64,9 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/events", "listEvents", admin, (*Handler).listEvents},
 
 	{"GET", "/orgs/{orgName}/secrets", "listSecrets", member, (*Handler).listSecrets},
-	{"POST", "/orgs/{orgName}/secrets", "createSecret", member, (*Handler).createSecret},
+	{"POST", "/orgs/{orgName}/secrets", "createSecret", member, with((*Handler).createSecret)},
 	{"GET", "/orgs/{orgName}/secrets/{secretName}", "getSecret", member, (*Handler).getSecret},
-	{"PUT", "/orgs/{orgName}/secrets/{secretName}", "updateSecret", member, (*Handler).updateSecret},
+	{"PUT", "/orgs/{orgName}/secrets/{secretName}", "updateSecret", member, with((*Handler).updateSecret)},
 	{"DELETE", "/orgs/{orgName}/secrets/{secretName}", "deleteSecret", member, (*Handler).deleteSecret},
 }
 

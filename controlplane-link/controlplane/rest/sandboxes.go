@@ -72,14 +72,12 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	return h.sandbox(r, s)
 }
 
-func (h *Handler) applySandbox(r *request) (any, error) {
-	var in struct {
-		Spec spec.SandboxSpec `json:"spec"`
-	}
-	body, err := r.decode(&in)
-	if err != nil {
-		return nil, err
-	}
+// specification is a body of which the specification counts.
+type specification[S any] struct {
+	Spec S `json:"spec"`
+}
+
+func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], body tree) (any, error) {
 	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
 	before, err := h.Store.Sandbox(r.Context(), r.org(), asked.Name)
 	if err != nil && !isMissing(err) {

@@ -19,8 +19,15 @@ func (h *Handler) getSecret(r *request) (any, error) {
 	return one(encode.Secret, noSecret)(h.Store.Secret(r.Context(), r.org(), r.vars["secretName"]))
 }
 
-func (h *Handler) createSecret(r *request) (any, error) {
-	s, err := secretIn(r)
+// secret is the body of createSecret and updateSecret.
+type secret struct {
+	Name        string `json:"name"`
+	Value       string `json:"value"`
+	Description string `json:"description"`
+}
+
+func (h *Handler) createSecret(r *request, in secret, _ tree) (any, error) {
+	s, err := r.secret(in)
 	if err != nil {
 		return nil, err
 	}
@@ -31,30 +38,24 @@ func (h *Handler) createSecret(r *request) (any, error) {
 	return one(encode.Secret, taken("secret"))(s, err)
 }
 
-func (h *Handler) updateSecret(r *request) (any, error) {
-	s, err := secretIn(r)
-	if err != nil {
-		return nil, err
+func (h *Handler) updateSecret(r *request, in secret, _ tree) (any, error) {
+	in.Name = r.vars["secretName"]
+	s, err := r.secret(in)
+	if err == nil {
+		err = h.Store.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name}))
 	}
-	s.Name = r.vars["secretName"]
-	if err := h.Store.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name})); err != nil {
+	if err != nil {
 		return nil, noSecret(err)
 	}
 	return h.getSecret(r)
 }
 
-// secretIn decodes a secret.
-func secretIn(r *request) (model.Secret, error) {
-	var in struct {
-		Name        string `json:"name"`
-		Value       string `json:"value"`
-		Description string `json:"description"`
+// secret returns the secret of a body.
+func (r *request) secret(in secret) (model.Secret, error) {
+	if in.Value == "" {
+		return model.Secret{}, specfile.Problems{{Path: "value", Text: "is missing"}}
 	}
-	_, err := r.decode(&in)
-	if err == nil && in.Value == "" {
-		err = specfile.Problems{{Path: "value", Text: "is missing"}}
-	}
-	return model.Secret{Org: r.org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.now, UpdatedAt: r.now}, err
+	return model.Secret{Org: r.org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.now, UpdatedAt: r.now}, nil
 }
 
 func (h *Handler) deleteSecret(r *request) (any, error) {
