@@ -187,3 +187,65 @@ func conflict(err error, kind, name string) error {
 	err = as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
 	return as(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
 }
+
+func (h *Handler) listRouteGroups(r *request) (any, error) {
+	all, err := h.Store.RouteGroups(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	candidates, err := h.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates) })
+}
+
+// candidates returns the sandboxes that a route group can match.
+func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
+	sandboxes, err := h.Store.Sandboxes(r.Context(), r.org())
+	return model.Candidates(sandboxes), err
+}
+
+func (h *Handler) getRouteGroup(r *request) (any, error) {
+	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
+	if err != nil {
+		return nil, as(err, model.ErrNotFound, http.StatusNotFound, routeGroupNotFound)
+	}
+	return h.group(r, g)
+}
+
+// group returns a route group as the API has it, with the sandboxes that match.
+func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
+	candidates, err := h.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.RouteGroup(g, candidates)
+}
+
+func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
+	name := r.vars["routegroupName"]
+	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
+		return nil, err
+	}
+	text, err := written(body, spec.FromUnmatched)
+	if err != nil {
+		return nil, err
+	}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	ev := r.event("routegroup.apply", specified(name, g.Spec))
+	g, err = withKey(func(key string) (model.RouteGroup, error) {
+		g.RoutingKey = key
+		return h.Store.PutRouteGroup(r.Context(), g, ev)
+	})
+	if err != nil {
+		return nil, conflict(err, "route group", name)
+	}
+	return h.group(r, g)
+}
+
+func (h *Handler) deleteRouteGroup(r *request) (any, error) {
+	name := r.vars["routegroupName"]
+	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
+	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "unable to delete routegroup: not found")
+}

@@ -3,8 +3,10 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -178,4 +180,149 @@ func uses(all []object) map[string][]model.Use {
 		})
 	}
 	return found
+}
+
+func scanGroup(r database.Row) (model.RouteGroup, error) {
+	o, err := scanObject(r)
+	return model.RouteGroup(o.Sandbox), err
+}
+
+// PutRouteGroup is PutSandbox for a route group. The clusters of its endpoints must exist, too.
+func (s *Store) PutRouteGroup(ctx context.Context, g model.RouteGroup, ev model.Event) (model.RouteGroup, error) {
+	o, err := s.put(ctx, object{RouteGroup, model.Sandbox(g)}, ev)
+	return model.RouteGroup(o), err
+}
+
+// RouteGroup returns a route group, also one that is being deleted.
+func (s *Store) RouteGroup(ctx context.Context, org, name string) (model.RouteGroup, error) {
+	return get(ctx, s, RouteGroup.named(name), scanGroup, selectObject, org, RouteGroup, name)
+}
+
+// RouteGroups returns the route groups of an organisation, also those that are being deleted.
+func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error) {
+	all, err := database.List(ctx, s.db.Reads(), scanGroup, selectObjects, org, RouteGroup)
+	return byName(all, func(g model.RouteGroup) string { return g.Name }), err
+}
+
+// DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a
+// part of it.
+func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
+	return s.markDeleted(ctx, RouteGroup, org, name, 0, false, at, ev)
+}
+
+// candidates are the sandboxes among objects that route groups can match.
+func candidates(all []object) []model.Candidate {
+	var sandboxes []model.Sandbox
+	for _, o := range all {
+		sandboxes = append(sandboxes, o.Sandbox)
+	}
+	return model.Candidates(sandboxes)
+}
+
+// regroup sets the generation of the route groups that have a sandbox after a write and had not before, or
+// the reverse, to that of the write: their objects change.
+func (t *tx) regroup(was []object, is object, at time.Time) {
+	before, after := candidates(was), candidates([]object{is})
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	for _, g := range list(t, scanObject, selectObjects, is.Org, RouteGroup) {
+		group := model.RouteGroup(g.Sandbox)
+		if len(group.Members(before)) != len(group.Members(after)) {
+			t.changed(g.change())
+			t.renumber(&g, at)
+		}
+	}
+}
+
+// renumber sets the generation of a route group to that of a write at a time, and its UnmatchedAt.
+func (t *tx) renumber(g *object, at time.Time) {
+	matches := model.RouteGroup(g.Sandbox).Members(candidates(list(t, scanObject, selectObjects, g.Org, Sandbox)))
+	g.Generation = t.generation
+	switch {
+	case len(matches) > 0:
+		g.UnmatchedAt = time.Time{}
+	case g.UnmatchedAt.IsZero():
+		g.UnmatchedAt = at
+	}
+	t.must(model.ErrNotFound, thing{}, numberGroup, g.Org, g.Name, g.Generation, g.UnmatchedAt)
+}
+
+// Observe records the status of an object that is observed in a cluster. That of a route group is the union of its
+// parts. It returns false if that changes nothing: it is the same, it is of an older generation than the last one
+// of the cluster, or of a newer one than was ever written, or it is the first part of a route group that is being deleted,
+// or of a cluster that was deleted.
+func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
+	if what == Sandbox {
+		n, err := s.db.Observe(ctx, observeObject, org, name, what, part.Generation, database.JSON{Of: part})
+		return n == 1, err
+	}
+	err = s.observe(ctx, func(t *tx) {
+		g := t.locked(what, org, name)
+		t.exists(thing{}, selectCluster, org, cluster)
+		was, has := g.Status.Clusters[cluster]
+		if (has || g.DeletedAt.IsZero()) && part.Generation >= was.Generation && part.Generation <= g.Generation {
+			n := t.exec(observeObject, org, name, what, g.Generation, database.JSON{Of: g.Status.With(cluster, part)})
+			changed = n == 1
+		}
+	})
+	if errors.Is(err, model.ErrNotFound) {
+		return false, nil
+	}
+	return changed && err == nil, err
+}
+
+// Finish removes the tombstone of a generation: the cluster has no such object. That of a route group stays until no
+// cluster has a part of it. It returns false if that changes nothing, as when another replica was faster.
+func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
+	err := s.write(ctx, org, ev, func(t *tx) {
+		o := t.locked(what, org, name)
+		_, has := o.Status.Clusters[cluster]
+		if o.DeletedAt.IsZero() || o.Generation != generation || !has && len(o.Status.Clusters) > 0 {
+			t.fail(errUnchanged)
+		}
+		t.dropPart(o, cluster)
+	})
+	if errors.Is(err, model.ErrNotFound) {
+		return false, nil
+	}
+	return unlessUnchanged(err)
+}
+
+// dropPart removes the part of a cluster from an object, and a tombstone without any other. It returns how many ended.
+func (t *tx) dropPart(o object, cluster string) (ended int64) {
+	t.changed(Change{Kind: o.kind, Org: o.Org, Name: o.Name})
+	left := o.Status.Without(cluster)
+	if len(left.Clusters) == 0 && !o.DeletedAt.IsZero() {
+		t.must(errUnchanged, thing{}, deleteObject, o.Org, o.Name, o.kind, o.Generation)
+		return 1
+	}
+	t.must(errUnchanged, thing{}, partObject, o.Org, o.Name, database.JSON{Of: left})
+	return 0
+}
+
+// Delivered names the objects that belong in a cluster, and those that belong in all, with those that are being deleted.
+func (s *Store) Delivered(ctx context.Context, org, cluster string) ([]Change, error) {
+	return database.List(ctx, s.db.Reads(), func(r database.Row) (c Change, err error) {
+		return c, r.Scan(&c.Kind, &c.Name)
+	}, selectObjectsIn, org, cluster)
+}
+
+// EndLifetimes makes tombstones of the sandboxes and route groups of an organisation with a lifetime that has ended at a
+// time, also while their cluster is away. The operator never ends one earlier, because its object was created later.
+// event returns the entry of the audit trail for one.
+func (s *Store) EndLifetimes(ctx context.Context, org string, at time.Time, event func(what Kind, name string) model.Event) error {
+	all, err := database.List(ctx, s.db.Reads(), scanObject, selectAllObjects, org)
+	for _, o := range all {
+		if end := o.Ends(); o.DeletedAt.IsZero() && !end.IsZero() && !at.Before(end) {
+			err = errors.Join(err, s.Expire(ctx, o.kind, org, o.Name, o.Generation, at, event(o.kind, o.Name)))
+		}
+	}
+	return err
+}
+
+// Expire makes an object a tombstone after its lifetime has ended, unless it has another generation now: it may have been
+// extended.
+func (s *Store) Expire(ctx context.Context, what Kind, org, name string, generation int64, at time.Time, ev model.Event) error {
+	return s.markDeleted(ctx, what, org, name, generation, false, at, ev)
 }

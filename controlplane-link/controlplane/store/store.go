@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -8,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strconv"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -204,4 +207,58 @@ func (s *Store) add(ctx context.Context, org string, ev model.Event, o thing, ma
 func get[T any](ctx context.Context, s *Store, o thing, scan func(database.Row) (T, error), query string, args ...any) (T, error) {
 	v, err := database.One(ctx, s.db.Reads(), scan, query, args...)
 	return v, o.of(err)
+}
+
+// Kind is the kind of a changed object.
+type Kind string
+
+// Kinds of changed objects.
+const (
+	// Everything may have changed: notifications were lost. Watchers read all that they need.
+	Everything   Kind = "everything"
+	Sandbox      Kind = "sandbox"
+	RouteGroup   Kind = "routegroup"
+	Cluster      Kind = "cluster"
+	AgentSession Kind = "agentsession"
+	ClusterToken Kind = "clustertoken"
+	APIKey       Kind = "apikey"
+	Login        Kind = "login"
+)
+
+// Change names an object that was written or deleted. A status is no change.
+type Change struct {
+	Kind Kind
+	Org  string
+	// Cluster is that of the object; empty for objects of no cluster or of several, and for those that
+	// were removed.
+	Cluster string `json:",omitempty"`
+	// Name is that of the object, or the ID of a credential, or of the user of a login.
+	Name string `json:",omitempty"`
+}
+
+// Watch calls changed after each change at any replica, until ctx ends. It does not block, and changed
+// must not.
+func (s *Store) Watch(ctx context.Context, changed func(Change)) {
+	s.db.Watch(ctx, func(text string) {
+		c := Change{Kind: Everything}
+		if text == "" || json.Unmarshal([]byte(text), &c) == nil {
+			changed(c)
+		}
+	})
+}
+
+// byName sorts values by name. Databases sort by their locale.
+func byName[T any](all []T, name func(T) string) []T {
+	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
+	return all
+}
+
+// byTime sorts values by time, and those of one time by their ID.
+func byTime[T any](all []T, key func(T) (time.Time, string)) []T {
+	slices.SortFunc(all, func(a, b T) int {
+		first, id := key(a)
+		second, other := key(b)
+		return cmp.Or(first.Compare(second), cmp.Compare(id, other))
+	})
+	return all
 }
