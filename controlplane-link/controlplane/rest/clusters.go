@@ -152,7 +152,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	}
 	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
+		return nil, missing(sandboxNotFound)(err)
 	}
 	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
 	if err != nil && !isMissing(err) {

@@ -109,11 +109,10 @@ func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, erro
 	if in.Claim {
 		answer = h.claimDevbox
 	}
-	out, err := answer(r)
-	if err == nil && isNew {
-		return created{out}, nil
+	if isNew {
+		r.status = http.StatusCreated
 	}
-	return out, err
+	return answer(r)
 }
 
 func (h *Handler) deleteDevbox(r *request) (any, error) {

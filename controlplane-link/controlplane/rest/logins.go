@@ -56,14 +56,14 @@ type deviceCode struct {
 }
 
 func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error) {
-	const unknown = "access denied: the device code is unknown, or has expired"
+	unknown := forbidden("access denied: the device code is unknown, or has expired")
 	device := model.DigestOf(in.DeviceCode)
 	l, err := h.Store.DeviceLogin(r.Context(), device)
 	switch {
 	case err != nil:
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	case !r.now.Before(l.ExpiresAt):
-		return nil, fail(http.StatusForbidden, unknown)
+		return nil, unknown(model.ErrNotFound)
 	case l.Denied:
 		return nil, fail(http.StatusForbidden, "access denied")
 	}
@@ -80,10 +80,10 @@ func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error
 	}
 	u, err := h.Store.User(r.Context(), l.Org, l.UserID)
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	}
 	return h.tokens(r, u, "login.finish", r.now.Add(refreshFor), func(s model.Session, ev model.Event) error {
-		return as(h.Store.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return unknown(h.Store.FinishDeviceLogin(r.Context(), device, s, ev))
 	})
 }
 
@@ -100,21 +100,21 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if !ok {
 		return nil, specfile.Problems{{Text: "the body must be a JSON string: the refresh token"}}
 	}
-	const unknown = "access denied: the refresh token is unknown, was used, or has expired; log in again"
+	unknown := forbidden("access denied: the refresh token is unknown, was used, or has expired; log in again")
 	refresh := model.DigestOf(token)
 	old, err := h.Store.SessionByRefresh(r.Context(), refresh)
 	if err == nil && !r.now.Before(old.RefreshBy) {
 		err = model.ErrNotFound
 	}
-	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	u := model.User{}
+	if err == nil {
+		u, err = h.Store.User(r.Context(), old.Org, old.UserID)
 	}
-	u, err := h.Store.User(r.Context(), old.Org, old.UserID)
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	}
 	return h.tokens(r, u, "login.refresh", old.RefreshBy, func(s model.Session, ev model.Event) error {
-		return as(h.Store.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return unknown(h.Store.ReplaceSession(r.Context(), refresh, s, ev))
 	})
 }
 

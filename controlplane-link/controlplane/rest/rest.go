@@ -91,43 +91,37 @@ type request struct {
 	// vars are the variables of the path.
 	vars   map[string]string
 	caller model.Caller
+	// status is that of the answer.
+	status int
 }
 
 // org is the organisation in the path.
 func (r *request) org() string { return r.vars["orgName"] }
 
-// created is an answer with status 201.
-type created struct{ body any }
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
 	defer cancel()
-	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
-	status, body := http.StatusOK, any(nil)
-	defer func() {
-		if p := recover(); p != nil {
-			h.Logger.ErrorContext(req.Context(), "A request has failed in an unexpected way.", "request", r.id, "method", req.Method, "panic", p, "stack", string(debug.Stack()))
-			status, body = http.StatusInternalServerError, errorBody(r, http.StatusInternalServerError, "internal error")
-		}
-		h.write(w, r, status, body)
-	}()
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond), status: http.StatusOK}
 	body, err := h.answer(w, r)
-	switch c, ok := body.(created); {
-	case err != nil:
+	if err != nil {
 		var text string
-		if status, text = statusOf(err); status >= http.StatusInternalServerError && status != http.StatusNotImplemented {
+		if r.status, text = statusOf(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
 			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "error", err)
 		}
-		body = errorBody(r, status, text)
-	case ok:
-		status, body = http.StatusCreated, c.body
+		body = errorBody(r, text)
 	}
+	h.write(w, r, body)
 }
 
-// answer finds the operation, authenticates and authorises the caller, and calls the operation.
-func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
-	var err error
+// answer finds the operation, authenticates and authorises the caller, and calls the operation. The error of a panic has
+// its stack.
+func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	if r.op, err = route(w, r); err != nil {
 		return nil, err
 	}
@@ -167,25 +161,25 @@ func (h *Handler) pooled(r *request) callers.Caller {
 }
 
 // write writes an answer; nil is an empty object.
-func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any) {
+func (h *Handler) write(w http.ResponseWriter, r *request, body any) {
 	if body == nil {
 		body = struct{}{}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		h.Logger.ErrorContext(r.Context(), "An answer cannot be encoded.", "request", r.id, "method", r.Method, "error", err)
-		status = http.StatusInternalServerError
-		text, _ = json.Marshal(errorBody(r, status, "internal error")) // it has texts and a number
+		r.status = http.StatusInternalServerError
+		text, _ = json.Marshal(errorBody(r, "internal error")) // it has texts and a number
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 		// Else net/http reads the body before it sends the answer, and a slow client waits for its refusal.
 		w.Header().Set("Connection", "close")
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(r.status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 

@@ -67,7 +67,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 func (h *Handler) getSandbox(r *request) (any, error) {
 	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
+		return nil, missing(sandboxNotFound)(err)
 	}
 	return h.sandbox(r, s)
 }
@@ -145,7 +145,7 @@ func (h *Handler) deleteSandbox(r *request) (any, error) {
 	}
 	name := r.vars["sandboxName"]
 	err := h.Store.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
-	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "can't delete sandbox: not found")
+	return nil, missing("can't delete sandbox: not found")(err)
 }
 
 // written returns the specification of a body as it is kept: without null, and with the default start of
@@ -209,7 +209,7 @@ func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
 func (h *Handler) getRouteGroup(r *request) (any, error) {
 	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, routeGroupNotFound)
+		return nil, missing(routeGroupNotFound)(err)
 	}
 	return h.group(r, g)
 }
@@ -247,5 +247,5 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {
 	name := r.vars["routegroupName"]
 	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
-	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "unable to delete routegroup: not found")
+	return nil, missing("unable to delete routegroup: not found")(err)
 }
