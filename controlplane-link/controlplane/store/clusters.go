@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -29,8 +30,7 @@ func (s *Store) Cluster(ctx context.Context, org, name string) (model.Cluster, e
 
 // Clusters returns the clusters of an organisation.
 func (s *Store) Clusters(ctx context.Context, org string) ([]model.Cluster, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanCluster, selectClusters, org)
-	return byName(all, func(c model.Cluster) string { return c.Name }), err
+	return listed(ctx, s, func(c model.Cluster) (time.Time, string) { return time.Time{}, c.Name }, scanCluster, selectClusters, org)
 }
 
 // ReportCluster records what the agent of a cluster has reported: OperatorVersion and Config.

@@ -32,8 +32,8 @@ func (t *tx) insertCredential(o thing, k model.APIKey, most maximum) {
 
 // APIKeys returns the API keys of a user or a service account, by their creation.
 func (s *Store) APIKeys(ctx context.Context, org string, owner model.Principal) ([]model.APIKey, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanAPIKey, selectAPIKeys, org, owner.Kind, owner.ID)
-	return byTime(all, func(k model.APIKey) (time.Time, string) { return k.CreatedAt, k.ID }), err
+	return listed(ctx, s, func(k model.APIKey) (time.Time, string) { return k.CreatedAt, k.ID },
+		scanAPIKey, selectAPIKeys, org, owner.Kind, owner.ID)
 }
 
 // DeleteAPIKey deletes an API key of a user or a service account.
@@ -72,7 +72,8 @@ func (s *Store) CreateClusterToken(ctx context.Context, k model.ClusterToken, ev
 	return s.write(ctx, k.Org, ev, func(t *tx) {
 		t.exists(cluster(k.Cluster), selectCluster, k.Org, k.Cluster)
 		owner := model.Principal{Kind: model.KindCluster, ID: k.Cluster}
-		t.insertCredential(clusterToken(k.ID), model.APIKey{Org: k.Org, ID: k.ID, Owner: owner, Masked: k.Masked, Digest: k.Digest, CreatedAt: k.CreatedAt}, clusterTokens)
+		credential := model.APIKey{Org: k.Org, ID: k.ID, Owner: owner, Masked: k.Masked, Digest: k.Digest, CreatedAt: k.CreatedAt}
+		t.insertCredential(clusterToken(k.ID), credential, clusterTokens)
 	})
 }
 
@@ -83,8 +84,8 @@ func (s *Store) ClusterToken(ctx context.Context, org, cluster, id string) (mode
 
 // ClusterTokens returns the tokens of a cluster, by their creation.
 func (s *Store) ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanClusterToken, selectClusterTokens, org, cluster)
-	return byTime(all, func(k model.ClusterToken) (time.Time, string) { return k.CreatedAt, k.ID }), err
+	return listed(ctx, s, func(k model.ClusterToken) (time.Time, string) { return k.CreatedAt, k.ID },
+		scanClusterToken, selectClusterTokens, org, cluster)
 }
 
 // DeleteClusterToken deletes a token of a cluster, and ends the session of its agent.

@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
+	"switchyard.dev/eventbus/lists"
 )
 
 // held is a devbox, and the principal that has its session.
@@ -61,12 +62,8 @@ func (s *Store) Devbox(ctx context.Context, org, id string) (model.Devbox, error
 
 // Devboxes returns the devboxes of an organisation, by their creation.
 func (s *Store) Devboxes(ctx context.Context, org string) ([]model.Devbox, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanDevbox, selectDevboxes, org)
-	var out []model.Devbox
-	for _, d := range all {
-		out = append(out, d.Devbox)
-	}
-	return byTime(out, func(d model.Devbox) (time.Time, string) { return d.CreatedAt, d.ID }), err
+	all, err := listed(ctx, s, func(d held) (time.Time, string) { return d.CreatedAt, d.ID }, scanDevbox, selectDevboxes, org)
+	return lists.Map(all, func(d held) model.Devbox { return d.Devbox }), err
 }
 
 // ClaimDevbox begins a session, at the time that it was created. The error wraps model.ErrHeld while

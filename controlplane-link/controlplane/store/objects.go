@@ -124,8 +124,8 @@ func (s *Store) Sandbox(ctx context.Context, org, name string) (model.Sandbox, e
 
 // Sandboxes returns the sandboxes of an organisation, also those that are being deleted.
 func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanSandbox, selectObjects, org, Sandbox)
-	return byName(all, func(o model.Sandbox) string { return o.Name }), err
+	return listed(ctx, s, func(o model.Sandbox) (time.Time, string) { return time.Time{}, o.Name },
+		scanSandbox, selectObjects, org, Sandbox)
 }
 
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
@@ -200,8 +200,8 @@ func (s *Store) RouteGroup(ctx context.Context, org, name string) (model.RouteGr
 
 // RouteGroups returns the route groups of an organisation, also those that are being deleted.
 func (s *Store) RouteGroups(ctx context.Context, org string) ([]model.RouteGroup, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanGroup, selectObjects, org, RouteGroup)
-	return byName(all, func(g model.RouteGroup) string { return g.Name }), err
+	return listed(ctx, s, func(g model.RouteGroup) (time.Time, string) { return time.Time{}, g.Name },
+		scanGroup, selectObjects, org, RouteGroup)
 }
 
 // DeleteRouteGroup makes a route group a tombstone with a generation of its own, or removes it if no cluster has a

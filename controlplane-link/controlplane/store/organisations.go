@@ -35,8 +35,8 @@ func (s *Store) Organisation(ctx context.Context, name string) (model.Organisati
 
 // Organisations returns all organisations.
 func (s *Store) Organisations(ctx context.Context) ([]model.Organisation, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanOrganisation, selectOrganisations)
-	return byName(all, func(o model.Organisation) string { return o.Name }), err
+	return listed(ctx, s, func(o model.Organisation) (time.Time, string) { return time.Time{}, o.Name },
+		scanOrganisation, selectOrganisations)
 }
 
 // Generation returns the newest generation of an organisation.
@@ -79,8 +79,7 @@ func (s *Store) UserBySubject(ctx context.Context, org, subject string) (model.U
 
 // Users returns the users of an organisation, by their creation.
 func (s *Store) Users(ctx context.Context, org string) ([]model.User, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanUser, selectUsers, org)
-	return byTime(all, func(u model.User) (time.Time, string) { return u.CreatedAt, u.ID }), err
+	return listed(ctx, s, func(u model.User) (time.Time, string) { return u.CreatedAt, u.ID }, scanUser, selectUsers, org)
 }
 
 // DeleteUser deletes a user with its API keys and logins.
@@ -115,8 +114,8 @@ func (s *Store) ServiceAccount(ctx context.Context, org, name string) (model.Ser
 
 // ServiceAccounts returns the service accounts of an organisation.
 func (s *Store) ServiceAccounts(ctx context.Context, org string) ([]model.ServiceAccount, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanServiceAccount, selectServiceAccounts, org)
-	return byName(all, func(a model.ServiceAccount) string { return a.Name }), err
+	return listed(ctx, s, func(a model.ServiceAccount) (time.Time, string) { return time.Time{}, a.Name },
+		scanServiceAccount, selectServiceAccounts, org)
 }
 
 // DeleteServiceAccount deletes a service account with its API keys.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -40,8 +41,7 @@ func (s *Store) Secret(ctx context.Context, org, name string) (model.Secret, err
 
 // Secrets returns the secrets of an organisation, without their values.
 func (s *Store) Secrets(ctx context.Context, org string) ([]model.Secret, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanSecret, selectSecrets, org)
-	return byName(all, func(v model.Secret) string { return v.Name }), err
+	return listed(ctx, s, func(v model.Secret) (time.Time, string) { return time.Time{}, v.Name }, scanSecret, selectSecrets, org)
 }
 
 // sealed is a value with the key that it is encrypted with.

@@ -247,18 +247,13 @@ func (s *Store) Watch(ctx context.Context, changed func(Change)) {
 	})
 }
 
-// byName sorts values by name. Databases sort by their locale.
-func byName[T any](all []T, name func(T) string) []T {
-	slices.SortFunc(all, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
-	return all
-}
-
-// byTime sorts values by time, and those of one time by their ID.
-func byTime[T any](all []T, key func(T) (time.Time, string)) []T {
+// listed returns the rows of a query by the time and the name in a key. Databases sort texts by their locale.
+func listed[T any](ctx context.Context, s *Store, key func(T) (time.Time, string), scan func(database.Row) (T, error), query string, args ...any) ([]T, error) {
+	all, err := database.List(ctx, s.db.Reads(), scan, query, args...)
 	slices.SortFunc(all, func(a, b T) int {
-		first, id := key(a)
+		first, name := key(a)
 		second, other := key(b)
-		return cmp.Or(first.Compare(second), cmp.Compare(id, other))
+		return cmp.Or(first.Compare(second), cmp.Compare(name, other))
 	})
-	return all
+	return all, err
 }
