@@ -1,0 +1,79 @@
+// Package access authorizes requests to previews.
+package access
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/eventbus/callers"
+)
+
+// Prefix is that of the paths of a preview's host that the proxy itself serves. LoginPath is the path of the page
+// that gives a person with a session the code for one preview.
+const (
+	Prefix    = "/.switchyard/"
+	LoginPath = "/login/preview"
+)
+
+// Site is a preview: one host below the preview domain of an organisation. Both names are in lower case, without a
+// port and a final dot.
+type Site struct{ Organisation, Domain, Host string }
+
+// Sites returns the preview that a host is of, which may have a port; false: it is below no preview domain.
+type Sites func(host string) (Site, bool)
+
+// Visitor is the sender of a request.
+type Visitor struct {
+	// User is empty for a preflight, which has no credential.
+	User      string
+	Preflight bool
+	// WhileValid returns once the credential is no longer valid, or ctx has ended. It reads nothing in the first second.
+	WhileValid func(ctx context.Context)
+}
+
+// Keys authenticates users. It is safe for concurrent use.
+type Keys interface {
+	// FindDigest returns the API key or session with a digest; nil: it is not known.
+	FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error)
+	// Changes counts changes of API keys and sessions.
+	Changes() uint64
+	// WhileValid returns once a key is not one of the same user any more, or ctx has ended.
+	WhileValid(ctx context.Context, k *credentials.Key, cluster string)
+}
+
+// Config configures an Access.
+type Config struct {
+	// Keys, Seal, Now and Logger are required. Seal encrypts cookies and codes; it is the same at all replicas.
+	Keys   Keys
+	Seal   *seal.Keys
+	Now    func() time.Time
+	Logger *slog.Logger
+	// Page is the origin of the page of logins, such as https://control.example.com. Empty: there are no logins.
+	Page string
+	// Embedded sets cookies for previews that other sites embed (None; Partitioned).
+	Embedded bool
+	// AnswersPreflights answers preflights instead of forwarding them.
+	AnswersPreflights bool
+	// Forwards reports the addresses of proxies.
+	Forwards callers.Forwards
+}
+
+// Access authorizes requests. Make one with New.
+type Access struct{ Config }
+
+// New returns an Access.
+func New(c Config) *Access { return &Access{Config: c} }
+
+// CheckDomain returns an error for a preview domain that shares its registrable domain with the page of logins.
+func CheckDomain(domain, page string) error { return nil }
+
+// Decide returns the sender of a request and removes our credentials from it, or, if the request is not to be
+// forwarded, its answer. The request may be changed in both cases.
+func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
+	return Visitor{}, http.NotFoundHandler()
+}
