@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/eventbus/callers"
+	shared "switchyard.dev/routeserver/page"
 )
 
 // Prefix is that of the paths of all pages.
@@ -80,9 +81,7 @@ func (h *Handler) DeviceURL() string { return h.URL + devicePath }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
-		w.Header().Set(name, value)
-	}
+	shared.Secure(w.Header(), shared.Inline)
 	if err := h.serve(w, r); err != nil {
 		f := refusal{http.StatusInternalServerError, "The control plane has failed. Try again.", err}
 		errors.As(err, &f)

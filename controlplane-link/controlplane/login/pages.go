@@ -11,20 +11,13 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/eventbus/callers"
+	shared "switchyard.dev/routeserver/page"
 )
 
 //go:embed pages.html
 var templates string
 
-var pages = template.Must(template.New("pages").Parse(templates))
-
-// headers are those of all pages. The hash is that of their style. Without referrers of the pages' own origin
-// browsers would send no Origin with forms.
-var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'sha256-ClKqSvwa9JZTvPS+xvHfcVnC8/+IM5m71mvodRBcAA4='; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-	"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
-	"Cross-Origin-Opener-Policy": "same-origin", "Referrer-Policy": "same-origin", "Content-Type": "text/html; charset=utf-8",
-}
+var pages = template.Must(shared.Templates().Parse(templates))
 
 // page is what the pages show.
 type page struct {
