@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview/label"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
 
 // Settings are the values of a cluster's operator about previews.
@@ -19,6 +20,16 @@ type Settings struct {
 // config is the part of model.Cluster.Config about previews.
 type config struct {
 	Previews Settings `json:"previews"`
+}
+
+// Reported returns the configuration of a cluster as it is stored; nil if an agent has reported no settings.
+func Reported(c *linkv1.Configuration) json.RawMessage {
+	s := Settings{Disabled: c.GetPreviewsDisabled(), Domain: c.GetPreviewDomain()}
+	text, err := json.Marshal(config{Previews: s})
+	if s == (Settings{}) || err != nil {
+		return nil
+	}
+	return text
 }
 
 // SettingsOf returns the settings that the agent of a cluster has reported.

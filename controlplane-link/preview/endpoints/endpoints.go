@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/tunnels/policy"
 	"switchyard.dev/workflows/spec"
+	"switchyard.dev/workflows/specfile"
 )
 
 // Endpoint is an endpoint of a sandbox or a route group.
@@ -142,4 +144,29 @@ func Find(ctx context.Context, s Store, org string, l label.Label) (Endpoint, er
 		}
 	}
 	return Endpoint{}, fmt.Errorf("endpoint %q of %q: %w", l.Endpoint, l.Owner, model.ErrNotFound)
+}
+
+// Check returns the problems of endpoints that cannot have a host of their own because of their names, with the paths
+// of these. Endpoints with the names of former ones of the object have none, so that it can be written again. The error
+// is specfile.Problems.
+func Check(asked, former []Endpoint) error {
+	had := func(name string) bool {
+		return slices.ContainsFunc(former, func(e Endpoint) bool { return e.Name == name })
+	}
+	var problems specfile.Problems
+	for i, e := range asked {
+		if had(e.Name) {
+			continue
+		}
+		if err := label.Check(e.Name, e.Owner); err != nil {
+			problems.Add(e.Path+".name", "%v", err)
+			continue
+		}
+		for j, other := range asked {
+			if j != i && (j < i || had(other.Name)) && strings.EqualFold(other.Name, e.Name) {
+				problems.Add(e.Path+".name", "is %q, and its preview would have the same host as that of %q; use another name", e.Name, other.Name)
+			}
+		}
+	}
+	return problems.OrNil()
 }
