@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -32,9 +33,11 @@ type page struct {
 	// Visitor is the person with the session; nil: none.
 	Visitor *visitor
 	// Code, Started, Age and Left are those of the login of a device.
-	Code      string
-	Started   time.Time
-	Age, Left time.Duration
+	Code string
+	// Preview is the host of the preview for which a person logs in, and Query that of the link to the issuer.
+	Preview, Query string
+	Started        time.Time
+	Age, Left      time.Duration
 	// Claims are those that a mapping can name.
 	Claims claims
 }
@@ -78,7 +81,7 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Query: url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err
