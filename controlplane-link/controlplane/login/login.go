@@ -29,7 +29,7 @@ import (
 // Prefix is that of the paths of all pages.
 const Prefix = "/login/"
 
-const devicePath, callbackPath = Prefix + "device", Prefix + "callback"
+const devicePath, startPath, callbackPath = Prefix + "device", Prefix + "start", Prefix + "callback"
 
 // Limits: of a request, of a login at the issuer and of a session; of requests of one address and of all;
 // and of codes that one person looks up.
@@ -106,7 +106,7 @@ type refusal struct {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	serve := map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice, "GET " + access.LoginPath: h.preview,
-		"GET " + Prefix + "start": h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
+		"GET " + startPath: h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
 	}[r.Method+" "+r.URL.Path]
 	if serve == nil {
 		return refusal{http.StatusNotFound, "There is no such page.", errors.New("no such page")}

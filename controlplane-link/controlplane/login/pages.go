@@ -32,12 +32,12 @@ type page struct {
 	Title, Text, Issuer string
 	// Visitor is the person with the session; nil: none.
 	Visitor *visitor
+	// Start is the link to the issuer, and Preview the host of the preview for which a person logs in; empty: for a device.
+	Start, Preview string
 	// Code, Started, Age and Left are those of the login of a device.
-	Code string
-	// Preview is the host of the preview for which a person logs in, and Query that of the link to the issuer.
-	Preview, Query string
-	Started        time.Time
-	Age, Left      time.Duration
+	Code      string
+	Started   time.Time
+	Age, Left time.Duration
 	// Claims are those that a mapping can name.
 	Claims claims
 }
@@ -81,7 +81,7 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Query: url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Start: startPath + "?" + url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err

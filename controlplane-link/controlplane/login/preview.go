@@ -19,7 +19,7 @@ func (h *Handler) preview(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Preview: site.Host, Query: ask.Query(), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Preview: site.Host, Start: startPath + "?" + ask.Query(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err
