@@ -1,10 +1,11 @@
-// Package access authorizes requests to previews.
 package access
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -13,12 +14,10 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Prefix is that of the paths of a preview's host that the proxy itself serves. LoginPath is the path of the page
-// that gives a person with a session the code for one preview.
-const (
-	Prefix    = "/.switchyard/"
-	LoginPath = "/login/preview"
-)
+// Prefix is that of the paths of a preview's host that this package answers.
+const Prefix = "/.switchyard/"
+
+const sessionPath, failedPath = Prefix + "session", Prefix + "failed"
 
 // Site is a preview: one host below the preview domain of an organisation. Both names are in lower case, without a
 // port and a final dot.
@@ -59,21 +58,46 @@ type Config struct {
 	Embedded bool
 	// AnswersPreflights answers preflights instead of forwarding them.
 	AnswersPreflights bool
-	// Forwards reports the addresses of proxies.
+	// Forwards reports the addresses of proxies: their clients have no share of their own in the limits.
 	Forwards callers.Forwards
 }
 
+// Limits of one address: API keys and bearer tokens that are checked, and preflights; and of all: preflights at once.
+const (
+	checksAtOnce, checksPerSecond, checksInARow             = 256, 500, 2000
+	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 256, 20, 200
+)
+
 // Access authorizes requests. Make one with New.
-type Access struct{ Config }
+type Access struct {
+	Config
+	checks, preflights *callers.Pool
+	mu                 sync.Mutex
+	found              map[model.Digest]found
+}
 
 // New returns an Access.
-func New(c Config) *Access { return &Access{Config: c} }
-
-// CheckDomain returns an error for a preview domain that shares its registrable domain with the page of logins.
-func CheckDomain(domain, page string) error { return nil }
+func New(c Config) *Access {
+	return &Access{
+		Config: c, found: map[model.Digest]found{},
+		checks:     callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
+		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsAtOnce, Rate: preflightsPerSecond, Burst: preflightsInARow}),
+	}
+}
 
 // Decide returns the sender of a request and removes our credentials from it, or, if the request is not to be
-// forwarded, its answer. The request may be changed in both cases.
+// forwarded, its answer. The request is changed in both cases.
 func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
-	return Visitor{}, http.NotFoundHandler()
+	c := take(r, s)
+	switch {
+	case strings.HasPrefix(r.URL.Path, Prefix):
+		return Visitor{}, a.own(r, s, c)
+	case isPreflight(r):
+		return a.preflight(r, s)
+	}
+	key, no := a.authenticate(r, s, c)
+	if key == nil {
+		return Visitor{}, a.refused(r, s, c, no)
+	}
+	return Visitor{User: key.User, WhileValid: func(ctx context.Context) { a.Keys.WhileValid(ctx, key, "") }}, nil
 }
