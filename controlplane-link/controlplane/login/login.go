@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -24,12 +23,13 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/eventbus/callers"
+	shared "switchyard.dev/routeserver/page"
 )
 
 // Prefix is that of the paths of all pages.
 const Prefix = "/login/"
 
-const devicePath, startPath, callbackPath = Prefix + "device", Prefix + "start", Prefix + "callback"
+const devicePath, callbackPath = Prefix + "device", Prefix + "callback"
 
 // Limits: of a request, of a login at the issuer and of a session; of requests of one address and of all;
 // and of codes that one person looks up.
@@ -84,9 +84,7 @@ func (h *Handler) DeviceURL() string { return h.URL + devicePath }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
-		w.Header().Set(name, value)
-	}
+	shared.Secure(w.Header(), shared.Inline)
 	if err := h.serve(w, r); err != nil {
 		f := refusal{http.StatusInternalServerError, "The control plane has failed. Try again.", err}
 		errors.As(err, &f)
@@ -106,7 +104,7 @@ type refusal struct {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	serve := map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice, "GET " + access.LoginPath: h.preview,
-		"GET " + startPath: h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
+		"GET " + Prefix + "start": h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
 	}[r.Method+" "+r.URL.Path]
 	if serve == nil {
 		return refusal{http.StatusNotFound, "There is no such page.", errors.New("no such page")}
@@ -133,18 +131,14 @@ func (h *Handler) now() time.Time { return h.Now().UTC().Truncate(time.Microseco
 // pending is a login that is under way at the issuer, in a cookie.
 type pending struct {
 	State, Nonce, Verifier string
-	// Next is the path of the page after the login.
-	Next  string
-	Until time.Time
+	// Code is that of the device for which a person logs in; it can be empty. To is the page that is shown after it.
+	Code, To string
+	Until    time.Time
 }
 
 // start redirects to the issuer. A cookie binds the login to the browser.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
-	next, err := h.next(r)
-	if err != nil {
-		return err
-	}
-	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), next, h.now().Add(pendingFor)}
+	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), pathOf(r.Form.Get(toField)), h.now().Add(pendingFor)}
 	_, c, err := h.reached(r.Context())
 	if err != nil {
 		return refusal{http.StatusBadGateway, "The issuer of logins is not reached. Try again in a minute.", err}
@@ -180,7 +174,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, model.ErrNotFound):
 		return refusal{http.StatusForbidden, "Your account is mapped to an organisation that does not exist. Ask an administrator of the control plane to create it.", err}
 	case err == nil:
-		http.Redirect(w, r, cmp.Or(p.Next, devicePath), http.StatusSeeOther) // a replica of an older version sets none
+		http.Redirect(w, r, cmp.Or(p.To, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode()), http.StatusSeeOther)
 	}
 	return err
 }
@@ -208,37 +202,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *Mapping, c cl
 	return h.Store.CreateSession(r.Context(), s, event(u, "login.page", h.now(), nil))
 }
 
-// visitor is a person with a session, and its secret.
-type visitor struct {
-	model.User
-	secret string
-}
-
-// visitor returns the person with the session of a request; model.ErrNotFound: there is none.
-func (h *Handler) visitor(r *http.Request) (v visitor, err error) {
-	v.secret = h.cookie(r, sessionCookie)
-	s, err := h.Store.Session(r.Context(), model.DigestOf(v.secret))
-	if err == nil && !h.Now().Before(s.ExpiresAt) {
-		err = model.ErrNotFound
-	}
-	if err == nil {
-		v.User, err = h.Store.User(r.Context(), s.Org, s.UserID)
-	}
-	return v, err
-}
-
-// sender returns the person with the session of a request, if the request is a form of these pages.
-func (h *Handler) sender(r *http.Request) (visitor, error) {
-	v, err := h.visitor(r)
-	if errors.Is(err, model.ErrNotFound) || r.Header.Get("Origin") != h.URL || !same(r.PostForm.Get("token"), formToken(v.secret)) {
-		err = refusal{http.StatusForbidden, "The form is not of your session on these pages. Nothing was changed.", errors.New("the form has another origin or another token")}
-	}
-	return v, err
-}
-
 // logout ends the session, and with the field everywhere all sessions of the person.
 func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.sender(r)
+	v, err := h.Sender(r)
 	if err != nil {
 		return err
 	}
@@ -287,9 +253,6 @@ func (h *Handler) cookie(r *http.Request, name string) string {
 	value, _ := h.Keys.Open(id, name, sealed) // "" with an error
 	return value
 }
-
-// formToken is the token of the forms of a session.
-func formToken(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte("form "+secret))) }
 
 // same reports whether two secrets are equal.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

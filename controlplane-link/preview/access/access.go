@@ -29,7 +29,8 @@ type Sites func(host string) (Site, bool)
 // Visitor is the sender of a request.
 type Visitor struct {
 	// User is empty for a preflight, which has no credential.
-	User      string
+	User string
+	// Preflight: only headers of a preflight may be forwarded, and at a limited rate.
 	Preflight bool
 	// WhileValid returns once the credential is no longer valid, or ctx has ended. It reads nothing in the first second.
 	WhileValid func(ctx context.Context)
@@ -62,26 +63,22 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: API keys and bearer tokens that are checked, and preflights; and of all: preflights at once.
-const (
-	checksAtOnce, checksPerSecond, checksInARow             = 256, 500, 2000
-	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 256, 20, 200
-)
+// Limits of one address: API keys and bearer tokens that are checked.
+const checksAtOnce, checksPerSecond, checksInARow = 256, 500, 2000
 
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks, preflights *callers.Pool
-	mu                 sync.Mutex
-	found              map[model.Digest]found
+	checks *callers.Pool
+	mu     sync.Mutex
+	found  map[model.Digest]found
 }
 
 // New returns an Access.
 func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
-		checks:     callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
-		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsAtOnce, Rate: preflightsPerSecond, Burst: preflightsInARow}),
+		checks: callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
 	}
 }
 
@@ -93,7 +90,10 @@ func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
 	case strings.HasPrefix(r.URL.Path, Prefix):
 		return Visitor{}, a.own(r, s, c)
 	case isPreflight(r):
-		return a.preflight(r, s)
+		if a.AnswersPreflights {
+			return Visitor{}, preflight(s)
+		}
+		return Visitor{Preflight: true, WhileValid: func(ctx context.Context) { <-ctx.Done() }}, nil
 	}
 	key, no := a.authenticate(r, s, c)
 	if key == nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -235,11 +236,7 @@ func TestDomains(t *testing.T) {
 		{"preview.control.localhost", "https://control.localhost", "registrable domain"},
 		{"localhost", "https://control.localhost", "registrable domain"},
 		{"github.io", "https://control.github.io", "registrable domain"},
-		{"127.0.0.1", "https://control.example.com", "not a preview domain"},
-		{"::1", "https://control.example.com", "not a preview domain"},
-		{"*.example.net", "https://control.example.com", "not a preview domain"},
-		{"Preview.example.net", "https://control.example.com", "not a preview domain"},
-		{"", "https://control.example.com", "not a preview domain"},
+		{"127.0.0.1", "https://control.example.com", "cannot be a preview domain"},
 	} {
 		err := CheckDomain(test.domain, test.page)
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
@@ -248,16 +245,15 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// TestPreflights: a preflight passes without a credential, and with nothing else.
+// TestPreflights: a preflight passes without a credential, which is not read.
 func TestPreflights(t *testing.T) {
 	w := newWorld(t)
 	headers := []string{"Origin", "https://" + other.Host, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a"}
 	secrets := []string{"Cookie", "a=1", "Authorization", "Bearer theirs", "Signadot-Api-Key", "key", "X-Other", "1", "Accept", "text/html"}
 	r := request("OPTIONS", "/a", slices.Concat(headers, secrets)...)
 	v, answer := w.Decide(r, site)
-	want := http.Header{"Origin": {"https://" + other.Host}, "Access-Control-Request-Method": {"PUT"}, "Access-Control-Request-Headers": {"x-a"}}
-	if answer != nil || !v.Preflight || v.User != "" || fmt.Sprint(r.Header) != fmt.Sprint(want) || w.keys.reads != 0 {
-		t.Errorf("%+v, answer %v, %v", v, answer, r.Header)
+	if answer != nil || !v.Preflight || v.User != "" || w.keys.reads != 0 {
+		t.Errorf("%+v, answer %v", v, answer)
 	}
 	for name, change := range map[string]func(*http.Request){
 		"method":       func(r *http.Request) { r.Method = "GET" },
@@ -283,18 +279,6 @@ func TestPreflights(t *testing.T) {
 		if h := res.Header; got != "204" || h.Get("Access-Control-Allow-Origin") != allowed || (h.Get("Access-Control-Allow-Credentials") == "true") != (allowed != "") || allowed != "" && h.Get("Access-Control-Allow-Headers") != "x-a" {
 			t.Errorf("%s: %s, %v", from, got, h)
 		}
-	}
-
-	for range preflightsInARow {
-		w.Decide(request("OPTIONS", "/a", headers...), site)
-	}
-	if got, _ := w.outcome(request("OPTIONS", "/a", headers...), site); got != "429" {
-		t.Errorf("after %d preflights: %s", preflightsInARow, got)
-	}
-	elsewhere := request("OPTIONS", "/a", headers...)
-	elsewhere.RemoteAddr = "198.51.100.7:1"
-	if got, _ := w.outcome(elsewhere, site); got != "204" {
-		t.Errorf("another address: %s", got)
 	}
 }
 
@@ -418,10 +402,8 @@ func TestFirstVisit(t *testing.T) {
 		if got != "403" || len(b.urls) > 3 {
 			t.Fatalf("%s is not kept: %s, %q", name, got, b.urls)
 		}
-		text := make([]byte, 4096)
-		n, _ := res.Body.Read(text)
-		if !strings.Contains(string(text[:n]), "did not return the cookie") {
-			t.Errorf("%s is not kept: %s", name, text[:n])
+		if text, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(text), "did not return the cookie") {
+			t.Errorf("%s is not kept: %v %s", name, err, text)
 		}
 		b.drop, b.urls = "", nil
 		if got, _ := b.get(site, "/a"); got != "user jo" || len(b.urls) != 3 {
