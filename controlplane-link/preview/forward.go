@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/preview/headers"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -20,9 +22,8 @@ import (
 // target is the destination of a request.
 type target struct {
 	endpoints.Endpoint
-	headers   headers.Preview
-	caller    string
-	preflight bool
+	headers headers.Preview
+	by      access.Visitor
 }
 
 type targetKey struct{}
@@ -41,9 +42,12 @@ const (
 	kept, keptEach = 4096, 64
 )
 
-// preflightCaller is the name of the client of preflights in the records of a cluster. An empty one would be that of
-// the control plane itself, which reaches more.
-const preflightCaller = "preview-preflight"
+// preflights is the client of preflights in the records of a cluster. An empty name would be that of the control plane
+// itself, which reaches more.
+const preflights = "preview-preflights"
+
+// caller returns the name of the client.
+func (t target) caller() string { return cmp.Or(t.by.User, preflights) }
 
 // proxy returns the reverse proxy.
 func (h *Handler) proxy() *httputil.ReverseProxy {
@@ -93,7 +97,7 @@ func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	defer cancel()
 	t := targetOf(ctx)
 	return h.cfg.Link.Open(ctx, t.Cluster, &linkv1.Open{
-		Caller: &linkv1.Caller{Name: t.caller}, Bulk: true,
+		Caller: &linkv1.Caller{Name: t.caller()}, Bulk: true,
 		To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: t.Host, Port: uint32(t.Port)}},
 	})
 }
@@ -101,24 +105,18 @@ func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // rewrite changes the headers of a request, and keeps its path and its query as they are.
 func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", h.cfg.Link.KeptFor(t.caller, t.Cluster, t.Host, uint32(t.Port))
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", h.cfg.Link.KeptFor(t.caller(), t.Cluster, t.Host, uint32(t.Port))
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		p.Out.URL.Opaque = path // as the client has written it
 	}
 	p.Out.Host = authority(t.Endpoint)
 	p.Out.Trailer = p.In.Trailer // it has its values after the body
-	out := textproto.MIMEHeader(p.Out.Header)
-	t.headers.Request(out)
-	if !t.preflight {
-		return
+	change := t.headers.Request
+	if t.by.Preflight {
+		change = t.headers.Route
 	}
-	for name := range out {
-		if !t.headers.Routing(name) && name != "Origin" && !strings.HasPrefix(name, "Access-Control-Request-") {
-			delete(out, name)
-		}
-	}
-	p.Out.Header["User-Agent"] = nil // else one is added
+	change(textproto.MIMEHeader(p.Out.Header))
 }
 
 // bufferSize is that of buffers for bodies.

@@ -23,19 +23,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
 )
-
-// Store has sandboxes, route groups and clusters, as store.Store.
-type Store interface {
-	endpoints.Store
-	Clusters
-	Cluster(ctx context.Context, org, name string) (model.Cluster, error)
-}
 
 // Access authorizes requests, as access.Access.
 type Access interface {
@@ -52,7 +44,7 @@ type Certificates interface {
 // Config configures a Handler. All but Forwards are required.
 type Config struct {
 	Sites        *Sites
-	Store        Store
+	Store        endpoints.Store
 	Link         *server.Server
 	Access       Access
 	Certificates Certificates
@@ -67,8 +59,6 @@ const (
 	// eachUser is how many requests and connections a user can have at a time; eachAddress is how many requests of an
 	// address can wait for their authorization.
 	eachUser, eachAddress = 1024, 256
-	// preflightRate and preflightBurst bound preflights of an address, which have no credential.
-	preflightRate, preflightBurst = 50, 200
 	// maxHead bounds the head of a request, and maxAnswer that of an answer.
 	maxHead, maxAnswer = 128 << 10, 1 << 20
 	// idleWithin ends connections without requests, aliveWithin those of HTTP/2 that do not answer.
@@ -79,11 +69,11 @@ const (
 
 // Handler serves previews. Make one with New.
 type Handler struct {
-	cfg                          Config
-	addresses, users, preflights *callers.Pool
-	forward                      *httputil.ReverseProxy
-	requests                     *prometheus.CounterVec
-	open                         prometheus.Gauge
+	cfg              Config
+	addresses, users *callers.Pool
+	forward          *httputil.ReverseProxy
+	requests         *prometheus.CounterVec
+	open             prometheus.Gauge
 }
 
 // New returns a Handler.
@@ -91,10 +81,8 @@ func New(c Config) (*Handler, error) {
 	each := func(n int) callers.Bounds {
 		return callers.Bounds{Each: n, Strangers: callers.AnyNumber, Pods: callers.AnyNumber}
 	}
-	preflights := each(eachAddress)
-	preflights.Rate, preflights.Burst = preflightRate, preflightBurst
 	h := &Handler{
-		cfg: c, addresses: callers.NewPool("requests", each(eachAddress)), users: callers.NewPool("requests", each(eachUser)), preflights: callers.NewPool("preflights", preflights),
+		cfg: c, addresses: callers.NewPool("requests", each(eachAddress)), users: callers.NewPool("requests", each(eachUser)),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_preview_requests_total", Help: "Requests to previews: forwarded ones, and refusals by status."}, []string{"result"}),
 		open:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "switchyard_preview_requests", Help: "Requests and WebSockets that are forwarded to previews at present."}),
 	}
@@ -137,18 +125,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer.ServeHTTP(w, r)
 		return
 	}
-	pool := h.users
-	if visitor.Preflight {
-		pool = h.preflights
-	} else {
-		from = callers.Caller{Kind: callers.Pod, Name: at.Organisation + "/" + visitor.User}
-		h.cfg.Listener.IdentifyAs(r.RemoteAddr, from.Name)
+	if !visitor.Preflight { // access bounds these
+		user := at.Organisation + "/" + visitor.User
+		h.cfg.Listener.IdentifyAs(r.RemoteAddr, user)
+		if leave, err = h.users.Enter(callers.Caller{Kind: callers.Pod, Name: user}); err != nil {
+			h.refuse(w, r, tooMany(err))
+			return
+		}
+		defer leave()
 	}
-	if leave, err = pool.Enter(from); err != nil {
-		h.refuse(w, r, tooMany(err))
-		return
-	}
-	defer leave()
 	h.serve(w, r, at, visitor)
 }
 
@@ -156,7 +141,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by access.Visitor) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	t, no := h.target(ctx, at)
+	t := target{by: by}
+	no := h.find(ctx, at, r, &t)
+	r = r.WithContext(context.WithValue(ctx, targetKey{}, t))
 	if no != nil {
 		h.refuse(w, r, *no)
 		return
@@ -165,8 +152,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by acc
 		by.WhileValid(ctx)
 		cancel(errInvalid) // without effect where ctx has ended
 	}()
-	t.caller, t.preflight = by.User, by.Preflight
-	if h.cfg.Link.Draining() {
+	if h.cfg.Link.Draining() && r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Connection", "close") // to connect to another replica
 	}
 	control := http.NewResponseController(w)
@@ -177,14 +163,17 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by acc
 	h.requests.WithLabelValues("forwarded").Inc()
 	h.open.Inc()
 	defer h.open.Dec()
-	h.forward.ServeHTTP(w, r.WithContext(context.WithValue(ctx, targetKey{}, t)))
+	h.forward.ServeHTTP(w, r)
 }
 
 // errInvalid ends the requests of a credential that is no longer valid.
 var errInvalid = errors.New("the credential of the request is no longer valid")
 
-// refuse answers a request that is not forwarded.
+// refuse answers a request that is not forwarded. For preflights, which have no credential, one answer is as another.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, no refusal) {
+	if targetOf(r.Context()).by.Preflight {
+		no = refusal{status: http.StatusNotFound, title: "The preflight has no answer", text: "Log in to the preview to read the reason."}
+	}
 	h.requests.WithLabelValues(strconv.Itoa(no.status)).Inc()
 	no.ServeHTTP(w, r)
 }

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/preview/label"
+	"switchyard.dev/controlplane-link/registry"
 )
 
 // Sites has the preview domains: one of each organisation, and those that clusters have instead of it. It is safe for
@@ -20,7 +21,8 @@ type Sites struct {
 	domains endpoints.Domains
 	page    string
 	// all are the domains of organisations and clusters, the longest ones first.
-	all atomic.Pointer[[]domain]
+	all      atomic.Pointer[[]domain]
+	clusters atomic.Pointer[map[registry.Cluster]endpoints.Settings]
 }
 
 // domain is a preview domain. cluster: only endpoints of that have previews there; empty: those of all clusters.
@@ -58,7 +60,9 @@ func (s *Sites) set(clusters []model.Cluster) {
 	for org, name := range s.domains {
 		all = append(all, domain{name: name, org: org})
 	}
+	reported := map[registry.Cluster]endpoints.Settings{}
 	for _, c := range clusters {
+		reported[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
 		if own := s.domains.Of(c); own != "" && own != s.domains[c.Org] && access.CheckDomain(own, s.page) == nil {
 			all = append(all, domain{name: own, org: c.Org, cluster: c.Name})
 		}
@@ -67,7 +71,11 @@ func (s *Sites) set(clusters []model.Cluster) {
 		return cmp.Or(cmp.Compare(len(b.name), len(a.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.org, b.org), cmp.Compare(a.cluster, b.cluster))
 	})
 	s.all.Store(&all)
+	s.clusters.Store(&reported)
 }
+
+// settings returns what the agent of a cluster has reported.
+func (s *Sites) settings(c registry.Cluster) endpoints.Settings { return (*s.clusters.Load())[c] }
 
 // place is the preview that a host names.
 type place struct {
@@ -111,7 +119,7 @@ type Clusters interface {
 	Clusters(ctx context.Context, org string) ([]model.Cluster, error)
 }
 
-// Read reads the domains of clusters. After an error the former ones stay.
+// Read reads what agents of clusters have reported. After an error the former ones stay.
 func (s *Sites) Read(ctx context.Context, from Clusters) error {
 	var all []model.Cluster
 	for _, org := range slices.Sorted(maps.Keys(s.domains)) {

@@ -1,11 +1,13 @@
 package preview
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -15,30 +17,28 @@ import (
 	"switchyard.dev/routeserver/page"
 )
 
-// target returns the destination of requests to a preview, or why they are refused.
-func (h *Handler) target(ctx context.Context, at place) (target, *refusal) {
+// find sets the destination of a request to a preview, or returns why it is refused.
+func (h *Handler) find(ctx context.Context, at place, r *http.Request, t *target) *refusal {
 	e, err := endpoints.Find(ctx, h.cfg.Store, at.Organisation, at.label)
 	if err == nil && !at.has(e.Cluster.Name) {
 		err = model.ErrNotFound
 	}
-	var c model.Cluster
-	if err == nil {
-		c, err = h.cfg.Store.Cluster(ctx, e.Cluster.Organisation, e.Cluster.Name)
-	}
-	settings, unrouted := endpoints.SettingsOf(c), e.Unrouted()
+	settings, unrouted := h.cfg.Sites.settings(e.Cluster), e.Unrouted()
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		return target{}, &refusal{status: http.StatusNotFound, title: "There is no such preview", text: fmt.Sprintf("No sandbox or route group %q has an endpoint %q. It may have been deleted, or have expired.", at.label.Owner, at.label.Endpoint)}
+		return &refusal{status: http.StatusNotFound, title: "There is no such preview", text: fmt.Sprintf("No sandbox or route group %q has an endpoint %q. It may have been deleted, or have expired.", at.label.Owner, at.label.Endpoint)}
 	case err != nil:
-		return target{}, &refusal{status: http.StatusServiceUnavailable, title: "The preview is not available", text: "The control plane cannot read its store at present.", again: true}
+		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not available", text: "The control plane cannot read its store at present.", again: true}
 	case settings.Disabled:
-		return target{}, &refusal{status: http.StatusForbidden, title: "Previews are disabled", text: fmt.Sprintf("Cluster %s has previewServer.enabled: false in the values of its operator.", e.Cluster.Name)}
+		return &refusal{status: http.StatusForbidden, title: "Previews are disabled", text: fmt.Sprintf("Cluster %s has previewServer.enabled: false in the values of its operator.", e.Cluster.Name)}
 	case e.Scheme != "http" && e.Scheme != "grpc":
-		return target{}, &refusal{status: http.StatusNotImplemented, title: "The target of this preview cannot be routed", text: fmt.Sprintf("Its target is %q. Sidecars route HTTP and gRPC without TLS: write a target that begins with http:// or grpc://.", e.Target)}
+		return &refusal{status: http.StatusNotImplemented, title: "The target of this preview cannot be routed", text: fmt.Sprintf("Its target is %q. Sidecars route HTTP and gRPC without TLS: write a target that begins with http:// or grpc://.", e.Target)}
 	case unrouted != "":
-		return target{}, &refusal{status: http.StatusServiceUnavailable, title: "The preview is not ready", text: unrouted, again: true}
+		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not ready", text: unrouted, again: true}
 	}
-	return target{Endpoint: e, headers: headers.Preview{Key: e.RoutingKey, Custom: settings.Headers, Host: at.Host}}, nil
+	client, _, _ := net.SplitHostPort(r.RemoteAddr) // it has a port
+	t.Endpoint, t.headers = e, headers.Preview{Key: e.RoutingKey, Custom: settings.Headers, Host: r.Host, Client: client}
+	return nil
 }
 
 // authority returns the header Host for an endpoint: its target, by which meshes choose routes.
@@ -63,6 +63,14 @@ const statusClosed = 499
 // againAfter is the pause of browsers before a request is repeated, in seconds.
 const againAfter = "5"
 
+// codes are those of gRPC by the status of HTTP; others are unknown.
+var codes = map[int]int{
+	http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5, http.StatusTooManyRequests: 8, http.StatusNotImplemented: 12,
+	http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
+}
+
+const unknown = 2
+
 // ServeHTTP implements http.Handler. A browser repeats a request that can succeed later.
 func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n.again {
@@ -70,6 +78,13 @@ func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if n.again && r.Method == http.MethodGet && page.AcceptsHTML(r) {
 		w.Header().Set("Refresh", againAfter)
+	}
+	if isGRPC(r) { // clients show no other text
+		h := w.Header()
+		h.Set("Content-Type", "application/grpc")
+		h.Set("Grpc-Status", strconv.Itoa(cmp.Or(codes[n.status], unknown)))
+		h.Set("Grpc-Message", url.PathEscape(n.title+". "+n.text))
+		return
 	}
 	page.Message{Status: n.status, Title: n.title, Text: []string{n.text}}.ServeHTTP(w, r)
 }

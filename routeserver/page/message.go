@@ -20,6 +20,7 @@ var layout string
 // functions are those that templates can call.
 var functions = template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // it is a file of this package
+	"asset": asset, "ago": ago,
 }
 
 // Templates returns new templates, which begin with those of this package: a self-contained page begins with

@@ -29,8 +29,7 @@ type Sites func(host string) (Site, bool)
 // Visitor is the sender of a request.
 type Visitor struct {
 	// User is empty for a preflight, which has no credential.
-	User string
-	// Preflight: only headers of a preflight may be forwarded, and at a limited rate.
+	User      string
 	Preflight bool
 	// WhileValid returns once the credential is no longer valid, or ctx has ended. It reads nothing in the first second.
 	WhileValid func(ctx context.Context)
@@ -63,22 +62,26 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: API keys and bearer tokens that are checked.
-const checksAtOnce, checksPerSecond, checksInARow = 256, 500, 2000
+// Limits of one address: API keys and bearer tokens that are checked, and preflights.
+const (
+	checksAtOnce, checksPerSecond, checksInARow             = 256, 500, 2000
+	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
+)
 
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks *callers.Pool
-	mu     sync.Mutex
-	found  map[model.Digest]found
+	checks, preflights *callers.Pool
+	mu                 sync.Mutex
+	found              map[model.Digest]found
 }
 
 // New returns an Access.
 func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
-		checks: callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
+		checks:     callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
+		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: callers.AnyNumber, Rate: preflightsPerSecond, Burst: preflightsInARow}),
 	}
 }
 
@@ -90,10 +93,7 @@ func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
 	case strings.HasPrefix(r.URL.Path, Prefix):
 		return Visitor{}, a.own(r, s, c)
 	case isPreflight(r):
-		if a.AnswersPreflights {
-			return Visitor{}, preflight(s)
-		}
-		return Visitor{Preflight: true, WhileValid: func(ctx context.Context) { <-ctx.Done() }}, nil
+		return a.preflight(r, s)
 	}
 	key, no := a.authenticate(r, s, c)
 	if key == nil {

@@ -245,15 +245,16 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// TestPreflights: a preflight passes without a credential, which is not read.
+// TestPreflights: a preflight passes without a credential, and with nothing else.
 func TestPreflights(t *testing.T) {
 	w := newWorld(t)
 	headers := []string{"Origin", "https://" + other.Host, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a"}
 	secrets := []string{"Cookie", "a=1", "Authorization", "Bearer theirs", "Signadot-Api-Key", "key", "X-Other", "1", "Accept", "text/html"}
 	r := request("OPTIONS", "/a", slices.Concat(headers, secrets)...)
 	v, answer := w.Decide(r, site)
-	if answer != nil || !v.Preflight || v.User != "" || w.keys.reads != 0 {
-		t.Errorf("%+v, answer %v", v, answer)
+	want := http.Header{"Origin": {"https://" + other.Host}, "Access-Control-Request-Method": {"PUT"}, "Access-Control-Request-Headers": {"x-a"}}
+	if answer != nil || !v.Preflight || v.User != "" || fmt.Sprint(r.Header) != fmt.Sprint(want) || w.keys.reads != 0 {
+		t.Errorf("%+v, answer %v, %v", v, answer, r.Header)
 	}
 	for name, change := range map[string]func(*http.Request){
 		"method":       func(r *http.Request) { r.Method = "GET" },
@@ -279,6 +280,24 @@ func TestPreflights(t *testing.T) {
 		if h := res.Header; got != "204" || h.Get("Access-Control-Allow-Origin") != allowed || (h.Get("Access-Control-Allow-Credentials") == "true") != (allowed != "") || allowed != "" && h.Get("Access-Control-Allow-Headers") != "x-a" {
 			t.Errorf("%s: %s, %v", from, got, h)
 		}
+	}
+
+	sent := func(from string) string {
+		ctx, done := context.WithCancel(t.Context())
+		defer done()
+		r := request("OPTIONS", "/a", headers...).WithContext(ctx)
+		r.RemoteAddr = from
+		got, _ := w.outcome(r, site)
+		return got
+	}
+	for range preflightsInARow {
+		sent("198.51.100.6:1")
+	}
+	if got := sent("198.51.100.6:2"); got != "429" {
+		t.Errorf("after %d preflights of an address: %s", preflightsInARow, got)
+	}
+	if got := sent("198.51.100.7:1"); got != "204" {
+		t.Errorf("another address: %s", got)
 	}
 }
 

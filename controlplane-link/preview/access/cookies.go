@@ -9,11 +9,12 @@ import (
 	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/headers"
 )
 
 // cookiePrefix is that of the names of all our cookies. Browsers send a cookie with __Host- to the host that has set it
 // only, over TLS: no preview can set one for another.
-const cookiePrefix = "__Host-switchyard-"
+const cookiePrefix = headers.CookiePrefix
 
 // The names have a hash of the domain: a browser that has old cookies, as of a domain that was moved, does not send
 // them under this name.

@@ -1,11 +1,13 @@
 package access
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/page"
 )
 
@@ -53,8 +55,26 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && h.Get("Origin") != "" && h.Get("Access-Control-Request-Method") != "" && r.ContentLength == 0 && len(r.TransferEncoding) == 0 && !isUpgrade(r)
 }
 
-// preflight answers a preflight: other previews of the domain can then send any request.
-func preflight(s Site) http.Handler {
+// preflight lets a preflight pass, with the headers of a preflight alone, or answers it.
+func (a *Access) preflight(r *http.Request, s Site) (Visitor, http.Handler) {
+	leave, err := a.preflights.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
+	if err != nil {
+		return Visitor{}, answer(http.StatusTooManyRequests, "Too many requests", "Too many preflights come from your address. Try again in ten seconds.")
+	}
+	context.AfterFunc(r.Context(), leave) // the server ends it after the answer
+	if a.AnswersPreflights {
+		return Visitor{}, allowed(s)
+	}
+	for name := range r.Header {
+		if name != "Origin" && !strings.HasPrefix(name, "Access-Control-Request-") {
+			delete(r.Header, name)
+		}
+	}
+	return Visitor{Preflight: true, WhileValid: func(ctx context.Context) { <-ctx.Done() }}, nil
+}
+
+// allowed answers a preflight: other previews of the domain can then send any request.
+func allowed(s Site) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, err := url.Parse(r.Header.Get("Origin"))
 		h := w.Header()

@@ -53,8 +53,9 @@ func (l *list) add(cluster, path, name, target string) {
 	e.Cluster.Name, e.Path, e.Name, e.Target = cmp.Or(cluster, e.Cluster.Name), path, name, target
 	if u, err := url.Parse(target); err == nil {
 		e.Scheme, e.Host = u.Scheme, strings.ToLower(u.Hostname())
-		port, _ := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16)
-		e.Port = uint16(port)
+		if port, err := strconv.ParseUint(cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme]), 10, 16); err == nil {
+			e.Port = uint16(port)
+		}
 	}
 	if label.Check(name, e.Owner) == nil && inCluster(e.Host) && e.Port != 0 && e.Cluster.Name != "" && l.find(name) < 0 {
 		e.Label = label.Label{Endpoint: strings.ToLower(name), Owner: e.Owner}

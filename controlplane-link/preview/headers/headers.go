@@ -2,7 +2,7 @@
 //
 //   - Request removes each form of a routing key that a request has, and sets the endpoint's key in all published
 //     forms. The other members of baggage and tracestate stay.
-//   - It replaces the headers X-Forwarded-* and Forwarded, and removes credentials for the control plane.
+//   - It replaces the headers X-Forwarded-* and Forwarded. Credentials are removed before (controlplane-link/preview/access).
 //   - Answer drops cookies that other hosts would receive, and those with a name of the control plane's cookies.
 package headers
 
@@ -25,9 +25,6 @@ var copies = []string{
 	"Ot-Baggage-Sd-Routing-Key", "Uberctx-Sd-Routing-Key", "Ot-Baggage-Sd-Sandbox", "Uberctx-Sd-Sandbox",
 }
 
-// credentials are headers for the control plane.
-var credentials = []string{"Signadot-Api-Key", "Signadot-Cluster"}
-
 // Preview is what the headers of a request are changed for.
 type Preview struct {
 	// Key is the endpoint's routing key. Custom are the further headers that carry a key in its cluster.
@@ -44,18 +41,14 @@ func (p Preview) Request(h textproto.MIMEHeader) {
 			delete(h, name)
 		}
 	}
-	for _, name := range credentials {
-		h.Del(name)
-	}
-	withoutOwnCookies(h)
-	p.route(h)
+	p.Route(h)
 	h.Set("X-Forwarded-For", p.Client)
 	h.Set("X-Forwarded-Host", p.Host)
 	h.Set("X-Forwarded-Proto", "https")
 }
 
-// route replaces the routing key of a request.
-func (p Preview) route(h textproto.MIMEHeader) {
+// Route replaces the routing key of a request, and changes no other header.
+func (p Preview) Route(h textproto.MIMEHeader) {
 	member := routingkey.Member + "=" + p.Key
 	others := func(name string) []string { return routingkey.Without(h.Values(name), routingkey.Member, sandbox) }
 	// The last one of baggage counts, and the first one of tracestate.
@@ -67,38 +60,12 @@ func (p Preview) route(h textproto.MIMEHeader) {
 	}
 }
 
-// Routing reports whether a header, in its canonical form, carries a routing key or is one of those that carry other
-// members beside it.
-func (p Preview) Routing(name string) bool {
-	is := func(one string) bool { return textproto.CanonicalMIMEHeaderKey(one) == name }
-	return is(routingkey.Baggage) || is(routingkey.Tracestate) || slices.ContainsFunc(slices.Concat(copies, p.Custom), is)
-}
-
-// withoutOwnCookies removes the control plane's cookies. The others stay as they are.
-func withoutOwnCookies(h textproto.MIMEHeader) {
-	var kept []string
-	for _, line := range h["Cookie"] {
-		if !strings.Contains(line, CookiePrefix) {
-			kept = append(kept, line)
-			continue
-		}
-		pairs := slices.DeleteFunc(strings.Split(line, ";"), own)
-		if line = strings.TrimSpace(strings.Join(pairs, ";")); line != "" {
-			kept = append(kept, line)
-		}
-	}
-	if delete(h, "Cookie"); len(kept) > 0 {
-		h["Cookie"] = kept
-	}
-}
-
-// own reports whether a cookie, NAME=VALUE, is one of the control plane.
-func own(cookie string) bool { return strings.HasPrefix(strings.TrimSpace(cookie), CookiePrefix) }
-
 // Answer changes the headers of the answer to a request to a host, which can have a port.
 func Answer(h textproto.MIMEHeader, host string) {
 	host, _, _ = strings.Cut(host, ":")
-	kept := slices.DeleteFunc(h["Set-Cookie"], func(line string) bool { return own(line) || wider(line, host) })
+	kept := slices.DeleteFunc(h["Set-Cookie"], func(line string) bool {
+		return strings.HasPrefix(strings.TrimSpace(line), CookiePrefix) || wider(line, host)
+	})
 	if h["Set-Cookie"] = kept; len(kept) == 0 {
 		delete(h, "Set-Cookie")
 	}

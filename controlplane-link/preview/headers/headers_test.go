@@ -96,14 +96,14 @@ func TestAnyMembersStay(t *testing.T) {
 func TestHeadersOfTheClientAreReplacedOrRemoved(t *testing.T) {
 	h := textproto.MIMEHeader{
 		"X-Forwarded-For": {"10.0.0.1", "10.0.0.2"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Prefix": {"/x"}, "Forwarded": {"for=10.0.0.1"},
-		"Signadot-Api-Key": {"k"}, "Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
-		"Cookie": {"a=1; __Host-switchyard-12=s; b=\"2;\"", "__Host-switchyard-34=t", " __Host-switchyardless=u"},
+		"Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
+		"Cookie": {"a=1; b=\"2;\""},
 	}
 	preview.Request(h)
 	for name, want := range map[string][]string{
 		"X-Forwarded-For": {"192.0.2.7"}, "X-Forwarded-Host": {preview.Host}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Prefix": nil, "Forwarded": nil,
-		"Signadot-Api-Key": nil, "Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
-		"Cookie": {"a=1; b=\"2;\"", " __Host-switchyardless=u"},
+		"Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
+		"Cookie": {"a=1; b=\"2;\""},
 	} {
 		if !slices.Equal(h[name], want) {
 			t.Errorf("%s is %q, want %q", name, h[name], want)
@@ -128,5 +128,15 @@ func TestCookiesForOtherHostsAreDropped(t *testing.T) {
 	h = textproto.MIMEHeader{"Set-Cookie": drop}
 	if headers.Answer(h, "web--pr-1.preview.example.net"); len(h) > 0 {
 		t.Errorf("the answer has %q", h)
+	}
+}
+
+func TestAPreflightGetsTheKeyAlone(t *testing.T) {
+	h := textproto.MIMEHeader{"Origin": {"https://other"}}
+	preview.Route(h)
+	for name := range h {
+		if name != "Origin" && !slices.Contains([]string{"Baggage", "Tracestate", "X-Team", "X-Other"}, name) && !strings.HasSuffix(name, "-Sd-Routing-Key") && !strings.HasSuffix(name, "-Sd-Sandbox") {
+			t.Errorf("header %s is added", name)
+		}
 	}
 }
