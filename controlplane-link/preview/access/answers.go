@@ -3,6 +3,7 @@ package access
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -41,12 +42,12 @@ func (a *Access) anonymous(r *http.Request, s Site, c sent) http.Handler {
 		return unauthorized(answer(http.StatusUnauthorized, "No credential", "This preview is for members of its organisation. Send an API key in header signadot-api-key, or a bearer token."))
 	case !isNavigation(r):
 		return unauthorized(answer(http.StatusUnauthorized, "No session", "Your session at this preview has ended. The request was not forwarded. Log in again.", "/"))
+	case isFramed(r) && a.Embedded:
+		return redirect(embeddedPath + "?" + url.Values{"to": {r.URL.RequestURI()}}.Encode())
 	case isFramed(r):
-		return unauthorized(page.Message{
-			Status: http.StatusUnauthorized, Title: "Log in to this preview", Framed: true,
-			Text:  []string{"The browser has sent no session of this preview, which is embedded in another page.", "Open it in a tab and log in there. Then reload this page. If this message stays, the browser sends no cookies to embedded pages of other sites."},
-			Links: []page.Link{{Text: "Open in a tab", URL: origin(r) + r.URL.RequestURI()}},
-		})
+		m := framed(http.StatusUnauthorized, "Log in to this preview", "The browser has sent no session of this preview, which is embedded in another page. Open it in a tab and log in there. Then reload this page. If this message stays, the browser sends no cookies to embedded pages of other sites.")
+		m.Links = []page.Link{{Text: "Open in a tab", URL: origin(r) + r.URL.RequestURI()}}
+		return unauthorized(m)
 	case slices.Contains(c.nonces, done) && !returned:
 		return with(answer(http.StatusForbidden, "No session", failures["cookies"], origin(r)+r.URL.RequestURI()), a.cookie(nonceCookie(s), "", -1))
 	}

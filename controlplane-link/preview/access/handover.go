@@ -88,6 +88,8 @@ func (a *Access) own(r *http.Request, s Site, c sent) http.Handler {
 	case r.Method != http.MethodGet:
 	case r.URL.Path == sessionPath:
 		return a.redeem(r, s, c)
+	case r.URL.Path == embeddedPath && a.Embedded && a.Page != "":
+		return a.embedded(r, s, c)
 	case r.URL.Path == failedPath:
 		if text, is := failures[r.URL.Query().Get("reason")]; is {
 			return answer(http.StatusForbidden, "No session", text, "/")
@@ -121,12 +123,17 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) http.Handler {
 	case key == nil || key.Organisation != s.Organisation:
 		return redirect(failedPath + "?reason=ended")
 	case bound:
-		return redirect("https://"+code.Host+code.To, a.cookie(sessionCookie(s), sealed(a.Seal, sessionPlace(s), string(code.Session[:])), 0), a.cookie(nonceCookie(s), done, doneFor))
+		return redirect("https://"+code.Host+code.To, a.begun(s, code.Session), a.cookie(nonceCookie(s), done, doneFor))
 	}
 	if key, _ := a.authenticate(r, s, sent{sessions: c.sessions}); key != nil { // another tab was faster
 		return redirect("https://" + code.Host + code.To)
 	}
 	return redirect(failedPath + "?reason=cookies")
+}
+
+// begun returns the cookie of a session.
+func (a *Access) begun(s Site, session model.Digest) *http.Cookie {
+	return a.cookie(sessionCookie(s), sealed(a.Seal, sessionPlace(s), string(session[:])), 0)
 }
 
 // redirect redirects, and sets cookies.
