@@ -83,7 +83,7 @@ func request(method, target string, headers ...string) *http.Request {
 	return r
 }
 
-// outcome describes what becomes of a request: the user, or the answer.
+// outcome describes the result of a request: the user, or the answer.
 func (w *world) outcome(r *http.Request, s Site) (string, *http.Response) {
 	v, answer := w.Decide(r, s)
 	if answer == nil {
@@ -116,9 +116,9 @@ func TestKinds(t *testing.T) {
 		"another preview's": {"Cookie", w.session(other, "session")}, "of another organisation": {"Cookie", w.session(site, "foreign")},
 		"two, the first ended": {"Cookie", w.session(site, "gone") + "; " + w.session(site, "session")}, "two, the second ended": {"Cookie", w.session(site, "session") + "; " + w.session(site, "gone")},
 		"key": {"Signadot-Api-Key", "key"}, "unknown key": {"Signadot-Api-Key", "guess"}, "key of another organisation": {"Signadot-Api-Key", "foreign"},
-		"token": {"Authorization", "bearer token"}, "application's token": {"Authorization", "Bearer theirs"}, "basic": {"Authorization", "Basic a2V5OmtleQ=="},
-		"session and application's token": {"Cookie", w.session(site, "session"), "Authorization", "Bearer theirs"}, "ended and key": {"Cookie", w.session(site, "gone"), "Signadot-Api-Key", "key"},
-		"session and unknown key": {"Cookie", w.session(site, "session"), "Signadot-Api-Key", "guess"}, "key and application's token": {"Signadot-Api-Key", "key", "Authorization", "Bearer theirs"},
+		"token": {"Authorization", "bearer token"}, "application's token": {"Authorization", "Bearer jwt"}, "basic": {"Authorization", "Basic a2V5OmtleQ=="},
+		"session and application's token": {"Cookie", w.session(site, "session"), "Authorization", "Bearer jwt"}, "ended and key": {"Cookie", w.session(site, "gone"), "Signadot-Api-Key", "key"},
+		"session and unknown key": {"Cookie", w.session(site, "session"), "Signadot-Api-Key", "guess"}, "key and application's token": {"Signadot-Api-Key", "key", "Authorization", "Bearer jwt"},
 	}
 	users := map[string]string{
 		"session": "jo", "two, the first ended": "jo", "two, the second ended": "jo", "key": "ci", "token": "device", "session and application's token": "jo",
@@ -144,7 +144,7 @@ func TestKinds(t *testing.T) {
 				t.Errorf("%s with %s: our credentials remain: %v", kind, credential, r.Header)
 			}
 			if got, want := r.Header.Get("Authorization"), http.Header.Get(http.Header{"Authorization": more}, "Authorization"); credential == "token" && got != "" ||
-				strings.Contains(credential, "application's token") && got != "Bearer theirs" || credential == "basic" && got == "" {
+				strings.Contains(credential, "application's token") && got != "Bearer jwt" || credential == "basic" && got == "" {
 				t.Errorf("%s with %s: Authorization %q, had %q", kind, credential, got, want)
 			}
 		}
@@ -165,7 +165,7 @@ func TestOrigins(t *testing.T) {
 		{"own WebSocket, host in capitals and with the default port", "GET", strings.ToUpper(site.Host) + ":443", []string{"Upgrade", "websocket", "Origin", own, "Cookie", cookie}, "user jo"},
 		{"WebSocket of another port", "GET", "", []string{"Upgrade", "websocket", "Origin", own + ":8445", "Cookie", cookie}, "403"},
 		{"WebSocket of another preview", "GET", "", []string{"Upgrade", "websocket", "Origin", "https://" + other.Host, "Cookie", cookie}, "403"},
-		{"WebSocket of another preview, with a token of the application", "GET", "", []string{"Upgrade", "websocket", "Origin", "https://" + other.Host, "Cookie", cookie, "Authorization", "Bearer theirs"}, "403"},
+		{"WebSocket of another preview, with a token of the application", "GET", "", []string{"Upgrade", "websocket", "Origin", "https://" + other.Host, "Cookie", cookie, "Authorization", "Bearer jwt"}, "403"},
 		{"WebSocket without origin", "GET", "", []string{"Upgrade", "websocket", "Cookie", cookie}, "403"},
 		{"WebSocket with a key, without origin", "GET", "", []string{"Upgrade", "websocket", "Signadot-Api-Key", "key"}, "user ci"},
 		{"WebSocket with a key, own", "GET", "", []string{"Upgrade", "websocket", "Origin", own, "Signadot-Api-Key", "key"}, "user ci"},
@@ -196,15 +196,15 @@ func TestOrigins(t *testing.T) {
 
 // TestCookiesOfTheApplication: cookies of the application pass byte for byte.
 func TestCookiesOfTheApplication(t *testing.T) {
-	ours := sessionCookie(site) + "=v+%2F"
+	cookie := sessionCookie(site) + "=v+%2F"
 	for _, test := range []struct{ sent, want []string }{
 		{[]string{`a=1;b="2" ;  c=é%`}, []string{`a=1;b="2" ;  c=é%`}},
-		{[]string{ours}, nil},
-		{[]string{ours + "; a=1; b=2"}, []string{"a=1; b=2"}},
-		{[]string{"a=1; " + ours + ";b=2"}, []string{"a=1;b=2"}},
-		{[]string{"a=1;  b = 2;; " + ours}, []string{"a=1;  b = 2;"}},
-		{[]string{ours + ";" + nonceCookie(site) + "=x", "a=1"}, []string{"a=1"}},
-		{[]string{"x" + ours, cookiePrefix + "preview-of-another-domain=1"}, []string{"x" + ours}},
+		{[]string{cookie}, nil},
+		{[]string{cookie + "; a=1; b=2"}, []string{"a=1; b=2"}},
+		{[]string{"a=1; " + cookie + ";b=2"}, []string{"a=1;b=2"}},
+		{[]string{"a=1;  b = 2;; " + cookie}, []string{"a=1;  b = 2;"}},
+		{[]string{cookie + ";" + nonceCookie(site) + "=x", "a=1"}, []string{"a=1"}},
+		{[]string{"x" + cookie, cookiePrefix + "preview-of-another-domain=1"}, []string{"x" + cookie}},
 		{[]string{"a=" + cookiePrefix + "preview-=1"}, []string{"a=" + cookiePrefix + "preview-=1"}},
 		{nil, nil},
 	} {
@@ -249,7 +249,7 @@ func TestDomains(t *testing.T) {
 func TestPreflights(t *testing.T) {
 	w := newWorld(t)
 	headers := []string{"Origin", "https://" + other.Host, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a"}
-	secrets := []string{"Cookie", "a=1", "Authorization", "Bearer theirs", "Signadot-Api-Key", "key", "X-Other", "1", "Accept", "text/html"}
+	secrets := []string{"Cookie", "a=1", "Authorization", "Bearer jwt", "Signadot-Api-Key", "key", "X-Other", "1", "Accept", "text/html"}
 	r := request("OPTIONS", "/a", slices.Concat(headers, secrets)...)
 	v, answer := w.Decide(r, site)
 	want := http.Header{"Origin": {"https://" + other.Host}, "Access-Control-Request-Method": {"PUT"}, "Access-Control-Request-Headers": {"x-a"}}

@@ -21,7 +21,8 @@ type sent struct {
 	key, bearer               string
 }
 
-// take returns the credentials of a request, and removes those that are ours.
+// take returns the credentials of a request, and removes those of the control plane. A bearer token
+// stays: it can be the application's.
 func take(r *http.Request, s Site) sent {
 	cookies := takeCookies(r.Header)
 	c := sent{sessions: cookies[sessionCookie(s)], nonces: cookies[nonceCookie(s)], devices: cookies[deviceCookie(s)], key: r.Header.Get(headerAPIKey)}
