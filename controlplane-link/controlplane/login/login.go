@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/eventbus/callers"
 	shared "switchyard.dev/routeserver/page"
 )
@@ -39,7 +40,7 @@ const (
 	codesPerSecond, codesInARow          = 0.1, 10
 )
 
-// Config configures a Handler. All but Forwards are required.
+// Config configures a Handler. All but Previews and Forwards are required.
 type Config struct {
 	Settings *Settings
 	Store    *store.Store
@@ -47,6 +48,8 @@ type Config struct {
 	Keys *seal.Keys
 	// URL is the origin of the pages, such as https://control.example.com.
 	URL string
+	// Previews are the previews to which a session can be carried. Default: there are none.
+	Previews access.Sites
 	// Now is the clock.
 	Now func() time.Time
 	// Forwards reports the addresses of proxies, as for the API.
@@ -100,7 +103,7 @@ type refusal struct {
 // serve serves a request within the limits.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	serve := map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice,
+		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice, "GET " + access.LoginPath: h.preview,
 		"GET " + Prefix + "start": h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
 	}[r.Method+" "+r.URL.Path]
 	if serve == nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -24,6 +25,8 @@ type page struct {
 	Title, Text, Issuer string
 	// Visitor is the person with the session; nil: none.
 	Visitor *Visitor
+	// Start is the link to the issuer, and Preview the host of the preview for which a person logs in; empty: for a device.
+	Start, Preview string
 	// Code, Started, Age and Left are those of the login of a device.
 	Code      string
 	Started   time.Time
@@ -71,7 +74,7 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.Visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Start: Prefix + "start?" + url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err
