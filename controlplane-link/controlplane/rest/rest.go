@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/workflows/specfile"
 )
@@ -45,6 +46,8 @@ type Config struct {
 	Store *store.Store
 	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
 	Live *live.Clusters
+	// Previews are the domains of URLs of endpoints; without one an organisation has no previews.
+	Previews endpoints.Domains
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/sandboxes"
@@ -37,7 +38,11 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, r.now) })
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
 }
 
 // sandbox returns a sandbox as the API has it.
@@ -46,7 +51,24 @@ func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
 	if err != nil {
 		return v2.Sandbox{}, err
 	}
-	return encode.Sandbox(s, devboxes, r.now)
+	previews, err := h.previews(r)
+	if err != nil {
+		return v2.Sandbox{}, err
+	}
+	return encode.Sandbox(s, devboxes, previews, r.now)
+}
+
+// previews returns the domains of previews, by cluster.
+func (h *Handler) previews(r *request) (map[string]string, error) {
+	if h.Previews[r.org()] == "" {
+		return nil, nil
+	}
+	clusters, err := h.Store.Clusters(r.Context(), r.org())
+	out := map[string]string{}
+	for _, c := range clusters {
+		out[c.Name] = h.Previews.Of(c)
+	}
+	return out, err
 }
 
 // devboxesOf returns the devboxes that the caller may use, by their ID; none if no sandbox is bound to one.
@@ -95,6 +117,9 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 		return nil, err
 	}
 	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
+		return nil, err
+	}
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
@@ -197,7 +222,11 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates) })
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates, previews) })
 }
 
 // candidates returns the sandboxes that a route group can match.
@@ -220,7 +249,11 @@ func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.RouteGroup(g, candidates)
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.RouteGroup(g, candidates, previews)
 }
 
 func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
@@ -233,6 +266,13 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 		return nil, err
 	}
 	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	before, err := h.Store.RouteGroup(r.Context(), r.org(), name)
+	if err != nil && !isMissing(err) {
+		return nil, err
+	}
+	if err := endpoints.Check(endpoints.OfGroup(g), endpoints.OfGroup(before)); err != nil {
+		return nil, err
+	}
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key

@@ -56,7 +56,7 @@ func (r Registry) Swap(ctx context.Context, c registry.Cluster, old, next admiss
 	swapped := false
 	err := r.observe(ctx, func(t *tx) {
 		swapped = t.exec(query, args...) == 1
-		if swapped && next.Epoch > old.Epoch {
+		if swapped && (next.Epoch > old.Epoch || next.Until.Before(old.Until)) {
 			t.changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
 		}
 	})
