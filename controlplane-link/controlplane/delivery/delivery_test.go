@@ -184,6 +184,9 @@ func TestARefusalIsTheStatus(t *testing.T) {
 		}
 		return nil
 	})
+	if log := s.log.String(); strings.Contains(log, "Starting") {
+		t.Errorf("the log contains the start of a session: %s", log)
+	}
 	accept()
 	s.applied(row)
 
