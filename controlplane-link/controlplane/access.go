@@ -58,19 +58,24 @@ func (k *keys) change() {
 }
 
 // Find implements users.Keys.
-func (k *keys) Find(ctx context.Context, sent string) (*credentials.Key, error) {
+func (k *keys) Find(ctx context.Context, sent, from string) (*credentials.Key, error) {
 	if sent == "" {
 		return nil, nil
 	}
-	return k.FindDigest(ctx, model.DigestOf(sent))
+	return k.find(ctx, model.DigestOf(sent), from)
 }
 
 // Changes implements access.Keys.
 func (k *keys) Changes() uint64 { return k.changes.Load() }
 
-// FindDigest implements access.Keys. Callers at the same time share a check, unless it began
-// before a change: it may have read the former state.
+// FindDigest implements access.Keys.
 func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+	return k.find(ctx, d, "")
+}
+
+// find returns the key with a digest, which was used from an address; empty: it is not known. Callers at the same time
+// share a check, unless it began before a change: it may have read the former state.
+func (k *keys) find(ctx context.Context, d model.Digest, from string) (*credentials.Key, error) {
 	found, err, _ := k.found.Do(fmt.Sprintf("%d %x", k.changes.Load(), d), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findWithin) // it is for the others as well
 		defer cancel()
@@ -82,7 +87,7 @@ func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key
 		if err != nil {
 			return nil, err
 		}
-		k.checks.Use(ctx, c, now, "", k.logger)
+		k.checks.Use(ctx, c, now, from, k.logger)
 		return &credentials.Key{Organisation: c.Org, User: cmp.Or(c.Principal.Name, c.Principal.ID), Roles: []string{string(c.Role)}, Clusters: []string{"*"}, Sum: d}, nil
 	})
 	if errors.Is(err, model.ErrNotFound) {

@@ -51,8 +51,8 @@ const (
 
 // Keys authenticates users. It is safe for concurrent use.
 type Keys interface {
-	// Find returns the key that a client has sent; nil: it is not known.
-	Find(ctx context.Context, sent string) (*credentials.Key, error)
+	// Find returns the key that a client has sent from an address, host:port; nil: it is not known.
+	Find(ctx context.Context, sent, from string) (*credentials.Key, error)
 	// WhileValid returns once a key is not one of the same user with the same roles any more, or does not reach the
 	// cluster, or ctx has ended.
 	WhileValid(ctx context.Context, k *credentials.Key, cluster string)
@@ -62,7 +62,7 @@ type Keys interface {
 type File struct{ *reread.File[credentials.File] }
 
 // Find implements Keys.
-func (f File) Find(_ context.Context, sent string) (*credentials.Key, error) {
+func (f File) Find(_ context.Context, sent, _ string) (*credentials.Key, error) {
 	return f.Current().Find(sent), nil
 }
 

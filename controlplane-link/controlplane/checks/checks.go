@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"sync"
 	"time"
 
@@ -109,12 +110,17 @@ func (c *Checks) Enter(ctx context.Context, d model.Digest, now time.Time) (leav
 	}, nil
 }
 
-// Use records the use of an API key at an address, unless that was done some minutes ago. It logs an error.
+// Use records the use of an API key from an address, host:port, unless that was done some minutes ago. Without an
+// address the last one stays. It logs an error.
 func (c *Checks) Use(ctx context.Context, caller model.Caller, now time.Time, from string, logger *slog.Logger) {
 	if caller.Method != model.MethodAPIKey || !c.first(caller.KeyID, now) {
 		return
 	}
-	if err := c.of.Used(ctx, caller.KeyID, now, from); err != nil {
+	host, _, err := net.SplitHostPort(from)
+	if err != nil {
+		host = from
+	}
+	if err := c.of.Used(ctx, caller.KeyID, now, host); err != nil {
 		logger.WarnContext(ctx, "The last use of a credential was not recorded.", "credential", caller.KeyID, "error", err)
 	}
 }

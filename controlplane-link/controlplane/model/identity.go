@@ -213,6 +213,6 @@ var (
 	ErrText = errors.New("a text is not valid UTF-8, or has a NUL character")
 	// ErrUnreachable: the cluster cannot be read now, because its agent is not connected.
 	ErrUnreachable = errors.New("is not connected")
-	// ErrRefused: the cluster has refused a read of the control plane.
+	// ErrRefused: the cluster has refused a read with the rights that a user has there.
 	ErrRefused = errors.New("the read is refused")
 )

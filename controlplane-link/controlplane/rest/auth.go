@@ -2,7 +2,6 @@ package rest
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 
@@ -48,17 +47,8 @@ func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
 		err = as(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
 		return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 	}
-	h.checks.Use(r.Context(), caller, r.now, addressOf(r.Request), h.Logger.With("request", r.id))
+	h.checks.Use(r.Context(), caller, r.now, r.RemoteAddr, h.Logger.With("request", r.id))
 	return caller, nil
-}
-
-// addressOf returns the address of a client, without its port.
-func addressOf(r *http.Request) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		return r.RemoteAddr
-	}
-	return host
 }
 
 // allows returns a failure if the caller may not call an operation.

@@ -55,7 +55,8 @@ func (s *Store) CallerOf(ctx context.Context, d model.Digest) (model.Caller, err
 	}, selectCaller, d)
 }
 
-// Used records the last use of an API key or a cluster token, and the address that it came from.
+// Used records the last use of an API key or a cluster token, and the address that it came from; empty: the
+// last one stays.
 func (s *Store) Used(ctx context.Context, id string, at time.Time, from string) error {
 	_, err := s.db.Observe(ctx, touchCredential, id, at, from)
 	return err
