@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,9 +31,6 @@ import (
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/background"
@@ -119,17 +115,10 @@ func (s *Site) start(change func(*controlplane.Config)) {
 	authority.Write(s, previews, authority.Leaf(s, "*."+Domain))
 	s.Roots = x509.NewCertPool()
 	s.Roots.AppendCertsFromPEM(authority.Bundle())
-	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
+	c, err := deliveries.Whole(s.Dir, s.logger())
 	s.Must(err)
-	folder, err := trust.Open(trust.Config{Dir: s.Dir, Name: "127.0.0.1"})
-	s.Must(err)
-	const free = "127.0.0.1:0"
-	c := controlplane.Config{
-		AgentsAddress: free, APIAddress: free, ProxyAddress: free, MetricsAddress: free,
-		Store: store.Config{Path: filepath.Join(s.Dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(), URL: "https://" + Page,
-		Previews: controlplane.Previews{Address: free, Domains: map[string]string{Organisation: Domain}, Certificates: certificates.Config{Dir: previews}},
-	}
-	c.Link.Replica, c.Link.Linger = "controlplane", time.Second
+	c.URL, c.Link.Linger = "https://"+Page, time.Second
+	c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{Organisation: Domain}, Certificates: certificates.Config{Dir: previews}}
 	if change != nil {
 		change(&c)
 	}
