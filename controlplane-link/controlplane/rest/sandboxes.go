@@ -34,6 +34,11 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return h.sandboxes(r, all...)
+}
+
+// sandboxes returns sandboxes as the API has them, with the devboxes that the caller may use.
+func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, error) {
 	devboxes, err := h.devboxesOf(r, all...)
 	if err != nil {
 		return nil, err
@@ -45,17 +50,17 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
 }
 
-// sandbox returns a sandbox as the API has it.
+// sandbox is sandboxes for one.
 func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
-	devboxes, err := h.devboxesOf(r, s)
-	if err != nil {
-		return v2.Sandbox{}, err
+	return single(h.sandboxes(r, s))
+}
+
+// single returns the value in a list of one.
+func single[V any](all []V, err error) (v V, _ error) {
+	if err == nil {
+		v = all[0]
 	}
-	previews, err := h.previews(r)
-	if err != nil {
-		return v2.Sandbox{}, err
-	}
-	return encode.Sandbox(s, devboxes, previews, r.now)
+	return v, err
 }
 
 // previews returns the domains of previews, by cluster.
@@ -218,7 +223,12 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	candidates, err := h.candidates(r)
+	return h.groups(r, all...)
+}
+
+// groups returns route groups as the API has them, with the sandboxes that match.
+func (h *Handler) groups(r *request, all ...model.RouteGroup) ([]v2.RouteGroup, error) {
+	kept, err := h.Store.Sandboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -226,13 +236,8 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	candidates := model.Candidates(kept)
 	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates, previews) })
-}
-
-// candidates returns the sandboxes that a route group can match.
-func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
-	sandboxes, err := h.Store.Sandboxes(r.Context(), r.org())
-	return model.Candidates(sandboxes), err
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
@@ -240,20 +245,7 @@ func (h *Handler) getRouteGroup(r *request) (any, error) {
 	if err != nil {
 		return nil, missing(routeGroupNotFound)(err)
 	}
-	return h.group(r, g)
-}
-
-// group returns a route group as the API has it, with the sandboxes that match.
-func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
-	candidates, err := h.candidates(r)
-	if err != nil {
-		return nil, err
-	}
-	previews, err := h.previews(r)
-	if err != nil {
-		return nil, err
-	}
-	return encode.RouteGroup(g, candidates, previews)
+	return single(h.groups(r, g))
 }
 
 func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
@@ -281,7 +273,7 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 	if err != nil {
 		return nil, conflict(err, "route group", name)
 	}
-	return h.group(r, g)
+	return single(h.groups(r, g))
 }
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {

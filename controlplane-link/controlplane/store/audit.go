@@ -10,18 +10,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
 
-// record adds an event to the audit trail.
-func record(ctx context.Context, q database.Querier, ev model.Event) error {
-	_, err := database.Exec(ctx, q, insertEvent, ev.ID, ev.Org, ev.At, ev.Type, ev.By.Kind, ev.By.ID, ev.By.Name, ev.Method, ev.Masked, ev.Data)
-	if err != nil {
-		return fmt.Errorf("record event %s in the audit trail: %w", ev.Type, err)
-	}
-	return nil
-}
-
 // Record adds an event without a write, such as a login that was refused.
 func (s *Store) Record(ctx context.Context, ev model.Event) error {
-	return s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error { return record(ctx, t, ev) })
+	return s.transact(ctx, ev, func(*tx) {})
 }
 
 // eventsAtOnce is how many entries one transaction deletes: other writes wait for it.

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
+	"switchyard.dev/eventbus/lists"
 )
 
 // object is the row of a sandbox or a route group. Both have the same columns.
@@ -212,11 +213,7 @@ func (s *Store) DeleteRouteGroup(ctx context.Context, org, name string, at time.
 
 // candidates are the sandboxes among objects that route groups can match.
 func candidates(all []object) []model.Candidate {
-	var sandboxes []model.Sandbox
-	for _, o := range all {
-		sandboxes = append(sandboxes, o.Sandbox)
-	}
-	return model.Candidates(sandboxes)
+	return model.Candidates(lists.Map(all, func(o object) model.Sandbox { return o.Sandbox }))
 }
 
 // regroup sets the generation of the route groups that have a sandbox after a write and had not before, or

@@ -20,12 +20,9 @@ func scanOrganisation(r database.Row) (o model.Organisation, err error) {
 
 // CreateOrganisation creates an organisation. The error wraps model.ErrExists if there is one.
 func (s *Store) CreateOrganisation(ctx context.Context, o model.Organisation, ev model.Event) error {
-	return organisation(o.Name).of(s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error {
-		if err := database.Must(ctx, t, model.ErrExists, insertOrganisation, o.Name, o.DisplayName, o.CreatedAt); err != nil {
-			return err
-		}
-		return record(ctx, t, ev)
-	}))
+	return s.transact(ctx, ev, func(t *tx) {
+		t.must(model.ErrExists, organisation(o.Name), insertOrganisation, o.Name, o.DisplayName, o.CreatedAt)
+	})
 }
 
 // Organisation returns an organisation.

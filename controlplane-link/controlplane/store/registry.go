@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Registry is the registry of the sessions of agents, in the store.
@@ -123,11 +124,7 @@ func (t *Tokens) Bind(ctx context.Context, id, uid string) (string, error) {
 func (t *Tokens) Watch(ctx context.Context, revoked func(id string)) {
 	read := func(ctx context.Context) (map[string]bool, error) {
 		all, err := database.List(ctx, t.db.Reads(), database.Column[string], selectTokenIDs)
-		ids := map[string]bool{}
-		for _, id := range all {
-			ids[id] = true
-		}
-		return ids, err
+		return lists.Set(all), err
 	}
 	reported := map[string]bool{}
 	follow(ctx, t.Store, ClusterToken, read, func(old, now map[string]bool) {

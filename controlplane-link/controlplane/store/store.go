@@ -83,21 +83,28 @@ type tx struct {
 	recorded   map[string]int64
 }
 
-// write runs the transaction of a write in an organisation, and records its event. Writes of an
-// organisation are serial.
-func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(*tx)) error {
-	ev.Org = org
+// transact runs the transaction of a write, and records its event.
+func (s *Store) transact(ctx context.Context, ev model.Event, do func(*tx)) error {
 	return s.db.Write(ctx, func(ctx context.Context, raw *database.Tx) error {
 		t := &tx{Tx: raw, ctx: ctx}
-		t.generation = one(t, organisation(org), database.Column[int64], lockOrganisation, org)
-		if t.err == nil {
-			do(t)
-		}
-		if t.err != nil {
+		if do(t); t.err != nil {
 			return t.err
 		}
 		ev.Data = withNumbers(ev.Data, t.recorded)
-		return record(ctx, raw, ev)
+		t.exec(insertEvent, ev.ID, ev.Org, ev.At, ev.Type, ev.By.Kind, ev.By.ID, ev.By.Name, ev.Method, ev.Masked, ev.Data)
+		if t.err != nil {
+			return fmt.Errorf("record event %s in the audit trail: %w", ev.Type, t.err)
+		}
+		return nil
+	})
+}
+
+// write is transact in an organisation. Writes of an organisation are serial.
+func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(*tx)) error {
+	ev.Org = org
+	return s.transact(ctx, ev, func(t *tx) {
+		t.generation = one(t, organisation(org), database.Column[int64], lockOrganisation, org)
+		do(t)
 	})
 }
 
