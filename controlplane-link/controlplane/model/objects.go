@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -241,12 +242,7 @@ func (s Status) IsNewer() bool {
 
 // With returns the status of a route group with the part of a cluster: the union of all parts.
 func (s Status) With(cluster string, part Status) Status {
-	parts := maps.Clone(s.Clusters)
-	if parts == nil {
-		parts = map[string]Status{}
-	}
-	parts[cluster] = part
-	return union(parts)
+	return union(lists.Merged(s.Clusters, map[string]Status{cluster: part}))
 }
 
 // Without returns the status of a route group without the part of a cluster.

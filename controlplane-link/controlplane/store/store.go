@@ -51,7 +51,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := database.Open(ctx, database.Config{Path: c.Path, PostgreSQL: c.PostgreSQL, Migrations: files, Logger: c.Logger})
+	db, err := database.Open(ctx, c.Path, c.PostgreSQL, files, c.Logger)
 	if err != nil {
 		return nil, err
 	}

@@ -28,18 +28,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/netfs"
 )
 
-// Config is the configuration of a DB.
-type Config struct {
-	// Path is the file of SQLite. Its folder exists, on a local file system.
-	Path string
-	// PostgreSQL is the URL of a PostgreSQL database instead, or its key=value form.
-	PostgreSQL string
-	// Migrations has the files of goose.
-	Migrations fs.FS
-	// Logger logs lost connections to PostgreSQL.
-	Logger *slog.Logger
-}
-
 // DB is an open database. Make one with Open. It is safe for concurrent use.
 type DB struct {
 	reads, writes *sql.DB
@@ -58,17 +46,19 @@ const (
 	busyFor        = 10 * time.Second
 )
 
-// Open opens a database, and creates or migrates its tables. The caller closes it.
-func Open(ctx context.Context, c Config) (*DB, error) {
+// Open opens a database, and creates or migrates its tables by the files of goose: SQLite in a file, in a folder that
+// exists on a local file system, or else PostgreSQL at a URL, or its key=value form. The caller closes it. The logger
+// logs lost connections to PostgreSQL.
+func Open(ctx context.Context, path, url string, migrations fs.FS, logger *slog.Logger) (*DB, error) {
 	d := &DB{stop: func() {}}
 	var err error
 	switch {
-	case (c.Path == "") == (c.PostgreSQL == ""):
+	case (path == "") == (url == ""):
 		err = errors.New("the store needs either a file for SQLite or the URL of a PostgreSQL database: configure one of them")
-	case c.Path != "":
-		err = d.openSQLite(ctx, c)
+	case path != "":
+		err = d.openSQLite(ctx, path, migrations)
 	default:
-		err = d.openPostgreSQL(ctx, c)
+		err = d.openPostgreSQL(ctx, url, migrations, logger)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -90,30 +80,30 @@ func (d *DB) Close() error {
 }
 
 // openSQLite opens the file of SQLite, one connection for writes and several for reads.
-func (d *DB) openSQLite(ctx context.Context, c Config) error {
-	folder := filepath.Dir(c.Path)
+func (d *DB) openSQLite(ctx context.Context, path string, migrations fs.FS) error {
+	folder := filepath.Dir(path)
 	switch remote, err := netfs.Of(folder); {
 	case err != nil:
 		return err
 	case remote != "":
 		return fmt.Errorf("%s is on a network file system (%s), where SQLite loses data: use a local volume, or PostgreSQL", folder, remote)
 	}
-	if err := d.claim(c); err != nil {
+	if err := d.claim(path); err != nil {
 		return err
 	}
 	var err error
-	if d.writes, err = openFile(c.Path, "_txlock=immediate"); err != nil {
+	if d.writes, err = openFile(path, "_txlock=immediate"); err != nil {
 		return err
 	}
 	d.opened = append(d.opened, d.writes)
 	d.writes.SetMaxOpenConns(1)
-	if err := d.damaged(ctx, c.Path); err != nil {
+	if err := d.damaged(ctx, path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c.Migrations); err != nil {
-		return fmt.Errorf("%s: %w", c.Path, err)
+	if err := migrate(ctx, goose.DialectSQLite3, d.writes, migrations); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if d.reads, err = openFile(c.Path, "_pragma=query_only(1)"); err != nil {
+	if d.reads, err = openFile(path, "_pragma=query_only(1)"); err != nil {
 		return err
 	}
 	d.opened = append(d.opened, d.reads)
@@ -122,21 +112,21 @@ func (d *DB) openSQLite(ctx context.Context, c Config) error {
 }
 
 // claim creates the file if it is missing, readable by its owner only, and locks it for this process.
-func (d *DB) claim(c Config) error {
-	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDWR, 0o600)
+func (d *DB) claim(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the store for writes: %w", err)
 	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(c.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("lock the store: %w", err)
 	}
 	d.opened = append(d.opened, lock)
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", c.Path, err)
+		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", path, err)
 	}
 	return nil
 }
@@ -170,8 +160,8 @@ func (d *DB) damaged(ctx context.Context, path string) error {
 }
 
 // openPostgreSQL connects to PostgreSQL, and begins to receive notifications.
-func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
-	config, err := pgx.ParseConfig(c.PostgreSQL)
+func (d *DB) openPostgreSQL(ctx context.Context, at string, migrations fs.FS, logger *slog.Logger) error {
+	config, err := pgx.ParseConfig(at)
 	if err != nil {
 		return fmt.Errorf("the URL of the PostgreSQL database is not valid: %w", err)
 	}
@@ -184,7 +174,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	}
 	d.reads, d.writes = pool(config, maxReaders), pool(config, maxWriters)
 	d.opened = []io.Closer{d.writes, d.reads}
-	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
+	at = fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
 	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
 	if err != nil {
 		return fmt.Errorf("%s is not reached: %w", at, err)
@@ -192,7 +182,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("%s has encoding %s: create it with encoding UTF8", at, encoding)
 	}
-	if err := migrate(ctx, goose.DialectPostgres, d.writes, c.Migrations); err != nil {
+	if err := migrate(ctx, goose.DialectPostgres, d.writes, migrations); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
 	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -200,7 +190,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 		stop()
 		d.listening.Wait()
 	}
-	d.listening.Go(func() { d.changes.listen(listening, config, c.Logger) })
+	d.listening.Go(func() { d.changes.listen(listening, config, logger) })
 	d.changes.remote = true
 	return nil
 }
