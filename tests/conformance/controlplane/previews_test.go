@@ -29,6 +29,7 @@ func TestURLsOfPreviews(t *testing.T) {
 		{&linkv1.Configuration{PreviewDomain: "demo.example.net"}, "demo.example.net"},
 		{&linkv1.Configuration{PreviewDomain: "x.preview.example.com"}, "preview.example.org"}, // of the other organisation
 		{&linkv1.Configuration{PreviewsDisabled: true}, ""},
+		{&linkv1.Configuration{}, "preview.example.org"},
 	} {
 		w.must(w.store.ReportCluster(w.ctx(), model.Cluster{Org: org, Name: "demo", OperatorVersion: "1.2.0", Config: endpoints.Reported(tt.config)}))
 		url := func(host string) string {
