@@ -56,7 +56,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 		return err
 	}
 	c.Certificates.Domains = slices.Sorted(maps.Values(p.sites.Domains()))
-	c.Certificates.Metrics, c.Certificates.Logger = m.metrics, m.cfg.Logger
+	c.Certificates.Store, c.Certificates.Metrics, c.Certificates.Logger = m.store, m.metrics, m.cfg.Logger
 	if p.certificates, err = certificates.New(c.Certificates); err != nil {
 		return err
 	}
