@@ -328,7 +328,7 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 }
 
 func TestSettingsOfAClusterHaveEffect(t *testing.T) {
-	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) { 
+	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
 		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "previews.example.com" // that of the page
 	}})
 	box := s.Sandbox("team", map[string]string{"web": "http://" + service(s, "web", echo)})
