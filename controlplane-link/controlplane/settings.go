@@ -25,9 +25,9 @@ type Settings struct {
 	Config
 	Level                           slog.Level
 	tls, replicas                   trust.Config
+	acme                            certificates.ACME
 	proxies                         []string
 	keys, postgres, login, firstKey string
-	acme                            certificates.ACME
 }
 
 // Flags adds the flags.
@@ -40,12 +40,7 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&s.ProxyAddress, "proxy-address", ":8444", "address for connections of users to Services: HTTP CONNECT and reverse proxy, over TLS")
 	flags.StringVar(&s.Previews.Address, "previews-address", ":8445", "address of previews, over TLS, if there are any")
 	flags.Func("preview-domain", "ORGANISATION=DOMAIN: endpoints of its sandboxes have previews below the domain, which no other organisation has; can be repeated", s.Previews.add)
-	flags.StringVar(&s.Previews.Certificates.Dir, "previews-tls-dir", "", "folder with tls.crt, for *.DOMAIN of all preview domains, and tls.key")
-	flags.StringVar(&s.acme.Directory, "acme-directory", "", "URL of the directory of an ACME server, which issues the certificates of previews instead, by DNS-01")
-	flags.BoolVar(&s.acme.AcceptTerms, "acme-accept-terms", false, "whether the terms of service of the ACME server are accepted")
-	flags.StringVar(&s.acme.Email, "acme-email", "", "contact of the account at the ACME server; empty: none")
-	flags.StringVar(&s.acme.CAFile, "acme-ca-file", "", "file with the authorities of the ACME server; empty: those of the system")
-	flags.StringVar(&s.acme.RFC2136, "acme-rfc2136", "", "file with the settings of DNS updates (RFC 2136, TSIG): nameserver, keyName, algorithm, secret, secondaries")
+	s.certificateFlags(flags)
 	flags.BoolVar(&s.Previews.Embedded, "previews-embedded", false, "whether other sites embed previews: their cookies have SameSite=None and Partitioned")
 	flags.BoolVar(&s.Previews.AnswersPreflights, "previews-answer-preflights", false, "answer CORS preflights for other previews of the domain instead of forwarding them")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
