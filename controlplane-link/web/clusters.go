@@ -98,5 +98,8 @@ func (r *request) listResources() error {
 		})
 	}
 	_ = reading.Wait() // each has its own error
+	for _, of := range all {
+		r.changing(of.Rows)
+	}
 	return r.show(http.StatusOK, "/resources", "Resources", "resources", all)
 }

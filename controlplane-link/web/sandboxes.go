@@ -171,6 +171,7 @@ func (r *request) showSandbox() error {
 	}
 	d.Resources = merged(d.Resources, got.Resources)
 	d.Advice = advice(d)
+	r.changing(d.Resources)
 	return r.show(http.StatusOK, "/", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }
 
@@ -199,6 +200,13 @@ func planned(s model.Sandbox) (out []steps.Report) {
 		out = append(out, steps.Report{Resource: name, Sandbox: s.Name, Plugin: s.Plugins[name].String()})
 	}
 	return out
+}
+
+// changing has a page fetched more often while it shows resources with steps that run.
+func (r *request) changing(all []steps.Report) {
+	if slices.ContainsFunc(all, func(one steps.Report) bool { return one.Reason != "" && !one.Ready && !one.Ended() }) {
+		r.every = stepsEvery
+	}
 }
 
 // merged returns resources with what the cluster reports about them.

@@ -112,7 +112,7 @@ func (s *snapshot) sandbox(name string) (model.Sandbox, bool) {
 	return named(s.sandboxes, name, func(o model.Sandbox) string { return o.Name })
 }
 
-// report returns what a cluster reports to the person, whose rights count, about a subject. Without it, it returns why, in a
+// report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a
 // sentence with the remedy, which is empty for an object that the cluster does not have.
 func report[T any](r *request, cluster, subject string, read func(ctx context.Context, org, cluster string, by model.Author) (T, error)) (T, string) {
 	key := strings.Join([]string{r.by.Org, r.by.ID, string(r.by.Role), cluster, subject, r.rows.revision}, "/")

@@ -113,7 +113,12 @@ type request struct {
 	by       login.Visitor
 	rows     *snapshot
 	revision string
+	// every is as in page.Frame.
+	every int
 }
+
+// stepsEvery is the pause in seconds between two reports about steps, which notify nothing.
+const stepsEvery = 5
 
 // refusal is the error of a request that is not done, with a text for the person.
 type refusal struct {
@@ -221,7 +226,7 @@ func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }
 func (r *request) show(status int, section, title, name string, data any) error {
 	f := page.Frame{
 		Title: title, Person: r.by.Email + ", " + r.by.Org, Logout: login.Prefix + "logout", Token: r.by.Token(), Login: login.StartURL(r.URL.RequestURI()),
-		Events: "/events", Revision: r.revision,
+		Events: "/events", Revision: r.revision, Every: r.every,
 	}
 	for _, s := range sections {
 		if s.URL != "/audit" || r.admin() {
@@ -266,5 +271,5 @@ func (r *request) event(what string, data map[string]any) model.Event {
 // NoLogins is the page of a control plane without logins.
 var NoLogins http.Handler = page.Message{Title: "Logins are not set up", Text: []string{
 	"This control plane has a page for sandboxes, clusters and their problems. It needs logins, and none are configured.",
-	"To set them up, register the control plane at your OpenID Connect issuer, map your groups to a role, and set the chart's value login: the chart's guide describes it under “Logins”. The REST API and the command line work without logins, with API keys.",
+	"To set them up, register the control plane at your OpenID Connect issuer, map your groups to a role, and set the chart's value login: section Configure logins of the guide has the steps. The REST API and the command line work without logins, with API keys.",
 }}
