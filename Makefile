@@ -18,7 +18,7 @@ UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 # The same in each group: go test caches the results of one timeout for no other.
 TIMEOUT := -timeout 30m
 # Programs and tools in modules of their own.
-MODULES := tools/cluster tools/gen tools/image tests/issuer
+MODULES := tools/cluster tools/gen tools/image tests/issuer tests/browser/driver
 
 # The flags with which images are built: what one compiles the other finds done.
 GO := CGO_ENABLED=0 GOFLAGS=-trimpath go
@@ -193,6 +193,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/switchyard.conf && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; }
+	$(call say,Chromium of Debian and axe-core for pages)
+	$(GO) run ./tests/browser/cmd/browser-parts
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules, protobuf code, the command reference and the page of chart values
