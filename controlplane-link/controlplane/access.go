@@ -64,12 +64,15 @@ func (k *keys) Find(ctx context.Context, sent string) (*credentials.Key, error) 
 	if sent == "" {
 		return nil, nil
 	}
-	return k.find(ctx, model.DigestOf(sent))
+	return k.FindDigest(ctx, model.DigestOf(sent))
 }
 
-// find returns the key with a digest; nil: it is not known. Callers at the same time share a check, unless it began
+// Changes implements access.Keys.
+func (k *keys) Changes() uint64 { return k.changes.Load() }
+
+// FindDigest implements access.Keys. Callers at the same time share a check, unless it began
 // before a change: it may have read the former state.
-func (k *keys) find(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
 	found, err, _ := k.found.Do(fmt.Sprintf("%d %x", k.changes.Load(), d), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findWithin) // it is for the others as well
 		defer cancel()
@@ -137,7 +140,7 @@ func (k *keys) WhileValid(ctx context.Context, had *credentials.Key, _ string) {
 		}
 		timer.Reset(checkEvery)
 		changed = k.changed.Next()
-		now, err := k.find(ctx, had.Sum)
+		now, err := k.FindDigest(ctx, had.Sum)
 		if err != nil {
 			timer.Reset(checkAfter)
 		} else if now == nil || now.User != had.User || !slices.Equal(now.Roles, had.Roles) {

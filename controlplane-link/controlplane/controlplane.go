@@ -34,6 +34,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
 	"switchyard.dev/eventbus/callers"
@@ -59,6 +60,8 @@ type Config struct {
 	// Login are the settings of logins, and URL is the origin of their pages. Default: there are none.
 	Login *login.Settings
 	URL   string
+	// Previews are the domains of previews, as label.Domain returns them, by organisation. Default: there are none.
+	Previews endpoints.Domains
 	// Organisation is created if it does not exist, and its first administrator gets the key of FirstKey. Default: none.
 	Organisation string
 	FirstKey     *admin.Secret
@@ -138,8 +141,9 @@ func (m *Main) handle() (err error) {
 		return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
 	}
 	c := rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
-		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
+		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
+		Previews: m.cfg.Previews,
+		Now:      time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
 	}
 	if m.cfg.Login != nil {
 		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Now: time.Now, Forwards: proxies, Logger: m.cfg.Logger})

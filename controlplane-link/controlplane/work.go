@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/lists"
@@ -60,6 +61,7 @@ func (m *Main) watchAgents(ctx context.Context) error {
 		for _, a := range m.link.Agents() {
 			c := model.Cluster{
 				Org: a.Cluster.Organisation, Name: a.Cluster.Name, OperatorVersion: fmt.Sprintf("%s (switchyard %s)", version, a.Hello.GetOperatorVersion()),
+				Config: endpoints.Reported(a.Hello.GetConfiguration()),
 			}
 			if reported[a.Cluster] == a.Epoch {
 				continue

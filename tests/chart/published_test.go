@@ -407,6 +407,7 @@ func (s apiServer) refusesWhatIsRefused(t *testing.T) {
 		{[]string{"istio.enableDeprecatedHostRouting=false"}, "istio.enableDeprecatedHostRouting was removed"},
 		{[]string{"linkerd.enabled=true", "devMesh.enabled=false"}, "linkerd.gatewayAPI.enabled is not true"},
 		{[]string{"previewServer.enabled=false", "previewServer.customDomain=a.example"}, "previewServer.customDomain is set"},
+		{[]string{"previewServer.customDomain=https://a.example"}, "previewServer.customDomain"},
 		// Ours: the published charts know only one of the two names each.
 		{[]string{"agent.clusterToken=one-secret", "controlPlane.clusterToken=another-secret"}, "agent.clusterToken are different"},
 		{[]string{"agent.clusterTokn=one-secret"}, "'clusterTokn' not allowed"},

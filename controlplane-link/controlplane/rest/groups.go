@@ -5,6 +5,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/spec"
@@ -19,7 +20,11 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates) })
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates, previews) })
 }
 
 // candidates returns the sandboxes that a route group can match.
@@ -42,7 +47,11 @@ func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.RouteGroup(g, candidates)
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.RouteGroup(g, candidates, previews)
 }
 
 func (h *Handler) applyRouteGroup(r *request) (any, error) {
@@ -62,6 +71,13 @@ func (h *Handler) applyRouteGroup(r *request) (any, error) {
 		return nil, err
 	}
 	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	before, err := h.Stores.Groups.RouteGroup(r.Context(), r.org(), name)
+	if err != nil && !isMissing(err) {
+		return nil, err
+	}
+	if err := endpoints.Check(endpoints.OfGroup(g), endpoints.OfGroup(before)); err != nil {
+		return nil, err
+	}
 	ev := r.event("routegroup.apply", specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key

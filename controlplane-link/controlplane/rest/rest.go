@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/callers"
 )
 
@@ -38,6 +39,8 @@ const (
 // Config configures a Handler.
 type Config struct {
 	Stores stores.All
+	// Previews are the domains of URLs of endpoints; without one an organisation has no previews.
+	Previews endpoints.Domains
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/sandboxes"
@@ -38,7 +39,11 @@ func (h *Handler) listSandboxes(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, r.now) })
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
 }
 
 // sandbox returns a sandbox as the API has it.
@@ -47,7 +52,24 @@ func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
 	if err != nil {
 		return v2.Sandbox{}, err
 	}
-	return encode.Sandbox(s, devboxes, r.now)
+	previews, err := h.previews(r)
+	if err != nil {
+		return v2.Sandbox{}, err
+	}
+	return encode.Sandbox(s, devboxes, previews, r.now)
+}
+
+// previews returns the domains of previews, by cluster.
+func (h *Handler) previews(r *request) (map[string]string, error) {
+	if h.Previews[r.org()] == "" {
+		return nil, nil
+	}
+	clusters, err := h.Stores.Clusters.Clusters(r.Context(), r.org())
+	out := map[string]string{}
+	for _, c := range clusters {
+		out[c.Name] = h.Previews.Of(c)
+	}
+	return out, err
 }
 
 // devboxesOf returns the devboxes that the caller may use, by their ID; none if no sandbox is bound to one.
@@ -98,6 +120,9 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 		return nil, err
 	}
 	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
+		return nil, err
+	}
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key

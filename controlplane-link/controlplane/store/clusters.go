@@ -40,6 +40,7 @@ func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
 	if err == nil && n == 0 {
 		err = model.ErrNotFound
 	}
+	s.observed(c.Org)
 	return of("cluster", c.Name, err)
 }
 

@@ -121,6 +121,7 @@ func readAll(t *testing.T, s *Store) {
 		"sandbox":         func() (any, error) { return s.Sandbox(ctx, org, "a") },
 		"plugin":          func() (any, error) { return s.Plugin(ctx, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
 		"secret":          func() (any, error) { return s.SecretValue(ctx, org, "s") },
+		"certificate":     func() (any, error) { v, _, err := s.Certificate(ctx, "preview.example.net"); return v, err },
 		"devbox":          func() (any, error) { return s.Devbox(ctx, org, "d1") },
 	} {
 		if v, err := read(); err != nil {

@@ -13,6 +13,11 @@ import (
 // of the cluster, or of a newer one than was ever written, or it is the first part of a route group that is being deleted,
 // or of a cluster that was deleted.
 func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster string, part model.Status) (changed bool, err error) {
+	defer func() {
+		if changed {
+			s.observed(org)
+		}
+	}()
 	if what == Sandbox {
 		n, err := s.db.Observe(ctx, observeObject, org, name, string(what), part.Generation, database.JSON{Of: part})
 		return n == 1, err

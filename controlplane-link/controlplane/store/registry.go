@@ -57,7 +57,7 @@ func (r Registry) Swap(ctx context.Context, c registry.Cluster, old, next admiss
 	err := r.db.ObserveIn(ctx, func(ctx context.Context, raw *database.Tx) error {
 		n, err := database.Exec(ctx, raw, query, args...)
 		swapped = n == 1
-		if swapped && next.Epoch > old.Epoch {
+		if swapped && (next.Epoch > old.Epoch || next.Until.Before(old.Until)) {
 			(&tx{Tx: raw}).changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
 		}
 		return err

@@ -64,7 +64,7 @@ func (s *Store) DeleteSecret(ctx context.Context, org, name string, ev model.Eve
 }
 
 // Reseal encrypts the secrets of an organisation again that were encrypted with another key than the
-// first one of the file, and returns how many. After that the other keys can be removed from the file.
+// first one of the file, and returns how many; and all certificates. After that the other keys can be removed from the file.
 func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, err error) {
 	err = s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
 		all, err := database.List(ctx, t, scanSealed, selectSealedWithout, org, s.keys.Current())
@@ -82,7 +82,7 @@ func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, 
 			}
 		}
 		n = len(all)
-		return nil
+		return s.resealCertificates(ctx, t)
 	})
 	return n, err
 }

@@ -127,7 +127,7 @@ const (
 	sealedColumns       = `SELECT organisation, name, key_id, sealed FROM secrets WHERE organisation = $1`
 	selectSealed        = sealedColumns + ` AND name = $2`
 	selectSealedWithout = sealedColumns + ` AND key_id <> $2`
-	selectSecretKeys    = `SELECT DISTINCT key_id FROM secrets`
+	selectSecretKeys    = `SELECT key_id FROM secrets UNION SELECT key_id FROM certificates`
 	selectSealedWith    = `SELECT organisation, name, key_id, sealed FROM secrets WHERE key_id = $1 LIMIT 1`
 
 	selectDevboxes = `SELECT organisation, id, user_id, metadata, created, updated, session, session_by, session_created, session_renewed, session_until
@@ -156,4 +156,11 @@ const (
 	eventsMethod = ` AND method = $%d`
 	eventsTypes  = ` AND type IN (%s)`
 	eventsNewest = ` ORDER BY at DESC, id DESC LIMIT $%d`
+
+	selectCertificates        = `SELECT name, version, key_id, sealed FROM certificates`
+	selectCertificate         = selectCertificates + ` WHERE name = $1`
+	selectCertificatesWithout = selectCertificates + ` WHERE key_id <> $1`
+	insertCertificate         = `INSERT INTO certificates (name, version, key_id, sealed) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
+	updateCertificate         = `UPDATE certificates SET version = version + 1, key_id = $3, sealed = $4 WHERE name = $1 AND version = $2`
+	resealCertificate         = `UPDATE certificates SET key_id = $3, sealed = $4 WHERE name = $1 AND version = $2`
 )

@@ -19,9 +19,12 @@ const (
 	ClusterToken Kind = "clustertoken"
 	APIKey       Kind = "apikey"
 	Login        Kind = "login"
+	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have
+	// changed. Such a change names no object, and can be lost.
+	Observed Kind = "observed"
 )
 
-// Change names an object that was written or deleted. A status is no change.
+// Change names an object that was written or deleted, or is Observed.
 type Change struct {
 	Kind Kind
 	Org  string
@@ -41,4 +44,10 @@ func (s *Store) Watch(ctx context.Context, changed func(Change)) {
 			changed(c)
 		}
 	})
+}
+
+// observed notifies watchers of an observation.
+func (s *Store) observed(org string) {
+	text, _ := json.Marshal(Change{Kind: Observed, Org: org}) // its fields are texts
+	s.db.Announce(string(text))
 }
