@@ -233,11 +233,11 @@ func (s *site) call(method, path, body string) (status int, text string, err err
 }
 
 // apply applies a sandbox that forks the baseline with an image.
-func (s *site) apply(name, image string) {
+func (s *site) apply(name, image, description string) {
 	s.Helper()
-	status, text, err := s.call(http.MethodPut, "sandboxes/"+name, fmt.Sprintf(`{"spec": {"cluster": %q, "description": "Another cart", "labels": {"team": "cart"},
+	status, text, err := s.call(http.MethodPut, "sandboxes/"+name, fmt.Sprintf(`{"spec": {"cluster": %q, "description": %q, "labels": {"team": "cart"},
 		"forks": [{"forkOf": {"kind": "Deployment", "namespace": %q, "name": "cart"}, "customizations": {"images": [{"image": %q}]}}],
-		"defaultRouteGroup": {"endpoints": [{"name": "cart", "target": "http://cart.%s.svc:80"}]}}}`, cluster, shop, image, shop))
+		"defaultRouteGroup": {"endpoints": [{"name": "cart", "target": "http://cart.%s.svc:80"}]}}}`, cluster, description, shop, image, shop))
 	if err != nil || status != http.StatusOK {
 		s.Fatalf("apply sandbox %s: %d %s, %v", name, status, text, err)
 	}
