@@ -37,11 +37,13 @@ import (
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
+	"switchyard.dev/controlplane-link/web"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/routeserver/page"
 )
 
 // Config configures a Main.
@@ -86,6 +88,7 @@ type Main struct {
 	delivery *delivery.Delivery
 	rest     *rest.Handler
 	pages    *login.Handler // nil: there are no logins
+	web      *web.Handler   // nil: there are no logins
 	keys     *keys
 	users    *users.Handler
 	unread   atomic.Bool // the store cannot be read
@@ -151,18 +154,24 @@ func (m *Main) handle() (err error) {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Previews: m.cfg.Previews, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil
 }
 
-// serve answers a request to the API or to the pages. No path is changed or redirected, as by a ServeMux.
+// serve answers a request to the API or to the pages. No path of the API is changed or redirected, as by a ServeMux.
 func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
-	if m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix) {
+	switch isAPI := strings.HasPrefix(r.URL.Path, "/api/"); {
+	case m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix):
 		m.pages.ServeHTTP(w, r)
-		return
+	case m.web != nil && !isAPI:
+		m.web.ServeHTTP(w, r)
+	case m.web == nil && r.URL.Path == "/" && page.AcceptsHTML(r):
+		web.NoLogins.ServeHTTP(w, r)
+	default:
+		m.rest.ServeHTTP(delayed{w}, r)
 	}
-	m.rest.ServeHTTP(delayed{w}, r)
 }
 
 // refusedAfter is how long a request with an unknown credential waits for its answer, so that a client that guesses
@@ -205,6 +214,9 @@ const (
 func (m *Main) serveAPI(ctx context.Context) error {
 	s := callers.ProbeServer(http.HandlerFunc(m.serve))
 	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, callers.ErrorLog(m.cfg.Logger)
+	if m.web != nil {
+		m.web.Watch(ctx)
+	}
 	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
 }
 
