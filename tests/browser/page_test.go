@@ -49,12 +49,12 @@ func TestPage(t *testing.T) {
 	s.Must(err)
 	s.Must(v.Look(views["wide-light"]))
 	v.logIn()
-	v.shows("No sandbox")
+	v.shows("There are no sandboxes yet")
 	v.check("empty")
 
 	s.apply("checkout", "cart:2", "Another cart")
 	v.shows("checkout")
-	v.open("a[href='/sandboxes/checkout']")
+	v.press("#s-checkout")
 	v.state("Ready")
 	v.check("ready")
 	s.apply("checkout", "cart:"+broken, "Another cart")
@@ -89,10 +89,10 @@ func TestPage(t *testing.T) {
 func (v *visit) logIn() {
 	v.Helper()
 	v.visit("/")
-	v.Must(v.Click("a[href^='/login/start']"))
+	v.has("#username")
 	v.Must(v.Type("#username", "test-user2"))
 	v.Must(v.Type("#password", "verysecure"))
-	v.Must(v.Click("button"))
+	v.press("button")
 	v.until("the browser is back at the page", func() error {
 		var at string
 		if err := v.Evaluate("location.href", &at); err != nil || at != v.at("/") {
@@ -115,9 +115,22 @@ func (v *visit) visit(path string) {
 	v.Must(v.Open(v.at(path)))
 }
 
-// open follows a link.
-func (v *visit) open(selector string) {
+// has waits for an element with a selector.
+func (v *visit) has(selector string) {
 	v.Helper()
+	v.until("there is "+selector, func() error {
+		var is bool
+		if err := v.Evaluate(fmt.Sprintf("document.querySelector(%q) != null", selector), &is); err != nil || !is {
+			return errors.Join(err, v.showing("an element "+selector))
+		}
+		return nil
+	})
+}
+
+// press clicks an element, once it is there.
+func (v *visit) press(selector string) {
+	v.Helper()
+	v.has(selector)
 	v.Must(v.Click(selector))
 }
 
@@ -141,7 +154,7 @@ func (v *visit) state(text string) {
 	v.Helper()
 	v.until("the state is "+text, func() error {
 		var is string
-		if err := v.Evaluate("document.querySelector('main .state')?.innerText", &is); err != nil || is != text {
+		if err := v.Evaluate("document.querySelector('main .head .state')?.innerText", &is); err != nil || is != text {
 			return fmt.Errorf("it is %q, %w", is, err)
 		}
 		return nil
@@ -176,7 +189,7 @@ func (v *visit) withoutScripts() {
 	v.Helper()
 	v.Must(v.Look(browser.View{Width: 1280, Height: 800, NoScript: true}))
 	v.visit("/")
-	v.open("a[href='/sandboxes/checkout']")
+	v.press("#s-checkout")
 	v.shows("exit code 3")
 	v.Must(v.Look(views["wide-light"]))
 }
@@ -199,10 +212,10 @@ func (v *visit) preview() {
 // delete deletes the sandbox, and waits until the page has none.
 func (v *visit) delete() {
 	v.Helper()
-	v.open("main a[href='/sandboxes/checkout/delete']")
-	v.shows("checkout")
+	v.press("#delete")
+	v.shows("Delete checkout?")
 	v.check("delete")
-	v.Must(v.Click("main form button"))
+	v.press("#confirm")
 	v.until("the sandbox is deleted", func() error {
 		status, text, err := v.call(http.MethodGet, "sandboxes/checkout", "")
 		if err != nil || status != http.StatusNotFound {
@@ -211,7 +224,7 @@ func (v *visit) delete() {
 		return nil
 	})
 	v.visit("/")
-	v.shows("No sandbox")
+	v.shows("There are no sandboxes yet")
 }
 
 // quiet fails unless the browser has sent requests to the page, its previews and, for documents, the issuer only, and
@@ -230,17 +243,24 @@ func (v *visit) quiet() {
 func (v *visit) count(t browser.Traffic) {
 	v.Helper()
 	for _, r := range t.Requests {
-		u, err := url.Parse(r.URL)
-		v.Must(err)
-		host := u.Hostname()
-		known := host == pageHost || strings.HasSuffix(host, "."+previewDomain) || u.Scheme == "data" || strings.HasPrefix(r.Document, v.issuer)
-		if !known || strings.Contains(r.Document, pageHost) && host != pageHost && u.Scheme != "data" {
+		host, document := v.hostOf(r.URL), v.hostOf(r.Document)
+		switch {
+		case strings.HasPrefix(r.URL, "data:"), host == document && (host == pageHost || strings.HasSuffix(host, "."+previewDomain)), strings.HasPrefix(r.Document, v.issuer):
+		default:
 			v.Errorf("%s has sent a foreign request: %s", r.Document, r.URL)
 		}
 		if host == pageHost {
 			v.received += r.Bytes
 		}
 	}
+}
+
+// hostOf returns the host of a URL.
+func (v *visit) hostOf(text string) string {
+	v.Helper()
+	u, err := url.Parse(text)
+	v.Must(err)
+	return u.Hostname()
 }
 
 // measure prints how long changes take to be visible, and a page to be current after a restart of the control plane.

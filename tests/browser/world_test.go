@@ -24,6 +24,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +32,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/trust"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/browser"
@@ -101,6 +103,7 @@ func newSite(t *testing.T) *site {
 	s.fill()
 	s.startIssuer()
 	s.Must(deliveries.Prepare(t.Context(), s.Server))
+	s.grant()
 	s.baseline()
 	background.Run(t, deliveries.Agent{
 		Access: s.Config, Dir: s.dir, Address: agentsAddress, Token: deliveries.Token(cluster), Log: s.log, Change: func(a *agent.Settings) { a.Resolver = s },
@@ -111,6 +114,18 @@ func newSite(t *testing.T) *site {
 	t.Cleanup(l.Stop)
 	background.Run(t, s.rollOut)
 	return s
+}
+
+// grant lets users of the organisation read the operator's objects.
+func (s *site) grant() {
+	s.Helper()
+	s.Make(&rbacv1.ClusterRole{}, `
+metadata: {name: readers}
+rules: [{apiGroups: [signadot.com], resources: ["*"], verbs: [get, list, watch]}]`)
+	s.Make(&rbacv1.ClusterRoleBinding{}, `
+metadata: {name: readers}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "`+crdv1.ControlPlanePrefix+deliveries.Organisation+`"}]
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: readers}`)
 }
 
 // file returns the path of a file.

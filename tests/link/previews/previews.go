@@ -95,9 +95,9 @@ func (p *Previews) Run(ctx context.Context) error { return p.handler.Serve(ctx) 
 // sandboxOf returns the sandbox with the endpoints.
 func sandboxOf(c Config) (model.Sandbox, error) {
 	var of spec.SandboxSpec
-	of.DefaultRouteGroup = &spec.DefaultRouteGroup{}
+	of.DefaultRouteGroup = &spec.RouteGroup{}
 	for name, target := range c.Endpoints {
-		of.DefaultRouteGroup.Endpoints = append(of.DefaultRouteGroup.Endpoints, spec.RouteGroupEndpoint{Name: name, Target: target})
+		of.DefaultRouteGroup.Endpoints = append(of.DefaultRouteGroup.Endpoints, spec.Endpoint{Name: name, Target: target})
 	}
 	text, err := json.Marshal(of)
 	return model.Sandbox{Org: c.Cluster.Organisation, Name: sandbox, Cluster: c.Cluster.Name, RoutingKey: RoutingKey, Spec: text, Generation: 1, Status: model.Status{Generation: 1, Ready: true}}, err
@@ -135,4 +135,3 @@ func (keys) Changes() uint64 { return 0 }
 
 // WhileValid implements access.Keys.
 func (keys) WhileValid(ctx context.Context, _ *credentials.Key, _ string) { <-ctx.Done() }
-
