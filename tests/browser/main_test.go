@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/tests/browser"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/sweep/life"
 )
 
 // The environment of a control plane is its flags, and that of the tests is the program of the issuer.
@@ -74,7 +75,9 @@ func runControlPlane() error {
 	if err := flags.Parse(strings.Split(os.Getenv(flagsVariable), "\n")); err != nil {
 		return err
 	}
-	c, err := s.Read(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: s.Level})))
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: s.Level}))
+	life.Quiet(logger)
+	c, err := s.Read(logger)
 	if err != nil {
 		return err
 	}

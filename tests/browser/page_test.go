@@ -51,38 +51,46 @@ func TestPage(t *testing.T) {
 	v.logIn()
 	v.shows("There are no sandboxes yet")
 	v.check("empty")
-
 	s.apply("checkout", "cart:2", "Another cart")
-	v.shows("checkout")
 	v.press("#s-checkout")
 	v.state("Ready")
 	v.check("ready")
 	s.apply("checkout", "cart:"+broken, "Another cart")
 	v.shows("exit code 3")
 	v.check("broken")
-	v.visit("/")
-	v.shows("checkout")
-	v.check("list")
-	v.visit("/clusters")
-	v.shows(cluster)
-	v.check("clusters")
-	v.visit("/audit")
-	v.shows("sandbox")
-	v.check("audit")
-	v.withoutScripts()
+	v.quiet()
 
+	received := v.received
+	v.others()
 	v.visit("/sandboxes/checkout")
 	s.apply("checkout", "cart:3", "Another cart")
 	v.state("Ready")
-	v.preview()
-	v.quiet()
 	v.measure()
+	v.received = received
+
+	v.preview()
 	v.delete()
 	v.quiet()
 	t.Logf("the browser received %.0f bytes for the page", v.received)
 	if v.received > most {
 		t.Errorf("the browser received %.0f bytes for the page; at most %d", v.received, most)
 	}
+}
+
+// others reads the other pages, with a broken sandbox.
+func (v *visit) others() {
+	v.Helper()
+	for _, p := range []struct{ path, shows, name string }{
+		{"/", "exit code 3", "list"}, {"/clusters", cluster, "clusters"}, {"/resources", "No sandbox has resources", "resources"},
+		{"/routegroups", "There are no route groups", "routegroups"}, {"/audit", "sandbox", "audit"}, {"/login/device", "Log out", "device"},
+	} {
+		v.visit(p.path)
+		v.shows(p.shows)
+		v.check(p.name)
+	}
+	v.withoutScripts()
+	v.withKeyboard()
+	v.quiet()
 }
 
 // logIn opens the page, logs in at the issuer, and returns to the page.
@@ -176,12 +184,18 @@ func (v *visit) check(name string) {
 		if width > view.Width {
 			v.Errorf("%s, %s: the page is %d wide", name, suffix, width)
 		}
-		if *screenshots != "" {
-			v.Must(os.MkdirAll(*screenshots, 0o755))
-			v.Must(v.Screenshot(filepath.Join(*screenshots, name+"-"+suffix+".png")))
-		}
+		v.picture(name + "-" + suffix)
 	}
 	v.Must(v.Look(views["wide-light"]))
+}
+
+// picture keeps a screenshot, if they are wanted.
+func (v *visit) picture(name string) {
+	v.Helper()
+	if *screenshots != "" {
+		v.Must(os.MkdirAll(*screenshots, 0o755))
+		v.Must(v.Screenshot(filepath.Join(*screenshots, name+".png")))
+	}
 }
 
 // withoutScripts reads a sandbox without scripts.
@@ -192,6 +206,25 @@ func (v *visit) withoutScripts() {
 	v.press("#s-checkout")
 	v.shows("exit code 3")
 	v.Must(v.Look(views["wide-light"]))
+}
+
+// withKeyboard follows links with the keyboard.
+func (v *visit) withKeyboard() {
+	v.Helper()
+	v.visit("/")
+	for _, selector := range []string{".skip", "nav a[aria-current]", "#s-checkout"} {
+		for tabs := 0; ; tabs++ {
+			v.Must(v.Type("", "\t"))
+			var is bool
+			if v.Must(v.Evaluate(fmt.Sprintf("document.activeElement.matches(%q)", selector), &is)); is {
+				break
+			} else if tabs > 30 {
+				v.Fatalf("Tab does not reach %s", selector)
+			}
+		}
+	}
+	v.Must(v.Type("", "\r"))
+	v.shows("Why it is not ready")
 }
 
 // preview opens the preview of the sandbox from its page.
@@ -206,6 +239,7 @@ func (v *visit) preview() {
 	v.Must(err)
 	v.Must(json.Unmarshal([]byte(text), &sandbox))
 	v.Must(v.showing("sd-routing-key=" + sandbox.RoutingKey))
+	v.picture("preview")
 	v.visit("/sandboxes/checkout")
 }
 
@@ -223,6 +257,8 @@ func (v *visit) delete() {
 		}
 		return nil
 	})
+	v.shows("Go to sandboxes")
+	v.check("deleted")
 	v.visit("/")
 	v.shows("There are no sandboxes yet")
 }
@@ -266,7 +302,6 @@ func (v *visit) hostOf(text string) string {
 // measure prints how long changes take to be visible, and a page to be current after a restart of the control plane.
 func (v *visit) measure() {
 	v.Helper()
-	v.visit("/sandboxes/checkout")
 	took := make([]time.Duration, 0, *changes)
 	for i := range *changes {
 		took = append(took, v.seen(fmt.Sprint("change ", i)))
