@@ -50,7 +50,7 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(CACHE)/tools/demo-link
 
 .PHONY: demo-controlplane
-demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it
+demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
 	@$(CACHE)/tools/demo-controlplane
 

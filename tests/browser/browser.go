@@ -127,6 +127,9 @@ func (b *Browser) Headers(headers map[string]string) error {
 	return b.call("Headers", headers, &none{})
 }
 
+// Serve answers requests to these URLs with files, in place of other hosts.
+func (b *Browser) Serve(files map[string]string) error { return b.call("Serve", files, &none{}) }
+
 // Screenshot writes the whole page to a file, as PNG.
 func (b *Browser) Screenshot(path string) error { return b.call("Screenshot", path, &none{}) }
 

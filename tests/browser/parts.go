@@ -62,36 +62,41 @@ func driver(ctx context.Context) (string, error) {
 	return to, nil
 }
 
-// axe-core, whose licence is MPL 2.0: its package in the npm registry, and the SHA-256 of its script.
-const (
-	axe    = "axe-core@4.14.1"
-	axeSum = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
-)
+// axe is axe-core, whose licence is MPL 2.0.
+var axe = Script{"axe-core@4.14.1", "axe.min.js", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"}
 
 // Axe returns the script of axe-core, which checks the accessibility of pages.
 func Axe(ctx context.Context) (string, error) {
-	folder, err := cache.Folder(axe, func(half string) error {
-		for _, argv := range [][]string{{"npm", "pack", "--silent", axe}, {"sh", "-c", "tar xzf *.tgz --strip-components=1 package/axe.min.js package/LICENSE && rm *.tgz"}} {
+	path, err := axe.Fetch(ctx)
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(path)
+	return string(text), err
+}
+
+// Script is a file of a package of the npm registry, with its SHA-256.
+type Script struct{ Package, File, Sum string }
+
+// Fetch fetches the package with npm, unless it is in the cache, and returns the path of the file.
+func (s Script) Fetch(ctx context.Context) (string, error) {
+	folder, err := cache.Folder("npm/"+s.Package, func(half string) error {
+		for _, argv := range [][]string{{"npm", "pack", "--silent", s.Package}, {"sh", "-c", "tar xzf *.tgz --strip-components=1 && rm *.tgz"}} {
 			cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 			cmd.Dir = half
 			if out, err := cmd.CombinedOutput(); err != nil {
-				return fmt.Errorf("fetch %s with npm: %w: %s", axe, err, out)
+				return fmt.Errorf("fetch %s with npm: %w: %s", s.Package, err, out)
 			}
 		}
-		_, err := script(half)
-		return err
+		return nil
 	})
 	if err != nil {
 		return "", err
 	}
-	return script(folder)
-}
-
-// script returns the script in a folder, if it is the one that is pinned.
-func script(folder string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "axe.min.js"))
-	if sum := sha256.Sum256(text); err == nil && hex.EncodeToString(sum[:]) != axeSum {
-		err = fmt.Errorf("%s in %s is not the file that was pinned: delete the folder", axe, folder)
+	path := filepath.Join(folder, s.File)
+	text, err := os.ReadFile(path)
+	if sum := sha256.Sum256(text); err == nil && hex.EncodeToString(sum[:]) != s.Sum {
+		err = fmt.Errorf("%s is not the file that was pinned: delete the folder %s", path, folder)
 	}
-	return string(text), err
+	return path, err
 }

@@ -4,12 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"mime"
+	"net/http"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
@@ -23,6 +28,7 @@ type Browser struct {
 	cancels []context.CancelFunc
 
 	mu      sync.Mutex
+	files   map[string]string // by their URLs
 	traffic Traffic
 	open    map[network.RequestID]int // indexes of traffic.Requests
 }
@@ -168,6 +174,36 @@ func (b *Browser) Headers(headers map[string]string, _ *None) error {
 		all[name] = value
 	}
 	return call(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: all})
+}
+
+// Serve answers requests to these URLs with files, in place of other hosts.
+func (b *Browser) Serve(files map[string]string, _ *None) error {
+	b.mu.Lock()
+	b.files = files
+	b.mu.Unlock()
+	var p fetch.EnableParams
+	for url := range files {
+		p.Patterns = append(p.Patterns, &fetch.RequestPattern{URLPattern: url})
+	}
+	return call(b, fetch.Enable, p)
+}
+
+// serve answers a request with its file.
+func (b *Browser) serve(e *fetch.EventRequestPaused) {
+	b.mu.Lock()
+	path := b.files[e.Request.URL]
+	b.mu.Unlock()
+	answer := fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: http.StatusOK}
+	var err error
+	if answer.Body, err = os.ReadFile(path); err != nil {
+		answer.ResponseCode = http.StatusNotFound
+	}
+	for name, value := range map[string]string{"Content-Type": mime.TypeByExtension(filepath.Ext(path)), "Access-Control-Allow-Origin": "*"} {
+		answer.ResponseHeaders = append(answer.ResponseHeaders, &fetch.HeaderEntry{Name: name, Value: value})
+	}
+	if err := call(b, fetch.FulfillRequest, answer); err != nil {
+		slog.Warn("a request was not answered", "url", e.Request.URL, "error", err)
+	}
 }
 
 // Screenshot writes the whole page to a file, as PNG.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -16,6 +17,8 @@ func (b *Browser) record(event any) {
 		b.traffic.Console = append(b.traffic.Console, fmt.Sprintf(format, args...))
 	}
 	switch e := event.(type) {
+	case *fetch.EventRequestPaused:
+		go b.serve(e)
 	case *network.EventRequestWillBeSent:
 		b.open[e.RequestID] = len(b.traffic.Requests)
 		b.traffic.Requests = append(b.traffic.Requests, Request{URL: e.Request.URL, Document: e.DocumentURL, Kind: string(e.Type)})
