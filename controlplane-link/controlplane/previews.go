@@ -62,7 +62,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	}
 	decides := access.Config{
 		Keys: m.keys, Seal: m.cfg.Store.Keys, Now: time.Now, Logger: m.cfg.Logger,
-		Embedded: c.Embedded, AnswersPreflights: c.AnswersPreflights, Forwards: m.forwards,
+		Embedded: c.Embedded, Logins: m.store, AnswersPreflights: c.AnswersPreflights, Forwards: m.forwards,
 	}
 	if m.cfg.Login != nil {
 		decides.Page = m.cfg.URL

@@ -69,6 +69,8 @@ type Message struct {
 	Text []string
 	// Links are shown as buttons below; the first one is the usual choice.
 	Links []Link
+	// Framed: other sites can show the message in a frame, and its links open in a tab.
+	Framed bool
 }
 
 var messages = Templates()
@@ -79,6 +81,10 @@ func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.Status = http.StatusOK
 	}
 	Secure(w.Header(), Inline)
+	if m.Framed {
+		w.Header().Del("X-Frame-Options")
+		w.Header().Set("Content-Security-Policy", strings.Replace(Inline, "; frame-ancestors 'none'", "", 1))
+	}
 	var body bytes.Buffer
 	if AcceptsHTML(r) {
 		if err := messages.ExecuteTemplate(&body, "page.message", m); err != nil {

@@ -74,6 +74,7 @@ type Site struct {
 	names    *names
 	settings func(*agent.Settings)
 	events   int
+	end      func()
 }
 
 // Options change a Site. Fields that are nil change nothing.
@@ -100,6 +101,7 @@ func New(t testing.TB, o Options) *Site {
 	s.Must(s.Main.Store().PutUser(t.Context(), model.User{Org: Organisation, ID: Ada.ID, Email: Ada.Name, Role: model.RoleAdmin}, s.Event()))
 	s.AddKey("k-ada", Ada, Key)
 	s.StartAgent()
+	t.Cleanup(s.end) // before the agent, which else waits for its connections
 	return s
 }
 
@@ -136,7 +138,7 @@ func (s *Site) start(change func(*controlplane.Config)) {
 	}
 	s.Main, err = controlplane.New(s.Context(), c)
 	s.Must(err)
-	background.Run(s, s.Main.Run)
+	s.end = background.Run(s, s.Main.Run)
 }
 
 // StartAgent starts the agent, and waits for its session.

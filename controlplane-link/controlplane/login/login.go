@@ -29,7 +29,7 @@ import (
 // Prefix is that of the paths of all pages.
 const Prefix = "/login/"
 
-const devicePath, startPath, callbackPath = Prefix + "device", Prefix + "start", Prefix + "callback"
+const devicePath, callbackPath = Prefix + "device", Prefix + "callback"
 
 // Limits: of a request, of a login at the issuer and of a session; of requests of one address and of all;
 // and of codes that one person looks up.
@@ -104,7 +104,7 @@ type refusal struct {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	serve := map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice, "GET " + access.LoginPath: h.preview,
-		"GET " + startPath: h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
+		"GET " + Prefix + "start": h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
 	}[r.Method+" "+r.URL.Path]
 	if serve == nil {
 		return refusal{http.StatusNotFound, "There is no such page.", errors.New("no such page")}
@@ -131,18 +131,14 @@ func (h *Handler) now() time.Time { return h.Now().UTC().Truncate(time.Microseco
 // pending is a login that is under way at the issuer, in a cookie.
 type pending struct {
 	State, Nonce, Verifier string
-	// Next is the path of the page after the login.
-	Next  string
-	Until time.Time
+	// Code is that of the device for which a person logs in; it can be empty. To is the page that is shown after it.
+	Code, To string
+	Until    time.Time
 }
 
 // start redirects to the issuer. A cookie binds the login to the browser.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
-	next, err := h.next(r)
-	if err != nil {
-		return err
-	}
-	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), next, h.now().Add(pendingFor)}
+	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), pathOf(r.Form.Get(toField)), h.now().Add(pendingFor)}
 	_, c, err := h.reached(r.Context())
 	if err != nil {
 		return refusal{http.StatusBadGateway, "The issuer of logins is not reached. Try again in a minute.", err}
@@ -178,7 +174,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, model.ErrNotFound):
 		return refusal{http.StatusForbidden, "Your account is mapped to an organisation that does not exist. Ask an administrator of the control plane to create it.", err}
 	case err == nil:
-		http.Redirect(w, r, cmp.Or(p.Next, devicePath), http.StatusSeeOther) // a replica of an older version sets none
+		http.Redirect(w, r, cmp.Or(p.To, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode()), http.StatusSeeOther)
 	}
 	return err
 }

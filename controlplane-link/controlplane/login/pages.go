@@ -74,7 +74,7 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 	v, err := h.Visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Start: startPath + "?" + url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Start: Prefix + "start?" + url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err

@@ -54,26 +54,29 @@ type Config struct {
 	Logger *slog.Logger
 	// Page is the origin of the page of logins, such as https://control.example.com. Empty: there are no logins.
 	Page string
-	// Embedded sets cookies for previews that other sites embed (None; Partitioned).
+	// Embedded lets other sites embed previews: cookies are sent there (None; Partitioned).
 	Embedded bool
+	// Logins are needed for Embedded only.
+	Logins Logins
 	// AnswersPreflights answers preflights instead of forwarding them.
 	AnswersPreflights bool
 	// Forwards reports the addresses of proxies: their clients have no share of their own in the limits.
 	Forwards callers.Forwards
 }
 
-// Limits of one address: API keys and bearer tokens that are checked, and preflights; and of all: preflights at once.
+// Limits of one address: API keys and bearer tokens that are checked, preflights, and logins of embedded previews.
 const (
+	loginsAtOnce, loginsPerSecond, loginsInARow             = 64, 0.1, 20
 	checksAtOnce, checksPerSecond, checksInARow             = 256, 500, 2000
-	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 256, 20, 200
+	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
 )
 
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks, preflights *callers.Pool
-	mu                 sync.Mutex
-	found              map[model.Digest]found
+	checks, preflights, logins *callers.Pool
+	mu                         sync.Mutex
+	found                      map[model.Digest]found
 }
 
 // New returns an Access.
@@ -81,7 +84,8 @@ func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
 		checks:     callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
-		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsAtOnce, Rate: preflightsPerSecond, Burst: preflightsInARow}),
+		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: callers.AnyNumber, Rate: preflightsPerSecond, Burst: preflightsInARow}),
+		logins:     callers.NewPool("logins", callers.Bounds{Strangers: loginsAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 	}
 }
 

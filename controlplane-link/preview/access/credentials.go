@@ -17,14 +17,15 @@ const headerAPIKey = "Signadot-Api-Key"
 
 // sent are the credentials of a request. A bearer token can be the application's.
 type sent struct {
-	sessions, nonces []string
-	key, bearer      string
+	sessions, nonces, devices []string
+	key, bearer               string
 }
 
-// take returns the credentials of a request, and removes those that are ours.
+// take returns the credentials of a request, and removes those of the control plane. A bearer token
+// stays: it can be the application's.
 func take(r *http.Request, s Site) sent {
 	cookies := takeCookies(r.Header)
-	c := sent{sessions: cookies[sessionCookie(s)], nonces: cookies[nonceCookie(s)], key: r.Header.Get(headerAPIKey)}
+	c := sent{sessions: cookies[sessionCookie(s)], nonces: cookies[nonceCookie(s)], devices: cookies[deviceCookie(s)], key: r.Header.Get(headerAPIKey)}
 	r.Header.Del(headerAPIKey)
 	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
 		c.bearer = token

@@ -7,10 +7,9 @@ import (
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// CheckDomain returns an error for a preview domain that is not valid, or shares its registrable domain with the page of
+// CheckDomain returns an error for a preview domain that is an IP address, or shares its registrable domain with the page of
 // logins: scripts and cookies of a preview have rights there. The registrable domain of an IP address, of localhost and
 // of another public suffix is the name itself; that of app.localhost is app.localhost.
 func CheckDomain(domain, page string) error {
@@ -18,11 +17,11 @@ func CheckDomain(domain, page string) error {
 	if err != nil {
 		return fmt.Errorf("the origin of the page of logins, %q, is not valid: %w", page, err)
 	}
-	_, notAddress := netip.ParseAddr(domain)
+	_, isName := netip.ParseAddr(domain)
 	host := strings.ToLower(u.Hostname())
 	switch {
-	case notAddress == nil || len(validation.IsDNS1123Subdomain(domain)) > 0:
-		return fmt.Errorf("%q is not a preview domain: write a DNS name in lower case, such as preview.example.net", domain)
+	case isName == nil:
+		return fmt.Errorf("%s cannot be a preview domain: write a DNS name such as preview.example.net", domain)
 	case host != "" && (registrable(domain) == registrable(host) || strings.HasSuffix(host, "."+domain)):
 		return fmt.Errorf("preview domain %s and the page of logins, %s, share the registrable domain %s: code of previews would have rights on the page; use a domain that is registered apart", domain, host, registrable(host))
 	}

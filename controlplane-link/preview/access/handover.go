@@ -28,7 +28,7 @@ type Ask struct {
 }
 
 // maxAsk is the length of an Ask at most: it is in a cookie during a login.
-const maxAsk = 2 << 10
+const maxAsk = 1000
 
 // Query returns the Ask as the query of a URL. A long To is replaced by the root.
 func (q Ask) Query() string {
@@ -88,12 +88,14 @@ func (a *Access) own(r *http.Request, s Site, c sent) http.Handler {
 	case r.Method != http.MethodGet:
 	case r.URL.Path == sessionPath:
 		return a.redeem(r, s, c)
+	case r.URL.Path == embeddedPath && a.Embedded && a.Page != "":
+		return a.embedded(r, s, c)
 	case r.URL.Path == failedPath:
 		if text, is := failures[r.URL.Query().Get("reason")]; is {
-			return answer(r, http.StatusForbidden, view{Title: "No session", Text: text, Again: "/"})
+			return answer(http.StatusForbidden, "No session", text, "/")
 		}
 	}
-	return answer(r, http.StatusNotFound, view{Title: "Not found", Text: "There is no such page. Paths below " + Prefix + " are not the application's."})
+	return answer(http.StatusNotFound, "Not found", "There is no such page. Paths below "+Prefix+" are not the application's.")
 }
 
 // failures are the reasons for which a login gives no session.
@@ -121,7 +123,7 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) http.Handler {
 	case key == nil || key.Organisation != s.Organisation:
 		return redirect(failedPath + "?reason=ended")
 	case bound:
-		return redirect("https://"+code.Host+code.To, a.cookie(sessionCookie(s), sealed(a.Seal, sessionPlace(s), string(code.Session[:])), 0), a.cookie(nonceCookie(s), done, doneFor))
+		return redirect("https://"+code.Host+code.To, a.begun(s, code.Session), a.cookie(nonceCookie(s), done, doneFor))
 	}
 	if key, _ := a.authenticate(r, s, sent{sessions: c.sessions}); key != nil { // another tab was faster
 		return redirect("https://" + code.Host + code.To)
@@ -129,15 +131,17 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) http.Handler {
 	return redirect(failedPath + "?reason=cookies")
 }
 
+// begun returns the cookie of a session.
+func (a *Access) begun(s Site, session model.Digest) *http.Cookie {
+	return a.cookie(sessionCookie(s), sealed(a.Seal, sessionPlace(s), string(session[:])), 0)
+}
+
 // redirect redirects, and sets cookies.
 func redirect(to string, cookies ...*http.Cookie) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for _, c := range cookies {
-			http.SetCookie(w, c)
-		}
+	return with(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", to)
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusSeeOther)
-	})
+	}), cookies...)
 }

@@ -2,13 +2,13 @@ package access
 
 import (
 	"context"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/routeserver/page"
 )
 
 // authority returns the host of a request with its port, as in an origin.
@@ -38,22 +38,10 @@ func crossSite(r *http.Request, s Site) bool {
 	return false
 }
 
-// acceptsHTML reports whether the client shows HTML.
-func acceptsHTML(r *http.Request) bool {
-	for _, line := range r.Header["Accept"] {
-		for one := range strings.SplitSeq(line, ",") {
-			if kind, _, _ := mime.ParseMediaType(one); kind == "text/html" || kind == "application/xhtml+xml" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // isNavigation reports whether a browser loads a page; its window can be a frame.
 func isNavigation(r *http.Request) bool {
 	mode := r.Header.Get("Sec-Fetch-Mode")
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isUpgrade(r) && acceptsHTML(r) && (mode == "" || mode == "navigate")
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !isUpgrade(r) && page.AcceptsHTML(r) && (mode == "" || mode == "navigate")
 }
 
 // isFramed reports whether a page loads in a frame of another one.
@@ -67,26 +55,27 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && h.Get("Origin") != "" && h.Get("Access-Control-Request-Method") != "" && r.ContentLength == 0 && len(r.TransferEncoding) == 0 && !isUpgrade(r)
 }
 
-// preflight lets a preflight pass, with the headers of a preflight alone, or answers it: other previews of the domain
-// can then send any request.
+// preflight lets a preflight pass, with the headers of a preflight alone, or answers it.
 func (a *Access) preflight(r *http.Request, s Site) (Visitor, http.Handler) {
 	leave, err := a.preflights.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
 	if err != nil {
-		return Visitor{}, answer(r, http.StatusTooManyRequests, view{Title: "Too many requests", Text: "Too many preflights come from your address. Try again in ten seconds."})
+		return Visitor{}, answer(http.StatusTooManyRequests, "Too many requests", "Too many preflights come from your address. Try again in ten seconds.")
 	}
-	if !a.AnswersPreflights {
-		kept := http.Header{}
-		for _, name := range []string{"Origin", "Access-Control-Request-Method", "Access-Control-Request-Headers"} {
-			if values := r.Header[name]; values != nil {
-				kept[name] = values
-			}
+	context.AfterFunc(r.Context(), leave) // the server ends it after the answer
+	if a.AnswersPreflights {
+		return Visitor{}, allowed(s)
+	}
+	for name := range r.Header {
+		if name != "Origin" && !strings.HasPrefix(name, "Access-Control-Request-") {
+			delete(r.Header, name)
 		}
-		r.Header, r.Trailer = kept, nil
-		context.AfterFunc(r.Context(), leave)
-		return Visitor{Preflight: true, WhileValid: func(ctx context.Context) { <-ctx.Done() }}, nil
 	}
-	leave()
-	return Visitor{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return Visitor{Preflight: true, WhileValid: func(ctx context.Context) { <-ctx.Done() }}, nil
+}
+
+// allowed answers a preflight: other previews of the domain can then send any request.
+func allowed(s Site) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from, err := url.Parse(r.Header.Get("Origin"))
 		h := w.Header()
 		h.Set("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
