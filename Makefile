@@ -370,7 +370,7 @@ bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 1
 
 .PHONY: bench-link
 bench-link: override ARGS += -link
-bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
+bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, previews beside nginx, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
 
 .PHONY: clients-tunnels
 clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both ways, beside a real API server (as root, two minutes)

@@ -39,8 +39,9 @@ const linkHost, linkPort = "service.bench.svc", 9001
 var linked = registry.Cluster{Organisation: "bench", Name: "cluster"}
 
 // runLinkServer is a control plane: connections to its two entrances go to the cluster as those of an API key's holder
-// do, and those to the second can carry much.
-func runLinkServer(at, cert, key string) error {
+// do, and those to the second can carry much. With a certificate of previews there is a third one, for the HTTP
+// service, and previews.
+func runLinkServer(at, cert, key, previews string) error {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
@@ -57,22 +58,27 @@ func runLinkServer(at, cert, key string) error {
 	}
 	in.AwaitHandshakes()
 	ended := make(chan error)
-	for i := range 2 {
+	ports := []uint32{linkPort, linkPort}
+	if previews != "" {
+		ports = append(ports, webPort)
+		go func() { ended <- servePreviews(main, previews) }()
+	}
+	for i, port := range ports {
 		front, err := net.Listen("tcp4", entrance(i))
 		if err != nil {
 			return err
 		}
-		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, conn, i > 0) }) }()
+		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, conn, port, i > 0) }) }()
 	}
 	go func() { ended <- main.Serve(context.Background(), in) }()
 	ready()
 	return <-ended
 }
 
-func throughLink(s *server.Server, conn net.Conn, bulk bool) {
+func throughLink(s *server.Server, conn net.Conn, port uint32, bulk bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	stream, err := s.Open(ctx, linked, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: linkPort}}, Bulk: bulk})
+	stream, err := s.Open(ctx, linked, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: port}}, Bulk: bulk})
 	if err != nil {
 		_ = conn.Close()
 		return
@@ -137,8 +143,12 @@ func (bench) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) 
 
 func openLink(p *programs, s site) error {
 	at := lab.FarAddress + ":7443"
+	argv := []string{"-link-server", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")}
+	if _, err := os.Stat(s.file("previews")); err == nil {
+		argv = append(argv, "-previews", s.file("previews"))
+	}
 	return errors.Join(
-		p.ourselves(p.lab.Far, "-link-server", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
+		p.ourselves(p.lab.Far, argv...),
 		p.ourselves(p.lab.Near, "-link-agent", at, "-cert", s.file("cert.pem")),
 	)
 }

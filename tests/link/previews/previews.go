@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -57,6 +58,7 @@ type Previews struct {
 	// Address is that of the listener.
 	Address string
 	handler *preview.Handler
+	certs   *certificates.Source
 }
 
 // New opens the listener. The caller calls Run.
@@ -86,11 +88,16 @@ func New(c Config) (*Previews, error) {
 		Sites: sites, Store: rows{box}, Link: c.Link, Certificates: certs, Listener: l, Metrics: metrics, Logger: logger,
 		Access: access.New(access.Config{Keys: keys{c.Cluster.Organisation}, Seal: sealing, Now: time.Now, Logger: logger}),
 	})
-	return &Previews{Address: l.Addr().(*net.TCPAddr).String(), handler: handler}, err
+	return &Previews{Address: l.Addr().(*net.TCPAddr).String(), handler: handler, certs: certs}, err
 }
 
 // Run serves until ctx ends.
-func (p *Previews) Run(ctx context.Context) error { return p.handler.Serve(ctx) }
+func (p *Previews) Run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return p.certs.Run(ctx) })
+	all.Go(func() error { return p.handler.Serve(ctx) })
+	return all.Wait()
+}
 
 // sandboxOf returns the sandbox with the endpoints.
 func sandboxOf(c Config) (model.Sandbox, error) {
