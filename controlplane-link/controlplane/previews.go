@@ -75,6 +75,19 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	return err
 }
 
+// problems returns those of the certificate of an organisation's previews, in sentences.
+func (m *Main) problems(org string) (out []string) {
+	if m.previews == nil {
+		return nil
+	}
+	for _, s := range m.previews.certificates.States() {
+		if s.Problem != "" && slices.Contains(s.Domains, m.previews.sites.Domains()[org]) {
+			out = append(out, s.Problem)
+		}
+	}
+	return out
+}
+
 // previewsEvery is how soon a change of what agents of clusters report about previews has effect at all replicas.
 const previewsEvery = 5 * time.Second
 

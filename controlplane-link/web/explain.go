@@ -65,7 +65,7 @@ func advice(d details) (out []string) {
 	for _, r := range d.Resources {
 		for _, s := range r.Present() {
 			if s.Trouble() {
-				out = append(out, fmt.Sprintf("Read the log of step %s: switchyard logs --sandbox %s --resource %s --step %[1]s. Then run it again: switchyard resource retry %s.", s.Name, d.Name, r.Resource, r.Name))
+				out = append(out, fmt.Sprintf("Read the log of step %s: switchyard logs --sandbox %s --resource %s --step %s. Then run it again: switchyard resource retry %s.", s.Name, d.Name, r.Resource, s.Name, r.Name))
 			}
 		}
 	}
