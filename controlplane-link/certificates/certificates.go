@@ -2,12 +2,16 @@
 // of its own, and none is requested on demand.
 //
 //   - From files: a folder with tls.crt and tls.key, such as a Secret of cert-manager. It is re-read regularly.
+//   - From an ACME server, with DNS-01: the TXT record is written by RFC 2136 updates with TSIG. Each domain has a
+//     certificate of its own. Certificates, the account and failed attempts are in the store, which all replicas share;
+//     the replica that has the lease of a domain orders (record 72).
 //
 // A certificate that cannot be used or renewed never ends the process: States, the log and metrics report it.
 package certificates
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	legolog "github.com/go-acme/lego/v5/log"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus/wake"
@@ -25,8 +30,11 @@ import (
 type Config struct {
 	// Domains are the preview domains. Hosts of previews are one label below one. Required.
 	Domains []string
-	// Dir is a folder with tls.crt (the certificate, then its intermediates) and tls.key. Required.
+	// Dir is a folder with tls.crt (the certificate, then its intermediates) and tls.key. Empty: ACME.
 	Dir string
+	// ACME is required without Dir, and Store with it.
+	ACME  *ACME
+	Store Store
 	// Metrics registers the metrics. Required.
 	Metrics prometheus.Registerer
 	// Now returns the current time. Default: time.Now.
@@ -38,6 +46,7 @@ type Config struct {
 // Source has the certificates of the preview domains. Make one with New. It is safe for concurrent use.
 type Source struct {
 	cfg     Config
+	issuer  *issuer // nil: files
 	metrics *metrics
 
 	mu      sync.Mutex
@@ -72,8 +81,8 @@ type State struct {
 // New returns a source. The caller calls Run. It is an error if the configuration is not valid; that there is no
 // certificate is none.
 func New(c Config) (*Source, error) {
-	if len(c.Domains) == 0 || c.Dir == "" {
-		return nil, errors.New("certificates of previews need a domain and a folder")
+	if len(c.Domains) == 0 || (c.Dir == "") == (c.ACME == nil) {
+		return nil, errors.New("certificates of previews need a domain, and either a folder or an ACME server")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -84,7 +93,18 @@ func New(c Config) (*Source, error) {
 			return nil, err
 		}
 	}
-	s.entries = []entry{{domains: c.Domains}}
+	if c.Dir != "" {
+		s.entries = []entry{{domains: c.Domains}}
+		return s, nil
+	}
+	if err := c.ACME.check(); err != nil {
+		return nil, err
+	}
+	for _, d := range c.Domains {
+		s.entries = append(s.entries, entry{domains: []string{d}})
+	}
+	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, logger: c.Logger, me: rand.Text(), windows: map[string]window{}}
+	legolog.SetDefault(c.Logger) // the library has one for the process
 	return s, nil
 }
 
@@ -101,9 +121,13 @@ func (s *Source) Run(ctx context.Context) error {
 
 // check reads each certificate, and renews those that are due.
 func (s *Source) check(ctx context.Context) {
-	for i := range s.current() {
-		was := s.current()[i]
-		next := readFolder(s.cfg.Dir, was, s.cfg.Now())
+	for i, was := range s.current() {
+		var next entry
+		if s.issuer == nil {
+			next = readFolder(s.cfg.Dir, was, s.cfg.Now())
+		} else {
+			next = s.issuer.check(ctx, was)
+		}
 		if ctx.Err() != nil {
 			return
 		}

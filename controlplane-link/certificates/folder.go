@@ -9,19 +9,14 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// readFolder reads the certificate of a folder. The previous one stays if the new one cannot be used; failed is the
-// first read with this error.
+// readFolder reads the certificate of a folder. The previous one stays if the new one cannot be used.
 func readFolder(dir string, was entry, now time.Time) entry {
 	cert, err := load(dir, was.domains, now)
 	if err != nil { // perhaps the files were replaced between two reads
 		cert, err = load(dir, was.domains, now)
 	}
 	if err != nil {
-		failed := entry{domains: was.domains, cert: was.cert, failed: now, reason: err.Error()}
-		if failed.reason == was.reason {
-			failed.failed = was.failed
-		}
-		return failed
+		return was.with(was.cert, now, err)
 	}
 	return entry{domains: was.domains, cert: cert}
 }

@@ -41,7 +41,8 @@ var previews = map[string]string{
 	"web--sb.preview.rival.example": "rival: secret.shop.svc rival-sb", "web--only.preview.rival.example": "rival: secret.shop.svc rival-only",
 }
 
-// endpoint returns the specification of a sandbox or route group with endpoints, each a name and a target.
+// endpoint returns the specification of a sandbox or route group with endpoints, each a name and a target. Those of a sandbox
+// are there in the older form again, without a target.
 func endpoint(named ...string) json.RawMessage {
 	var all []map[string]string
 	for pair := range slices.Chunk(named, 2) {
@@ -52,11 +53,6 @@ func endpoint(named ...string) json.RawMessage {
 		panic(err)
 	}
 	return text
-}
-
-// sandbox is endpoint for a sandbox, of which the older endpoints have no target.
-func sandbox(named ...string) json.RawMessage {
-	return json.RawMessage(strings.Split(string(endpoint(named...)), `,"endpoints"`)[0] + "}")
 }
 
 // failing is a store that can fail.
@@ -101,14 +97,14 @@ func newStore(t testing.TB) *failing {
 		must(s.CreateCluster(ctx, model.Cluster{Org: org, Name: "prod", CreatedAt: now}, event(org)))
 	}
 	put("acme", "sb", json.RawMessage(forms))
-	put("acme", "sb-2", sandbox("metadata", "http://169.254.169.254", "outside", "https://example.com.evil.org", "xn", "http://x.shop.svc", "a--b", "http://x.shop.svc",
+	put("acme", "sb-2", endpoint("metadata", "http://169.254.169.254", "outside", "https://example.com.evil.org", "xn", "http://x.shop.svc", "a--b", "http://x.shop.svc",
 		"Upper", "http://first.shop.svc", "upper", "http://second.shop.svc", "", "http://x.shop.svc", "a_b", "http://x.shop.svc"))
-	put("acme", "s--b", sandbox("web", "http://x.shop.svc"))
-	put("acme", "ended", sandbox("web", "http://x.shop.svc"))
+	put("acme", "s--b", endpoint("web", "http://x.shop.svc"))
+	put("acme", "ended", endpoint("web", "http://x.shop.svc"))
 	_, err = s.PutRouteGroup(ctx, model.RouteGroup{Org: "acme", Name: "rg", Cluster: "prod", RoutingKey: "acme-rg", Spec: endpoint("web", "http://group.shop.svc"), CreatedAt: now, UpdatedAt: now}, event("acme"))
 	must(err)
-	put("rival", "sb", sandbox("web", "http://secret.shop.svc"))
-	put("rival", "only", sandbox("web", "http://secret.shop.svc"))
+	put("rival", "sb", endpoint("web", "http://secret.shop.svc"))
+	put("rival", "only", endpoint("web", "http://secret.shop.svc"))
 	must(s.DeleteSandbox(ctx, "acme", "ended", false, now, event("acme")))
 	return &failing{Store: s}
 }
@@ -152,6 +148,9 @@ var pieces = []string{
 	"acme", "acme.example", ".acme.example", "preview.rival.example", ".preview.rival.example", "169.254.169.254", "kubernetes.default.svc", "localhost", strings.Repeat("a", 64), strings.Repeat("a.", 130),
 }
 
+// folding replaces letters by those that become them in lower case, or in a comparison without case.
+var folding = strings.NewReplacer("k", "\u212a", "i", "\u0130", "s", "\u017f")
+
 // next returns a random host: one of a preview, or made of parts of several, with changes.
 func next(rng *rand.Rand) string {
 	known := slices.Sorted(maps.Keys(previews))
@@ -165,7 +164,7 @@ func next(rng *rand.Rand) string {
 	for range rng.IntN(4) {
 		i, j := rng.IntN(len(text)+1), rng.IntN(len(text)+1)
 		i, j = min(i, j), max(i, j)
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
 		case 0:
 			text = slices.Insert(text, i, []rune(one(pieces...))...)
 		case 1:
@@ -175,6 +174,8 @@ func next(rng *rand.Rand) string {
 		case 3:
 			text = slices.Concat(text[:i], text[i:j], text[i:j], text[j:])
 		case 4:
+			text = []rune(folding.Replace(string(text)))
+		case 5:
 			text = append(text, []rune(one(".", ":8445", ".:443", ":", "..", ".."+one(pieces...)))...)
 		}
 	}
