@@ -85,6 +85,27 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 	}
 }
 
+// TestThePageNeedsLogins: without them it shows how to configure them, and nothing else is served.
+func TestThePageNeedsLogins(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	for _, c := range []struct {
+		path, accept string
+		status       int
+		want         string
+	}{
+		{"/", "text/html", http.StatusOK, "Logins are not set up"},
+		{"/", "application/json", http.StatusNotFound, `"code":404`},
+		{"/sandboxes/x", "text/html", http.StatusNotFound, `"code":404`},
+		{"/events", "text/event-stream", http.StatusNotFound, `"code":404`},
+		{"/login/start", "text/html", http.StatusNotFound, `"code":404`},
+	} {
+		if status, text := r.page(c.path, c.accept); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s for %s: status %d, %s", c.path, c.accept, status, text)
+		}
+	}
+}
+
 // TestRouteGroupsEndWithTheirLifetime, as one that has ended before the start.
 func TestRouteGroupsEndWithTheirLifetime(t *testing.T) {
 	s := newSite(t)

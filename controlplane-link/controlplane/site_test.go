@@ -251,6 +251,20 @@ func (r *running) callWith(key, method, path, body string) (int, map[string]any)
 	return answer.StatusCode, out
 }
 
+// page requests a path of the API's listener as a browser does.
+func (r *running) page(path, accept string) (int, string) {
+	r.Helper()
+	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://"+r.at("api")+path, nil)
+	r.must(err)
+	q.Header.Set("Accept", accept)
+	answer, err := r.client().Do(q)
+	r.must(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	r.must(err)
+	return answer.StatusCode, string(text)
+}
+
 // connect opens a connection to a Service of cluster prod, and returns the status of the answer.
 func (r *running) connect(headers string) (int, net.Conn, *bufio.Reader) {
 	r.Helper()

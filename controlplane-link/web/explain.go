@@ -32,7 +32,7 @@ var remedies = map[string]string{
 	trouble.ReasonCrashLoop:      "Read the last log of the container (kubectl logs --previous), correct the image or its configuration, and apply the sandbox again.",
 	trouble.ReasonImagePull:      "Check the name and tag of the image, and that the cluster can pull it. Then apply the sandbox again.",
 	trouble.ReasonConfigError:    "Create the ConfigMap or Secret that the message names, or correct its name in the specification.",
-	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting sandboxes that nobody uses, or lower the resource requests.",
+	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting unused sandboxes, or lower the resource requests.",
 	trouble.ReasonReadinessGates: "Check the controller that sets the readiness gate of the pod.",
 	crdv1.ReasonScaledToZero:     "Scale the baseline up.",
 	crdv1.ReasonResourceFailed:   "See the failed step under Resources. Correct its cause, and run it again with switchyard resource retry.",

@@ -69,7 +69,7 @@ func TestReportsOfACluster(t *testing.T) {
 	p.get("/sandboxes/reports").want(http.StatusOK, "frontend Unknown fork", "db Unknown", "is not connected")
 	p.get("/resources").want(http.StatusOK, "db Unknown", "cache Unknown", "is not connected")
 
-	s.reader = w.ClientWith(w.As("nobody"), kinds)
+	s.reader = w.ClientWith(w.As("visitor"), kinds)
 	p = s.logIn(org, model.RoleMember)
 	p.get("/sandboxes/reports").want(http.StatusOK, "the fork of frontend crashes", "You lack rights in cluster prod", "switchyard:controlplane:acme")
 	p.get("/resources").want(http.StatusOK, "db Unknown", "You lack rights in cluster prod")
