@@ -250,6 +250,14 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 	if n := len(two.Link().Agents()); n != 0 {
 		t.Fatalf("the other replica has %d sessions", n)
 	}
+	const web = `{"spec":{"cluster":"prod","defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://web.shop.svc"}]}}}`
+	wait.Eventually(t, patience, "the domain that the agent has reported", func() error {
+		code, out := two.call("PUT", "/orgs/acme/sandboxes/sb", web)
+		if all, is := out["endpoints"].([]any); code != http.StatusOK || !is || len(all) != 1 || all[0].(map[string]any)["url"] != "https://web--sb.previews.example.net" {
+			return fmt.Errorf("%d, %v", code, out)
+		}
+		return nil
+	})
 	one.stop()
 	if err := <-one.ended; err != nil {
 		t.Error(err)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -94,6 +95,7 @@ func (s *site) config() controlplane.Config {
 	c := controlplane.Config{
 		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(),
+		Previews: controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}},
 	}
 	c.Link.Replica = "controlplane"
 	return c
@@ -155,7 +157,7 @@ func (r *running) agent() (stop func()) {
 	hello := cfg.Hello
 	cfg.Hello = func(ctx context.Context) (*linkv1.Hello, error) {
 		h, err := hello(ctx)
-		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
+		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}, PreviewDomain: "previews.example.net"}
 		return h, err
 	}
 	a, stop := agents.Start(r.TB, cfg)
