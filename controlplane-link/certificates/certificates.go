@@ -2,12 +2,16 @@
 // of its own, and none is requested on demand.
 //
 //   - From files: a folder with tls.crt and tls.key, such as a Secret of cert-manager. It is re-read regularly.
+//   - From an ACME server, with DNS-01: the TXT record is written by RFC 2136 updates with TSIG. Each domain has a
+//     certificate of its own. Certificates, the account and failed attempts are in the store, which all replicas share;
+//     the replica that has the lease of a domain orders (record 72).
 //
 // A certificate that cannot be used or renewed never ends the process: States, the log and metrics report it.
 package certificates
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	legolog "github.com/go-acme/lego/v5/log"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus/wake"
@@ -25,8 +30,11 @@ import (
 type Config struct {
 	// Domains are the preview domains. Hosts of previews are one label below one. Required.
 	Domains []string
-	// Dir is a folder with tls.crt (the certificate, then its intermediates) and tls.key. Required.
+	// Dir is a folder with tls.crt (the certificate, then its intermediates) and tls.key. Empty: ACME.
 	Dir string
+	// ACME is required without Dir, and Store with it.
+	ACME  *ACME
+	Store Store
 	// Metrics registers the metrics. Required.
 	Metrics prometheus.Registerer
 	// Now returns the current time. Default: time.Now.
@@ -38,26 +46,27 @@ type Config struct {
 // Source has the certificates of the preview domains. Make one with New. It is safe for concurrent use.
 type Source struct {
 	cfg     Config
+	issuer  *issuer // nil: files
 	metrics *metrics
 
 	mu      sync.Mutex
 	entries []entry
-	warned  map[string]time.Time // by domains
+	warned  map[string]time.Time // problems, by domain
 }
 
-// entry is a certificate for some domains.
+// entry is the certificate of a domain.
 type entry struct {
-	domains []string
-	cert    *tls.Certificate // nil: none yet
+	domain string
+	cert   *tls.Certificate // nil: none yet
 	// failed is the time of the last attempt to read or to renew it, if that has failed, and reason its error.
 	failed time.Time
 	reason string
 }
 
-// State is the state of a certificate, for users.
+// State is the state of the certificate of a domain, for users.
 type State struct {
-	// Domains are the preview domains that the certificate is for.
-	Domains []string
+	// Domain is the preview domain that it is for.
+	Domain string
 	// End is the end of the certificate; zero: there is none.
 	End time.Time
 	// Failed is the time of the last attempt to renew it, if that has failed, or of the first failed read of the files,
@@ -72,8 +81,8 @@ type State struct {
 // New returns a source. The caller calls Run. It is an error if the configuration is not valid; that there is no
 // certificate is none.
 func New(c Config) (*Source, error) {
-	if len(c.Domains) == 0 || c.Dir == "" {
-		return nil, errors.New("certificates of previews need a domain and a folder")
+	if len(c.Domains) == 0 || (c.Dir == "") == (c.ACME == nil) {
+		return nil, errors.New("certificates of previews are from a folder or from an ACME server: set one of -previews-tls-dir and -acme-directory (value previews.tls.secret or previews.acme.directory)")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -84,7 +93,17 @@ func New(c Config) (*Source, error) {
 			return nil, err
 		}
 	}
-	s.entries = []entry{{domains: c.Domains}}
+	for _, d := range c.Domains {
+		s.entries = append(s.entries, entry{domain: d})
+	}
+	if c.Dir != "" {
+		return s, nil
+	}
+	if err := c.ACME.check(); err != nil {
+		return nil, err
+	}
+	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, logger: c.Logger, me: rand.Text(), windows: map[string]window{}}
+	legolog.SetDefault(c.Logger) // the library has one for the process
 	return s, nil
 }
 
@@ -101,9 +120,13 @@ func (s *Source) Run(ctx context.Context) error {
 
 // check reads each certificate, and renews those that are due.
 func (s *Source) check(ctx context.Context) {
-	for i := range s.current() {
-		was := s.current()[i]
-		next := readFolder(s.cfg.Dir, was, s.cfg.Now())
+	for i, was := range s.current() {
+		var next entry
+		if s.issuer == nil {
+			next = readFolder(s.cfg.Dir, was, s.cfg.Now())
+		} else {
+			next = s.issuer.check(ctx, was)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -122,7 +145,7 @@ func (s *Source) current() []entry {
 	return s.entries
 }
 
-// States returns the state of each certificate.
+// States returns the state of the certificate of each domain.
 func (s *Source) States() []State {
 	all := []State{}
 	for _, e := range s.current() {
@@ -161,11 +184,9 @@ func (s *Source) Covers(serverName, host string) bool {
 }
 
 // covers returns an error if a certificate lacks the wildcard of a domain.
-func covers(cert *tls.Certificate, domains []string) error {
-	for _, d := range domains {
-		if err := cert.Leaf.VerifyHostname("preview." + d); err != nil {
-			return fmt.Errorf("it has no name *.%s: %w", d, err)
-		}
+func covers(cert *tls.Certificate, domain string) error {
+	if err := cert.Leaf.VerifyHostname("preview." + domain); err != nil {
+		return fmt.Errorf("it has no name *.%s: %w", domain, err)
 	}
 	return nil
 }
