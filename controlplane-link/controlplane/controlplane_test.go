@@ -85,6 +85,27 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 	}
 }
 
+// TestThePageNeedsLogins: without them it shows how to configure them, and nothing else is served.
+func TestThePageNeedsLogins(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	for _, c := range []struct {
+		path, accept string
+		status       int
+		want         string
+	}{
+		{"/", "text/html", http.StatusOK, "Logins are not set up"},
+		{"/", "application/json", http.StatusNotFound, `"code":404`},
+		{"/sandboxes/x", "text/html", http.StatusNotFound, `"code":404`},
+		{"/events", "text/event-stream", http.StatusNotFound, `"code":404`},
+		{"/login/start", "text/html", http.StatusNotFound, `"code":404`},
+	} {
+		if status, text := r.page(c.path, c.accept); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s for %s: status %d, %s", c.path, c.accept, status, text)
+		}
+	}
+}
+
 // TestRouteGroupsEndWithTheirLifetime, as one that has ended before the start.
 func TestRouteGroupsEndWithTheirLifetime(t *testing.T) {
 	s := newSite(t)
@@ -229,6 +250,14 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 	if n := len(two.Link().Agents()); n != 0 {
 		t.Fatalf("the other replica has %d sessions", n)
 	}
+	const web = `{"spec":{"cluster":"prod","defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://web.shop.svc"}]}}}`
+	wait.Eventually(t, patience, "the domain that the agent has reported", func() error {
+		code, out := two.call("PUT", "/orgs/acme/sandboxes/sb", web)
+		if all, is := out["endpoints"].([]any); code != http.StatusOK || !is || len(all) != 1 || all[0].(map[string]any)["url"] != "https://web--sb.previews.example.net" {
+			return fmt.Errorf("%d, %v", code, out)
+		}
+		return nil
+	})
 	one.stop()
 	if err := <-one.ended; err != nil {
 		t.Error(err)

@@ -64,15 +64,15 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 // Read reads the files, and returns the configuration.
 func (s *Settings) Read(logger *slog.Logger) (c Config, err error) {
 	c, c.Logger = s.Config, logger
-	if s.acme.Directory != "" {
-		c.Previews.Certificates.ACME = &s.acme
-	}
 	for _, text := range s.proxies {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return c, fmt.Errorf("-proxies: %w", err)
 		}
 		c.Proxies = append(c.Proxies, p)
+	}
+	if s.acme.Directory != "" {
+		c.Previews.Certificates.ACME = &s.acme
 	}
 	if c.URL == "" {
 		c.URL = "https://" + s.tls.Name

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -94,6 +95,7 @@ func (s *site) config() controlplane.Config {
 	c := controlplane.Config{
 		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(),
+		Previews: controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}},
 	}
 	c.Link.Replica = "controlplane"
 	return c
@@ -155,7 +157,7 @@ func (r *running) agent() (stop func()) {
 	hello := cfg.Hello
 	cfg.Hello = func(ctx context.Context) (*linkv1.Hello, error) {
 		h, err := hello(ctx)
-		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
+		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}, PreviewDomain: "previews.example.net"}
 		return h, err
 	}
 	a, stop := agents.Start(r.TB, cfg)
@@ -249,6 +251,20 @@ func (r *running) callWith(key, method, path, body string) (int, map[string]any)
 	out := map[string]any{}
 	r.must(json.NewDecoder(answer.Body).Decode(&out))
 	return answer.StatusCode, out
+}
+
+// page requests a path of the API's listener as a browser does.
+func (r *running) page(path, accept string) (int, string) {
+	r.Helper()
+	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://"+r.at("api")+path, nil)
+	r.must(err)
+	q.Header.Set("Accept", accept)
+	answer, err := r.client().Do(q)
+	r.must(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	r.must(err)
+	return answer.StatusCode, string(text)
 }
 
 // connect opens a connection to a Service of cluster prod, and returns the status of the answer.

@@ -49,7 +49,7 @@ type Config struct {
 	Access       Access
 	Certificates Certificates
 	Listener     *callers.Listener
-	// Forwards reports the addresses of proxies, whose clients have no share of their own.
+	// Forwards reports the addresses of proxies: their clients have no share of their own.
 	Forwards callers.Forwards
 	Metrics  prometheus.Registerer
 	Logger   *slog.Logger

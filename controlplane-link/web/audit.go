@@ -14,22 +14,12 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// eventRow is an entry of the audit trail.
-type eventRow struct {
-	ID, Type, By, Kind, How, Data string
-	At                            time.Time
-}
-
 // trail is the content of the page of the audit trail.
 type trail struct {
 	Type, Kind, Since, Problem string
-	Rows                       []eventRow
+	Kinds                      []model.Kind
+	Rows                       []model.Event
 	Pages                      page.Pages
-}
-
-// Kinds are those of principals that the trail can be filtered by.
-func (trail) Kinds() []model.Kind {
-	return []model.Kind{model.KindUser, model.KindServiceAccount, model.KindCluster, model.KindSystem}
 }
 
 // before is the parameter with the last entry of the former page: its time in microseconds, and its ID.
@@ -44,7 +34,8 @@ func (r *request) listEvents() error {
 		return refusal{http.StatusForbidden, "No access", "The audit trail is for administrators. Ask one for role admin."}
 	}
 	q := r.URL.Query()
-	t := trail{Type: strings.TrimSpace(q.Get("type")), Kind: q.Get("kind"), Since: q.Get("since")}
+	t := trail{Type: strings.TrimSpace(q.Get("type")), Kind: q.Get("kind"), Since: q.Get("since"),
+		Kinds: []model.Kind{model.KindUser, model.KindServiceAccount, model.KindCluster, model.KindSystem}}
 	asked := url.Values{"type": {t.Type}, "principalKind": {t.Kind}}
 	if t.Since != "" {
 		asked.Set("startTime", t.Since+"T00:00:00Z")
@@ -73,7 +64,7 @@ func (r *request) listEvents() error {
 			t.Pages.Later = r.URL.EscapedPath() + "?" + q.Encode()
 			break
 		}
-		t.Rows = append(t.Rows, rowOf(e))
+		t.Rows = append(t.Rows, e)
 	}
 	if q.Del(before); id != "" {
 		t.Pages.Earlier = r.URL.EscapedPath() + "?" + q.Encode()
@@ -89,21 +80,4 @@ func cursor(text string) (at time.Time, id string) {
 		return at, ""
 	}
 	return time.UnixMicro(micro).UTC(), id
-}
-
-// rowOf returns an entry as it is shown.
-func rowOf(e model.Event) eventRow {
-	by := e.By.Name
-	if by == "" {
-		by = e.By.ID
-	}
-	how := string(e.Method)
-	if e.Masked != "" {
-		how += " " + e.Masked + "…"
-	}
-	data := string(e.Data)
-	if data == "null" {
-		data = ""
-	}
-	return eventRow{ID: e.ID, Type: e.Type, By: by, Kind: string(e.By.Kind), How: how, Data: data, At: e.At}
 }

@@ -32,7 +32,7 @@ var remedies = map[string]string{
 	trouble.ReasonCrashLoop:      "Read the last log of the container (kubectl logs --previous), correct the image or its configuration, and apply the sandbox again.",
 	trouble.ReasonImagePull:      "Check the name and tag of the image, and that the cluster can pull it. Then apply the sandbox again.",
 	trouble.ReasonConfigError:    "Create the ConfigMap or Secret that the message names, or correct its name in the specification.",
-	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting sandboxes that nobody uses, or lower the resource requests.",
+	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting unused sandboxes, or lower the resource requests.",
 	trouble.ReasonReadinessGates: "Check the controller that sets the readiness gate of the pod.",
 	crdv1.ReasonScaledToZero:     "Scale the baseline up.",
 	crdv1.ReasonResourceFailed:   "See the failed step under Resources. Correct its cause, and run it again with switchyard resource retry.",
@@ -65,7 +65,7 @@ func advice(d details) (out []string) {
 	for _, r := range d.Resources {
 		for _, s := range r.Present() {
 			if s.Trouble() {
-				out = append(out, fmt.Sprintf("Read the log of step %s: switchyard logs --sandbox %s --resource %s --step %[1]s. Then run it again: switchyard resource retry %s.", s.Name, d.Name, r.Resource, r.Name))
+				out = append(out, fmt.Sprintf("Read the log of step %s: switchyard logs --sandbox %s --resource %s --step %s. Then run it again: switchyard resource retry %s.", s.Name, d.Name, r.Resource, s.Name, r.Name))
 			}
 		}
 	}

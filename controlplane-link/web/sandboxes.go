@@ -24,110 +24,101 @@ import (
 // pageSize is how many rows a page has.
 const pageSize = 50
 
-// endpoint is one with its preview.
-type endpoint struct{ Name, Target, Cluster, URL string }
-
-// sandboxRow is a sandbox in a list.
-type sandboxRow struct {
-	Name, Cluster, Description, By string
-	State                          page.State
-	// Why is the message of a status that is not ready.
-	Why           string
-	Updated, Ends time.Time
-	Endpoints     []endpoint
+// row is a sandbox or a route group.
+type row struct {
+	Name, URL, Cluster, Description, By, Key string
+	State                                    page.State
+	// Reason and Why are those of its status.
+	Reason, Why            string
+	Created, Updated, Ends time.Time
+	Endpoints              []endpoint
+	Labels                 []string
+	Deleting               bool
 }
 
-// URL is that of its page.
-func (s sandboxRow) URL() string { return "/sandboxes/" + url.PathEscape(s.Name) }
+// endpoint is one with the URL of its preview.
+type endpoint struct {
+	endpoints.Endpoint
+	Preview string
+}
 
-// stateOf returns the state of a status, and its message unless it is ready.
-func stateOf(st model.Status, deleted bool) (page.State, string) {
-	switch {
-	case st.Ready:
-		return page.State{Kind: "ok", Text: "Ready"}, ""
-	case deleted:
-		return page.State{Kind: "wait", Text: "Deleting"}, st.Message
-	case starting[st.Reason] || st.Reason == "":
-		return page.State{Kind: "wait", Text: "Starting"}, st.Message
+// row returns a sandbox, or the fields of a route group.
+func (r *request) row(path string, s model.Sandbox, st model.Status, ends time.Time, all []endpoints.Endpoint) row {
+	var of spec.SandboxSpec
+	_ = json.Unmarshal(s.Spec, &of) // one that cannot be read has no description
+	out := row{
+		Name: s.Name, URL: path + url.PathEscape(s.Name), Cluster: cmp.Or(s.Cluster, "all clusters"), Description: of.Description, By: cmp.Or(s.Author.Name, s.Author.ID), Key: s.RoutingKey,
+		State: stateOf(st, s.DeletedAt), Reason: st.Reason, Why: st.Message, Created: s.CreatedAt, Updated: s.UpdatedAt, Ends: ends, Deleting: !s.DeletedAt.IsZero(),
 	}
-	return page.State{Kind: "bad", Text: "Not ready"}, st.Message
-}
-
-// sandboxState returns the state of a sandbox.
-func sandboxState(s model.Sandbox) (page.State, string) {
-	return stateOf(encode.SandboxStatus(s), !s.DeletedAt.IsZero())
-}
-
-// endpointsOf returns endpoints with their previews.
-func (r *request) endpointsOf(all []endpoints.Endpoint) (out []endpoint) {
 	for _, e := range all {
-		c := r.rows.cluster(e.Cluster.Name)
-		out = append(out, endpoint{e.Name, e.Target, e.Cluster.Name, e.URL(r.Previews.Of(c))})
+		c, _ := named(r.rows.clusters, e.Cluster.Name, func(c model.Cluster) string { return c.Name })
+		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(r.Previews.Of(c))})
+	}
+	for _, name := range sorted(of.Labels) {
+		out.Labels = append(out.Labels, name+"="+of.Labels[name])
 	}
 	return out
 }
 
-// row returns a sandbox for a list.
-func (r *request) row(s model.Sandbox) sandboxRow {
-	var of spec.SandboxSpec
-	_ = json.Unmarshal(s.Spec, &of) // one that cannot be read has no description
-	state, why := sandboxState(s)
-	return sandboxRow{
-		Name: s.Name, Cluster: s.Cluster, Description: of.Description, By: cmp.Or(s.Author.Name, s.Author.ID), State: state, Why: why,
-		Updated: s.UpdatedAt, Ends: s.Ends(), Endpoints: r.endpointsOf(endpoints.Of(s)),
+func (r *request) sandboxRow(s model.Sandbox) row {
+	return r.row("/sandboxes/", s, encode.SandboxStatus(s), s.Ends(), endpoints.Of(s))
+}
+
+// stateOf returns the state of a status.
+func stateOf(st model.Status, deleted time.Time) page.State {
+	switch {
+	case st.Ready:
+		return page.State{Kind: "ok", Text: "Ready"}
+	case !deleted.IsZero():
+		return page.State{Kind: "wait", Text: "Deleting"}
+	case starting[st.Reason] || st.Reason == "":
+		return page.State{Kind: "wait", Text: "Starting"}
 	}
+	return page.State{Kind: "bad", Text: "Not ready"}
 }
 
-// listing is the content of the list of sandboxes.
+func stateOfSandbox(s model.Sandbox) page.State { return stateOf(encode.SandboxStatus(s), s.DeletedAt) }
+
+// listing is the content of the list of sandboxes. Counts are the states of all, and States those to filter by.
 type listing struct {
-	Query, Cluster, State string
-	Clusters              []string
-	Problems              []string
-	// Of is how many sandboxes there are, and Found how many match.
-	Of, Found int
-	Counts    []page.State
-	Rows      []sandboxRow
-	Pages     page.Pages
+	Query, Cluster, State      string
+	Clusters, States, Problems []string
+	Of                         int
+	Counts                     []page.State
+	Rows                       []row
+	Pages                      page.Pages
 }
-
-// states are those that the list can be filtered by.
-var states = []string{"Ready", "Starting", "Not ready", "Deleting"}
-
-// States are those that the list can be filtered by.
-func (listing) States() []string { return states }
 
 func (r *request) listSandboxes() error {
 	q := r.URL.Query()
-	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems()}
+	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems(true)}
 	for _, c := range r.rows.clusters {
 		l.Clusters = append(l.Clusters, c.Name)
 	}
-	counts, found := map[string]int{}, []model.Sandbox(nil)
+	counts, found := map[page.State]int{}, []model.Sandbox(nil)
 	for _, s := range r.rows.sandboxes {
-		state, _ := sandboxState(s)
-		counts[state.Text]++
+		state := stateOfSandbox(s)
+		counts[state]++
 		if (l.Cluster == "" || l.Cluster == s.Cluster) && (l.State == "" || l.State == state.Text) && matches(s, l.Query) {
 			found = append(found, s)
 		}
 	}
-	for _, name := range states {
-		if n := counts[name]; n > 0 {
-			kind := map[string]string{"Ready": "ok", "Not ready": "bad"}[name]
-			l.Counts = append(l.Counts, page.State{Kind: cmp.Or(kind, "wait"), Text: fmt.Sprintf("%d %s", n, strings.ToLower(name))})
+	for _, state := range []page.State{{Kind: "ok", Text: "Ready"}, {Kind: "wait", Text: "Starting"}, {Kind: "bad", Text: "Not ready"}, {Kind: "wait", Text: "Deleting"}} {
+		l.States = append(l.States, state.Text)
+		if n := counts[state]; n > 0 {
+			l.Counts = append(l.Counts, page.State{Kind: state.Kind, Text: fmt.Sprintf("%d %s", n, strings.ToLower(state.Text))})
 		}
 	}
-	l.Found = len(found)
 	found, l.Pages = paged(r.URL, found)
 	for _, s := range found {
-		l.Rows = append(l.Rows, r.row(s))
+		l.Rows = append(l.Rows, r.sandboxRow(s))
 	}
 	return r.show(http.StatusOK, "/", "Sandboxes", "sandboxes", l)
 }
 
 // matches reports whether the name, the author or the specification of a sandbox has a text, in any case.
 func matches(s model.Sandbox, text string) bool {
-	has := func(in string) bool { return strings.Contains(strings.ToLower(in), strings.ToLower(text)) }
-	return text == "" || has(s.Name) || has(s.Author.Name) || has(string(s.Spec))
+	return strings.Contains(strings.ToLower(s.Name+"\n"+s.Author.Name+"\n"+string(s.Spec)), strings.ToLower(text))
 }
 
 // paged returns the part of a list that a query asks for, and the links to the others.
@@ -150,126 +141,92 @@ func paged[T any](at *url.URL, all []T) ([]T, page.Pages) {
 	return all[first:last], p
 }
 
-// problems are those of the installation and of clusters, in sentences.
-func (r *request) problems() (out []string) {
-	if r.Handler.Problems != nil {
-		out = r.Handler.Problems(r.by.Org)
-	}
-	for _, c := range r.clusters() {
-		if c.State.Kind == "bad" {
-			out = append(out, "Cluster "+c.Name+": "+c.Problems[0])
-		}
-	}
-	return out
-}
-
-// details is the content of the page of a sandbox.
+// details is the content of the page of a sandbox. Advice is what to do, Notes are what the cluster reports in addition,
+// and Unread is why it cannot be read.
 type details struct {
-	sandboxRow
-	Key, Reason, Devbox string
-	Created             time.Time
-	Labels              []string
-	Deleting            bool
-	// Advice is what to do, and Notes are what the cluster reports in addition. Unread is why it cannot be read.
-	Advice    []string
-	Notes     []string
-	Unread    string
-	Members   []live.Member
-	Resources []steps.Report
-	Groups    []string
+	row
+	Devbox, Unread        string
+	Advice, Notes, Groups []string
+	Members               []live.Member
+	Resources             []steps.Report
 }
 
 func (r *request) showSandbox() error {
-	s, is := r.sandbox()
+	s, is := r.rows.sandbox(r.PathValue("name"))
 	if !is {
-		return r.none("/", fmt.Sprintf("There is no sandbox %s in organisation %s, or it was deleted.", r.PathValue("name"), r.by.Org))
+		return r.none("/", "sandbox")
 	}
-	d := details{sandboxRow: r.row(s), Key: s.RoutingKey, Created: s.CreatedAt, Devbox: s.Devbox(), Deleting: !s.DeletedAt.IsZero(), Reason: encode.SandboxStatus(s).Reason}
-	var of spec.SandboxSpec
-	_ = json.Unmarshal(s.Spec, &of) // the rest is shown without it
-	for _, name := range sorted(of.Labels) {
-		d.Labels = append(d.Labels, name+"="+of.Labels[name])
-	}
-	d.Members, d.Resources = planned(of, s)
+	d := details{row: r.sandboxRow(s), Devbox: s.Devbox(), Resources: planned(s)}
 	for _, g := range r.rows.groups {
 		if slices.ContainsFunc(g.Members(r.rows.candidates), func(c model.Candidate) bool { return c.Name == s.Name }) {
 			d.Groups = append(d.Groups, g.Name)
 		}
 	}
-	r.report(s, &d)
+	got, unread := report(r, s.Cluster, "sandbox/"+s.Name, func(ctx context.Context, org, cluster string, by model.Author) (live.Details, error) {
+		return r.Live.Details(ctx, org, cluster, s.Name, by)
+	})
+	d.Members, d.Notes, d.Unread = got.Members, got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
+	if d.Members == nil {
+		d.Members = members(s)
+	}
+	d.Resources = merged(d.Resources, got.Resources)
 	d.Advice = advice(d)
+	r.changing(d.Resources)
 	return r.show(http.StatusOK, "/", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }
 
-// sandbox returns the sandbox of the path.
-func (r *request) sandbox() (model.Sandbox, bool) {
-	i := slices.IndexFunc(r.rows.sandboxes, func(s model.Sandbox) bool { return s.Name == r.PathValue("name") })
-	if i < 0 {
-		return model.Sandbox{}, false
+// members returns the members of a specification, before the cluster reports on them.
+func members(s model.Sandbox) (out []live.Member) {
+	var of spec.SandboxSpec
+	_ = json.Unmarshal(s.Spec, &of) // one that cannot be read has none
+	add := func(how, name string, w spec.Workload) {
+		out = append(out, live.Member{How: how, Name: cmp.Or(name, w.Name), Baseline: w.Kind + "/" + w.Namespace + "/" + w.Name})
 	}
-	return r.rows.sandboxes[i], true
-}
-
-// planned returns the members and resources of a specification, before the cluster reports on them.
-func planned(of spec.SandboxSpec, s model.Sandbox) (members []live.Member, resources []steps.Report) {
-	named := func(w spec.Workload) string { return w.Kind + "/" + w.Namespace + "/" + w.Name }
 	for _, f := range of.Forks {
-		members = append(members, live.Member{How: "fork", Name: cmp.Or(f.Name, f.ForkOf.Name), Baseline: named(f.ForkOf)})
+		add("fork", f.Name, f.ForkOf)
 	}
 	for _, l := range of.Local {
-		members = append(members, live.Member{How: "local", Name: l.Name, Baseline: named(l.From)})
+		add("local", l.Name, l.From)
 	}
 	for _, v := range of.Virtual {
-		members = append(members, live.Member{How: "virtual", Name: v.Name, Baseline: named(v.Workload)})
+		add("virtual", v.Name, v.Workload)
 	}
-	for _, name := range sorted(s.Plugins) {
-		resources = append(resources, steps.Report{Resource: name, Sandbox: s.Name, Plugin: s.Plugins[name].String()})
-	}
-	return members, resources
+	return out
 }
 
-// report adds what the cluster reports now.
-func (r *request) report(s model.Sandbox, d *details) {
-	got, err := r.reports.of(r.Context(), "sandbox/"+r.by.Org+"/"+r.by.ID+"/"+string(r.by.Role)+"/"+s.Cluster+"/"+s.Name+"/"+r.rows.revision, func(ctx context.Context) (any, error) {
-		return r.Live.Details(ctx, r.by.Org, s.Cluster, s.Name, authorOf(r.by))
-	})
-	if missing(err) {
-		return // the status has the reason
+// planned returns the resources of a sandbox, before the cluster reports on them.
+func planned(s model.Sandbox) (out []steps.Report) {
+	for _, name := range sorted(s.Plugins) {
+		out = append(out, steps.Report{Resource: name, Sandbox: s.Name, Plugin: s.Plugins[name].String()})
 	}
-	d.Unread = r.unread(r.Context(), r.by, s.Cluster, err)
-	of, is := got.(live.Details)
-	if !is {
-		return
+	return out
+}
+
+// changing has a page fetched more often while it shows resources with steps that run.
+func (r *request) changing(all []steps.Report) {
+	if slices.ContainsFunc(all, func(one steps.Report) bool { return one.Reason != "" && !one.Ready && !one.Ended() }) {
+		r.every = stepsEvery
 	}
-	d.Notes = of.Status.Caveats
-	if of.Unread != nil {
-		d.Unread = r.unread(r.Context(), r.by, s.Cluster, of.Unread)
-	}
-	if len(of.Members) > 0 {
-		d.Members = of.Members
-	}
-	for _, live := range of.Resources {
-		if i := slices.IndexFunc(d.Resources, func(known steps.Report) bool { return known.Resource == live.Resource }); i >= 0 {
-			d.Resources[i] = live
-		} else {
-			d.Resources = append(d.Resources, live)
+}
+
+// merged returns resources with what the cluster reports about them.
+func merged(all, reported []steps.Report) []steps.Report {
+	for i, one := range all {
+		for _, known := range reported {
+			if known.Sandbox == one.Sandbox && known.Resource == one.Resource {
+				all[i] = known
+			}
 		}
 	}
-}
-
-// deletion is the content of the page that asks before a deletion.
-type deletion struct {
-	sandboxRow
-	Token               string
-	Deleting, Resources bool
+	return all
 }
 
 func (r *request) askDelete() error {
-	s, is := r.sandbox()
+	s, is := r.rows.sandbox(r.PathValue("name"))
 	if !is {
-		return r.showSandbox()
+		return r.none("/", "sandbox")
 	}
-	return r.show(http.StatusOK, "/", "Delete "+s.Name, "delete", deletion{r.row(s), r.by.Token(), !s.DeletedAt.IsZero(), len(s.Plugins) > 0})
+	return r.show(http.StatusOK, "/", "Delete "+s.Name, "delete", map[string]any{"Row": r.sandboxRow(s), "Token": r.by.Token(), "CanForce": !s.DeletedAt.IsZero() && len(s.Plugins) > 0})
 }
 
 func (r *request) deleteSandbox() error {
@@ -277,14 +234,66 @@ func (r *request) deleteSandbox() error {
 		return err
 	}
 	name, force := r.PathValue("name"), r.PostForm.Get("force") == "yes"
-	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, r.Now().UTC().Truncate(time.Microsecond), r.event("sandbox.delete", map[string]any{"name": name, "force": force}))
+	ev := r.event("sandbox.delete", map[string]any{"name": name, "force": force})
+	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, ev.At, ev)
 	if missing(err) {
-		return r.showSandbox()
-	}
-	if err != nil {
+		return r.none("/", "sandbox")
+	} else if err != nil {
 		return err
 	}
 	r.streams.Changed(r.by.Org) // the notification of the store can be later than the next request
 	http.Redirect(r.w, r.Request, "/sandboxes/"+url.PathEscape(name), http.StatusSeeOther)
 	return nil
+}
+
+// group is a route group with its sandboxes. Rules are the labels that it matches.
+type group struct {
+	row
+	Sandboxes []row
+	Rules     []string
+	Advice    []string
+}
+
+func (r *request) group(g model.RouteGroup) group {
+	var of spec.GroupSpec
+	_ = json.Unmarshal(g.Spec, &of) // one that cannot be read has no rules
+	fields := model.Sandbox{Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
+	out := group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g))}
+	for _, m := range g.Members(r.rows.candidates) {
+		s, _ := r.rows.sandbox(m.Name)
+		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
+	}
+	if of.Match != nil {
+		out.Rules = rules(*of.Match)
+	}
+	out.Advice = advice(details{row: out.row})
+	return out
+}
+
+// rules returns the labels that a route group matches.
+func rules(m spec.Match) (out []string) {
+	if m.Label != nil {
+		out = append(out, m.Label.Key+"="+m.Label.Value)
+	}
+	for _, one := range slices.Concat(m.Any, m.All) {
+		out = append(out, rules(one)...)
+	}
+	return out
+}
+
+func (r *request) listGroups() error {
+	all, pages := paged(r.URL, r.rows.groups)
+	var rows []group
+	for _, g := range all {
+		rows = append(rows, r.group(g))
+	}
+	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", map[string]any{"Rows": rows, "Pages": pages})
+}
+
+func (r *request) showGroup() error {
+	g, is := named(r.rows.groups, r.PathValue("name"), func(g model.RouteGroup) string { return g.Name })
+	if !is {
+		return r.none("/routegroups", "route group")
+	}
+	return r.show(http.StatusOK, "/routegroups", g.Name, "group", r.group(g))
 }

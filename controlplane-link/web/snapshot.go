@@ -2,10 +2,11 @@ package web
 
 import (
 	"context"
+	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -13,16 +14,50 @@ import (
 	"switchyard.dev/controlplane-link/registry"
 )
 
+// Pauses between two reads of an organisation and of a cluster, how long a read is used if nothing changes, and what bounds
+// one: a page without the report of a cluster is better than none.
 const (
-	// readGap is the pause between two reads of an organisation, keepFor is how long one is used if nothing changes,
-	// and readWithin bounds one.
-	readGap, keepFor, readWithin = 100 * time.Millisecond, 10 * time.Second, 10 * time.Second
+	readGap, readFor, readWithin = 100 * time.Millisecond, 10 * time.Second, 10 * time.Second
+	reportFor, reportWithin      = time.Second, 3 * time.Second
+	maxShared                    = 1000
 )
+
+// shared has values that are read once for all requests that need them at the same time. The zero value is empty.
+type shared[T any] struct {
+	mu  sync.Mutex
+	all map[string]*cell[T]
+}
+
+type cell[T any] struct {
+	mu sync.Mutex
+	of T
+	at time.Time // zero: it was not read
+}
+
+// get returns the value of a key. read returns the one to use: the last one, which was read at a time, or a new one.
+func (s *shared[T]) get(key string, read func(last T, at time.Time) (T, time.Time, error)) (T, error) {
+	s.mu.Lock()
+	if s.all == nil || len(s.all) >= maxShared {
+		s.all = map[string]*cell[T]{}
+	}
+	c := s.all[key]
+	if c == nil {
+		c = &cell[T]{}
+		s.all[key] = c
+	}
+	s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, at, err := read(c.of, c.at)
+	if err == nil {
+		c.of, c.at = of, at
+	}
+	return of, err
+}
 
 // snapshot has the rows of an organisation.
 type snapshot struct {
 	revision   string
-	at         time.Time
 	clusters   []model.Cluster
 	sessions   map[string]admission.Entry // by cluster
 	sandboxes  []model.Sandbox
@@ -30,80 +65,82 @@ type snapshot struct {
 	candidates []model.Candidate
 }
 
-// cluster returns a cluster; the zero one: there is none of that name.
-func (s *snapshot) cluster(name string) model.Cluster {
-	for _, c := range s.clusters {
-		if c.Name == name {
-			return c
+// snapshot returns the rows of an organisation. All pages that are open share one read for each revision.
+func (h *Handler) snapshot(org string) (*snapshot, error) {
+	return h.snapshots.get(org, func(last *snapshot, at time.Time) (*snapshot, time.Time, error) {
+		revision, _ := h.streams.Revision(org)
+		if last != nil && last.revision == revision && time.Since(at) < readFor {
+			return last, at, nil
 		}
-	}
-	return model.Cluster{}
-}
-
-// live reports whether the agent of a cluster is connected.
-func (s *snapshot) live(cluster string) bool { return s.sessions[cluster].Live(s.at) }
-
-// snapshots are those of all organisations. All pages that are open share one read for each revision.
-type snapshots struct {
-	store    *store.Store
-	revision func(org string) string
-	reads    singleflight.Group
-
-	mu   sync.Mutex
-	last map[string]*snapshot
-}
-
-// of returns a snapshot of the present revision of an organisation.
-func (s *snapshots) of(ctx context.Context, org string) (*snapshot, error) {
-	revision := s.revision(org)
-	if last := s.known(org); last != nil && last.revision == revision && time.Since(last.at) < keepFor {
-		return last, nil
-	}
-	done := s.reads.DoChan(org+" "+revision, func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // it is for the others as well
+		time.Sleep(min(readGap, readGap-time.Since(at)))
+		ctx, cancel := context.WithTimeout(context.Background(), readWithin) // it is for other requests as well
 		defer cancel()
-		if last := s.known(org); last != nil {
-			time.Sleep(min(readGap, readGap-time.Since(last.at)))
-		}
-		now := &snapshot{revision: s.revision(org)}
-		if err := s.read(ctx, org, now); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.last[org] = now
-		return now, nil
+		now, read := &snapshot{sessions: map[string]admission.Entry{}}, time.Now()
+		now.revision, _ = h.streams.Revision(org)
+		return now, read, now.read(ctx, h.Store, org)
 	})
-	select {
-	case got := <-done:
-		now, _ := got.Val.(*snapshot)
-		return now, got.Err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
-func (s *snapshots) known(org string) *snapshot {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.last[org]
-}
-
-// read reads an organisation.
-func (s *snapshots) read(ctx context.Context, org string, into *snapshot) (err error) {
-	if into.clusters, err = s.store.Clusters(ctx, org); err != nil {
+// read reads the rows.
+func (s *snapshot) read(ctx context.Context, from *store.Store, org string) (err error) {
+	if s.clusters, err = from.Clusters(ctx, org); err != nil {
 		return err
 	}
-	into.sessions = map[string]admission.Entry{}
-	for _, c := range into.clusters {
-		if into.sessions[c.Name], err = (store.Registry{Store: s.store}).Get(ctx, registry.Cluster{Organisation: org, Name: c.Name}); err != nil {
+	for _, c := range s.clusters {
+		if s.sessions[c.Name], err = (store.Registry{Store: from}).Get(ctx, registry.Cluster{Organisation: org, Name: c.Name}); err != nil {
 			return err
 		}
 	}
-	if into.sandboxes, err = s.store.Sandboxes(ctx, org); err != nil {
+	if s.sandboxes, err = from.Sandboxes(ctx, org); err != nil {
 		return err
 	}
-	into.candidates, into.at = model.Candidates(into.sandboxes), time.Now()
-	into.groups, err = s.store.RouteGroups(ctx, org)
+	s.candidates = model.Candidates(s.sandboxes)
+	s.groups, err = from.RouteGroups(ctx, org)
 	return err
+}
+
+// named returns the value of a name, in a path or in a row.
+func named[T any](all []T, name string, of func(T) string) (v T, is bool) {
+	i := slices.IndexFunc(all, func(one T) bool { return of(one) == name })
+	if i < 0 {
+		return v, false
+	}
+	return all[i], true
+}
+
+func (s *snapshot) sandbox(name string) (model.Sandbox, bool) {
+	return named(s.sandboxes, name, func(o model.Sandbox) string { return o.Name })
+}
+
+// report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a
+// sentence with the remedy, which is empty for an object that the cluster does not have.
+func report[T any](r *request, cluster, subject string, read func(ctx context.Context, org, cluster string, by model.Author) (T, error)) (T, string) {
+	key := strings.Join([]string{r.by.Org, r.by.ID, string(r.by.Role), cluster, subject, r.rows.revision}, "/")
+	got, err := r.reports.get(key, func(last any, at time.Time) (any, time.Time, error) {
+		if time.Since(at) < reportFor {
+			return last, at, nil
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), reportWithin)
+		defer cancel()
+		now, err := read(ctx, r.by.Org, cluster, r.author())
+		return now, time.Now(), err
+	})
+	of, _ := got.(T)
+	return of, r.unread(cluster, err)
+}
+
+// unread returns why a cluster cannot be read. Other errors are in the log only.
+func (r *request) unread(cluster string, err error) string {
+	switch {
+	case err == nil, missing(err):
+		return ""
+	case errors.Is(err, model.ErrUnreachable):
+		return "Cluster " + cluster + " is not connected, so this is its last known state. Check Deployment agent of the cluster."
+	case errors.Is(err, model.ErrRefused):
+		return "You lack rights in cluster " + cluster + " to see more. Ask an administrator of the cluster to let the group switchyard:controlplane:" + r.by.Org + " read the kinds of signadot.com."
+	case errors.Is(err, context.DeadlineExceeded):
+		return "Cluster " + cluster + " has not answered in time, so this is its last known state."
+	}
+	r.Logger.WarnContext(r.Context(), "A cluster cannot be read for a page.", "organisation", r.by.Org, "cluster", cluster, "error", err)
+	return "Cluster " + cluster + " cannot be read now, so this is its last known state. The log of the control plane has the error."
 }

@@ -6,6 +6,7 @@ import (
 	_ "embed" // the templates
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -52,9 +53,8 @@ type Config struct {
 type Handler struct {
 	Config
 	mux       *http.ServeMux
-	people    *people
-	snapshots *snapshots
-	reports   *reports
+	snapshots shared[*snapshot]
+	reports   shared[any]
 	streams   *page.Streams
 	limits    *callers.Pool
 }
@@ -70,14 +70,8 @@ var templates = template.Must(page.Templates().Funcs(template.FuncMap{
 func New(c Config) *Handler {
 	h := &Handler{
 		Config: c, mux: http.NewServeMux(), streams: page.NewStreams(streamsEach, streamsAll),
-		people:  &people{read: c.Login.Visitor, now: c.Now, known: map[model.Digest]person{}},
-		reports: &reports{known: map[string]report{}},
-		limits:  callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		limits: callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 	}
-	h.snapshots = &snapshots{store: c.Store, last: map[string]*snapshot{}, revision: func(org string) string {
-		revision, _ := h.streams.Revision(org)
-		return revision
-	}}
 	for pattern, show := range map[string]func(*request) error{
 		"GET /{$}": (*request).listSandboxes, "GET /sandboxes/{name}": (*request).showSandbox,
 		"GET /sandboxes/{name}/delete": (*request).askDelete, "POST /sandboxes/{name}/delete": (*request).deleteSandbox,
@@ -103,10 +97,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.Serv
 func (h *Handler) changed(c store.Change) {
 	switch c.Kind {
 	case store.Everything:
-		h.people.forget()
 		h.streams.Changed()
 	case store.Login:
-		h.people.forget()
 		h.streams.Changed(loginTopic(c.Org, c.Name))
 	default:
 		h.streams.Changed(c.Org)
@@ -121,7 +113,12 @@ type request struct {
 	by       login.Visitor
 	rows     *snapshot
 	revision string
+	// every is as in page.Frame.
+	every int
 }
+
+// stepsEvery is the pause in seconds between two reports about steps, which notify nothing.
+const stepsEvery = 5
 
 // refusal is the error of a request that is not done, with a text for the person.
 type refusal struct {
@@ -134,7 +131,7 @@ func (r refusal) Error() string { return r.text }
 
 // serve serves a request of a person with a session, within the limits. show is nil for the event stream.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*request) error) {
-	v, err := h.people.find(r)
+	v, err := h.Login.Visitor(r)
 	switch {
 	case missing(err):
 		h.logIn(w, r)
@@ -161,7 +158,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 	defer cancel()
 	of := &request{Handler: h, Request: r.WithContext(ctx), w: w, by: v}
 	of.revision, _ = h.streams.Revision(v.Org)
-	if of.rows, err = h.snapshots.of(ctx, v.Org); err == nil {
+	if of.rows, err = h.snapshot(v.Org); err == nil {
 		err = show(of)
 	}
 	if err != nil {
@@ -180,6 +177,31 @@ func (h *Handler) logIn(w http.ResponseWriter, r *http.Request) {
 		Links: []page.Link{{Text: "Log in", URL: login.StartURL("/")}}}.ServeHTTP(w, r)
 }
 
+// checkEvery is how often the session of a stream is read if no login has changed: roles can change without that.
+const checkEvery = 30 * time.Second
+
+// whileValid returns once the person of a request has no session any more, or another role, or ctx has ended.
+func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visitor) {
+	for ctx.Err() == nil {
+		_, changed := h.streams.Revision(loginTopic(v.Org, v.ID))
+		now, err := h.Login.Visitor(r.WithContext(ctx))
+		if missing(err) || err == nil && now.Role != v.Role {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(min(checkEvery, v.Until.Sub(h.Now()))):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// loginTopic is the topic of changes of a person's sessions.
+func loginTopic(org, user string) string { return "login/" + org + "/" + user }
+
+// missing reports whether an error is that of an object that does not exist.
+func missing(err error) bool { return errors.Is(err, model.ErrNotFound) }
+
 // refuse answers a request that is not done.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := refusal{http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error."}
@@ -192,6 +214,11 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // sections are the pages in the navigation, in their order. The last one is for administrators.
 var sections = []page.Link{{Text: "Sandboxes", URL: "/"}, {Text: "Route groups", URL: "/routegroups"}, {Text: "Clusters", URL: "/clusters"}, {Text: "Resources", URL: "/resources"}, {Text: "Audit", URL: "/audit"}}
 
+// author returns the person as the author of a request.
+func (r *request) author() model.Author {
+	return model.Author{Principal: model.Principal{Kind: model.KindUser, ID: r.by.ID, Name: r.by.Email}, Role: r.by.Role}
+}
+
 // admin reports whether the person is an administrator.
 func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }
 
@@ -199,7 +226,7 @@ func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }
 func (r *request) show(status int, section, title, name string, data any) error {
 	f := page.Frame{
 		Title: title, Person: r.by.Email + ", " + r.by.Org, Logout: login.Prefix + "logout", Token: r.by.Token(), Login: login.StartURL(r.URL.RequestURI()),
-		Events: "/events", Revision: r.revision,
+		Events: "/events", Revision: r.revision, Every: r.every,
 	}
 	for _, s := range sections {
 		if s.URL != "/audit" || r.admin() {
@@ -211,14 +238,14 @@ func (r *request) show(status int, section, title, name string, data any) error 
 	return nil
 }
 
-// notFound answers a request for a page that there is not.
+// notFound answers a request for a page that does not exist.
 func (r *request) notFound() error {
-	return r.none("", "There is no such page.")
+	return r.show(http.StatusNotFound, "", "Not found", "none", "There is no such page.")
 }
 
-// none is the page for an object that does not exist, or not any more.
-func (r *request) none(section, text string) error {
-	return r.show(http.StatusNotFound, section, "Not found", "none", text)
+// none answers a request for an object that does not exist, or not any more.
+func (r *request) none(section, what string) error {
+	return r.show(http.StatusNotFound, section, "Not found", "none", fmt.Sprintf("There is no %s %s in organisation %s, or it was deleted.", what, r.PathValue("name"), r.by.Org))
 }
 
 // form parses a form of these pages, and returns an error for one of another origin or session.
@@ -237,12 +264,12 @@ func (r *request) form() error {
 func (r *request) event(what string, data map[string]any) model.Event {
 	text, _ := json.Marshal(data) // it has texts
 	return model.Event{
-		Org: r.by.Org, ID: rand.Text(), Type: what, At: r.Now().UTC().Truncate(time.Microsecond), By: authorOf(r.by).Principal, Role: r.by.Role, Method: model.MethodBearer, Data: text,
+		Org: r.by.Org, ID: rand.Text(), Type: what, At: r.Now().UTC().Truncate(time.Microsecond), By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: text,
 	}
 }
 
 // NoLogins is the page of a control plane without logins.
 var NoLogins http.Handler = page.Message{Title: "Logins are not set up", Text: []string{
 	"This control plane has a page for sandboxes, clusters and their problems. It needs logins, and none are configured.",
-	"To set them up, register the control plane at your OpenID Connect issuer, map your groups to a role, and set the chart's value login: the chart's guide describes it under “Logins”. The REST API and the command line work without logins, with API keys.",
+	"To set them up, register the control plane at your OpenID Connect issuer, map your groups to a role, and set the chart's value login: section Configure logins of the guide has the steps. The REST API and the command line work without logins, with API keys.",
 }}

@@ -85,17 +85,17 @@ func TestPersonsSeeTheirOrganisation(t *testing.T) {
 func TestRequestsWithoutASession(t *testing.T) {
 	s := newSite(t)
 	s.fill()
-	nobody := &person{site: s}
+	visitor := &person{site: s}
 	for _, path := range views {
-		a := nobody.get(path).not("checkout</a>")
+		a := visitor.get(path).not("checkout</a>")
 		want := "/login/start?" + url.Values{"to": {path}}.Encode()
 		if a.status != http.StatusSeeOther || a.header.Get("Location") != want {
 			t.Errorf("%s: status %d to %q, want %q", path, a.status, a.header.Get("Location"), want)
 		}
 	}
 	for _, a := range []answer{
-		nobody.get("/events", "Accept: text/event-stream"), nobody.get("/", "Switchyard-Fragment: 1"), nobody.get("/", "Accept: */*"),
-		nobody.do(http.MethodPost, "/sandboxes/checkout/delete", url.Values{"token": {"x"}}),
+		visitor.get("/events", "Accept: text/event-stream"), visitor.get("/", "Switchyard-Fragment: 1"), visitor.get("/", "Accept: */*"),
+		visitor.do(http.MethodPost, "/sandboxes/checkout/delete", url.Values{"token": {"x"}}),
 	} {
 		a.want(http.StatusUnauthorized, "You are not logged in")
 	}
@@ -275,6 +275,11 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 			t.Errorf("%s: the stream of another person has ended: %v", why, err)
 		}
 	}
+	last := s.logIn(org, model.RoleMember).stream()
+	_, err := last.next()
+	s.must(err)
+	s.stop()
+	last.ended("the end of the server")
 }
 
 // One person cannot take the streams of others.
@@ -327,7 +332,7 @@ func TestAuditPages(t *testing.T) {
 	if len(seen) != 130 || pages != 3 {
 		t.Errorf("%d pages have %d entries", pages, len(seen))
 	}
-	p.get("/audit?kind=nobody").want(http.StatusBadRequest, "The filter is not valid")
+	p.get("/audit?kind=visitor").want(http.StatusBadRequest, "The filter is not valid")
 	p.get("/audit?since=2026-13-45").want(http.StatusBadRequest, "The filter is not valid")
 	p.get("/audit?since=2000-01-01&kind=system").want(http.StatusOK, "test.entry")
 }

@@ -43,6 +43,7 @@ type site struct {
 	path   string
 	server *httptest.Server
 	later  atomic.Int64 // added to the time
+	stop   context.CancelFunc
 	// reader reads clusters; nil: no agent is connected.
 	reader client.Reader
 	// readBy is the user that has read a cluster last.
@@ -79,6 +80,7 @@ func newSite(t *testing.T) *site {
 	handlers.Handle(login.Prefix, pages)
 	ctx, cancel := context.WithCancel(context.Background())
 	h.Watch(ctx)
+	s.stop = cancel
 	s.server.Config.WriteTimeout, s.server.Config.ReadTimeout = 2*time.Second, 2*time.Second // shorter than a stream
 	s.server.StartTLS()
 	t.Cleanup(func() {

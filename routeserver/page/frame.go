@@ -31,6 +31,9 @@ type Frame struct {
 	// Events is the path of the event stream; empty: there is none. Revision is one that the stream had before the
 	// content was read.
 	Events, Revision string
+	// Every is the pause in seconds after which the content is fetched without an event: 30, or less for one that changes
+	// without.
+	Every int
 }
 
 // State is how an object is, in a word or two. Kind is ok, wait, bad, or empty.
@@ -43,7 +46,7 @@ type Pages struct{ Earlier, Later, Text string }
 // map, since unchanged content is not sent again.
 func Write(w http.ResponseWriter, r *http.Request, t *template.Template, status int, f Frame, name string, data any) {
 	content := render(t, name, data)
-	main := render(t, "page.main", map[string]any{"Title": f.Title, "Content": content})
+	main := render(t, "page.main", map[string]any{"Title": f.Title, "Every": f.Every, "Content": content})
 	sum := sha256.Sum256([]byte(main))
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
 	Secure(w.Header(), Policy)

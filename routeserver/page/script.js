@@ -5,7 +5,7 @@
   const body = document.body, live = document.getElementById("live");
   const events = body.dataset.events;
   let revision = body.dataset.revision, tag = body.dataset.tag;
-  let source = null, fetching = false, again = false, delay = 1000, ended = false;
+  let source = null, fetching = false, again = false, delay = 1000, ended = false, fetched = Date.now();
   document.documentElement.classList.add("js");
 
   const show = text => { if (live && live.textContent !== text) live.textContent = text; };
@@ -81,6 +81,7 @@
     fetching = true;
     do {
       again = false;
+      fetched = Date.now();
       try {
         const answer = await fetch(location.href, {
           headers: { "Switchyard-Fragment": "1", "If-None-Match": tag }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(15000),
@@ -136,5 +137,8 @@
   addEventListener("pagehide", close);
   addEventListener("pageshow", event => event.persisted && (open(), refresh()));
   document.addEventListener("visibilitychange", () => document.hidden ? close() : (open(), refresh()));
-  setInterval(() => document.hidden || refresh(), 30000);
+  setInterval(() => {
+    const every = document.getElementById("main").dataset.every || 30;
+    if (!document.hidden && Date.now() - fetched >= 1000 * every) refresh();
+  }, 1000);
 })();

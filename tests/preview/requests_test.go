@@ -6,15 +6,24 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"switchyard.dev/controlplane-link/agent"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	previewed "switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/controlplane-link/reach"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tests/preview"
 	"switchyard.dev/tests/world"
 )
@@ -223,7 +232,7 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "waits"), http.StatusServiceUnavailable, "Sandbox waits is not ready: Pod p: container main is crash-looping.")
 	s.Ready("waits", true, "all is ready")
 	refused(s, get("web", "waits"), http.StatusOK, "")
-	s.Stop()
+	s.Must(s.Main.Store().DeleteClusterToken(t.Context(), preview.Organisation, preview.Cluster, preview.Cluster, s.Event()))
 	refused(s, get("web", "known"), http.StatusServiceUnavailable, `The agent of cluster "prod" is not connected`)
 }
 
@@ -251,3 +260,100 @@ func TestARequestEndsWithItsKey(t *testing.T) {
 		s.AddKey("k-2", preview.Ada, key)
 	}
 }
+
+// A specification reaches Services alone.
+func TestTargetsThatAreNotReached(t *testing.T) {
+	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
+		a.Refused = reach.Refused(a.Namespace) // also API servers
+	}})
+	_, api, err := net.SplitHostPort(strings.TrimPrefix(s.Config.Host, "https://"))
+	s.Must(err)
+	for _, name := range []string{"metadata", "node"} { // their names have other addresses later
+		s.Service(name, s.Listen())
+	}
+	s.Resolve("metadata."+s.Namespace+".svc", netip.MustParseAddr("169.254.169.254"))
+	s.Resolve("node."+s.Namespace+".svc", netip.MustParseAddr("127.0.0.1"))
+	s.Resolve("kubernetes.default.svc", netip.MustParseAddr("127.0.0.1"))
+	targets := map[string]string{
+		"api": "http://kubernetes.default.svc:" + api, "operator": "http://routeserver.signadot.svc:7778", "tunnels": "http://tunnel-proxy.signadot.svc:7777",
+		"metadata": "http://metadata." + s.Namespace + ".svc", "node": "http://node." + s.Namespace + ".svc:" + api, "missing": "http://missing.default.svc",
+		"domain": "http://secret." + s.Namespace + ".svc.evil.example",
+	}
+	s.Sandbox("hostile", targets)
+	for name := range targets {
+		refused(s, request(s, http.MethodGet, preview.URL(name, "hostile"), nil), http.StatusBadGateway, "")
+	}
+	// Targets that are no Service have no preview.
+	for _, target := range []string{"http://169.254.169.254", "http://127.0.0.1:" + api, "http://localhost:" + api, "http://www.example.com", "http://[::1]:" + api, "file:///etc/passwd"} {
+		if status, answer := s.Call(http.MethodPut, "sandboxes/outside", map[string]any{"spec": preview.Endpoints(map[string]string{"web": target})}); status == http.StatusOK {
+			refused(s, request(s, http.MethodGet, preview.URL("web", "outside"), nil), http.StatusNotFound, "There is no such preview")
+		} else if status != http.StatusBadRequest {
+			t.Errorf("target %s: %d %s", target, status, answer)
+		}
+	}
+}
+
+// A request reaches the endpoint of its host, whatever else it names.
+func TestRequestsThatNameAnotherDestination(t *testing.T) {
+	s, other := preview.New(t, preview.Options{}), &atomic.Int32{}
+	secret := service(s, "secret", func(http.ResponseWriter, *http.Request) { other.Add(1) })
+	s.Sandbox("good", map[string]string{"web": "http://" + service(s, "web", echo)})
+	c, err := tls.Dial("tcp", s.Address("previews"), &tls.Config{RootCAs: s.Roots, ServerName: "web--good." + preview.Domain})
+	s.Must(err)
+	defer c.Close()
+	from := bufio.NewReader(c)
+	key, own := "signadot-api-key: "+preview.Key+"\r\n\r\n", "Host: web--good."+preview.Domain+"\r\n"
+	for head, status := range map[string]int{
+		"GET http://" + secret + "/ HTTP/1.1\r\n" + own:                                                http.StatusMisdirectedRequest,
+		"GET / HTTP/1.1\r\nHost: " + secret + "\r\n":                                                   http.StatusMisdirectedRequest,
+		"GET / HTTP/1.1\r\n" + own + "X-Forwarded-Host: " + secret + "\r\nSignadot-Cluster: other\r\n": http.StatusOK,
+		"GET //" + secret + "/ HTTP/1.1\r\n" + own:                                                     http.StatusOK,
+		"GET /@" + secret + " HTTP/1.1\r\n" + own:                                                      http.StatusOK,
+		"CONNECT " + secret + " HTTP/1.1\r\nHost: " + secret + "\r\n":                                  http.StatusMethodNotAllowed,
+		"GET https://web--good." + preview.Domain + "/a HTTP/1.1\r\nHost: " + secret + "\r\n":          http.StatusOK,
+	} {
+		_, err := io.WriteString(c, head+key)
+		s.Must(err)
+		a, err := http.ReadResponse(from, nil)
+		s.Must(err)
+		_, err = io.Copy(io.Discard, a.Body)
+		s.Must(err)
+		if a.Body.Close(); a.StatusCode != status {
+			t.Errorf("%q: status %d, want %d", head, a.StatusCode, status)
+		}
+	}
+	if n := other.Load(); n > 0 {
+		t.Errorf("another Service has received %d requests", n)
+	}
+}
+
+func TestSettingsOfAClusterHaveEffect(t *testing.T) {
+	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
+		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "previews.example.com" // that of the page
+	}})
+	box := s.Sandbox("team", map[string]string{"web": "http://" + service(s, "web", echo)})
+	sent := func() *http.Request {
+		r := request(s, http.MethodGet, preview.URL("web", "team"), nil)
+		r.Header.Set("X-Team", "other")
+		r.Header.Set("Cookie", "a=1")
+		return r
+	}
+	s.Eventually("the key in the header of the cluster", func() error {
+		if got := read(s, second(send(s, s.Client(true), sent()))); got.Header.Get("X-Team") != box.RoutingKey || got.Header.Get("Cookie") != "a=1" {
+			return fmt.Errorf("it has received %v", got.Header)
+		}
+		return nil
+	})
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain of a cluster is ignored") {
+		t.Errorf("the sandbox is %s", text)
+	}
+	s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(&linkv1.Configuration{PreviewsDisabled: true})}))
+	s.Eventually("no previews", func() error {
+		if a, text := send(s, s.Client(true), sent()); a.StatusCode != http.StatusForbidden || !strings.Contains(text, "Cluster prod has previewServer.enabled: false") {
+			return fmt.Errorf("status %d, %q", a.StatusCode, text)
+		}
+		return nil
+	})
+}
+
+func second[A, B any](_ A, b B) B { return b }

@@ -242,7 +242,7 @@ func (s *Site) Client(one bool) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Dial connects to the control plane, whose page and previews have names.
+// Dial connects to the control plane, at the name of its page or of a preview.
 func (s *Site) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -13,7 +13,7 @@ type Cluster struct {
 	CreatedAt time.Time
 	// OperatorVersion is a semantic version; empty until the agent has connected.
 	OperatorVersion string
-	// Config is the configuration that the agent reported, in JSON; nil until it has connected.
+	// Config is the part of the configuration that the agent reported which differs from the default, in JSON; nil: none.
 	Config json.RawMessage
 }
 

@@ -49,7 +49,6 @@ func (w *World) lookAtLink() (state, error) {
 func connectAgents(w *World, _ *Listener) (call, error)  { return w.link.Connect() }
 func askThroughLink(w *World, _ *Listener) (call, error) { return w.link.Ask() }
 func askAPI(w *World, _ *Listener) (call, error)         { return w.link.List() }
-func askPreviews(w *World, _ *Listener) (call, error)    { return w.link.Visit() }
 func askAsReplica(w *World, _ *Listener) (call, error)   { return w.link.Forward() }
 
 // Shared is what became of the agents beside silent connections from their own address.
