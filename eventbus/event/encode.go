@@ -51,6 +51,7 @@ const (
 	headerCauseGeneration = "ce-causegeneration"
 	headerCauseManager    = "ce-causemanager"
 	headerCauseVia        = "ce-causevia"
+	headerCauseAuthor     = "ce-causeauthor"
 	headerTrace           = "ce-traceparent"
 )
 
@@ -136,6 +137,7 @@ func header(f Fact, typ string, data []byte) map[string]string {
 	}
 	set(headerCauseManager, f.Cause.Manager)
 	set(headerCauseVia, f.Cause.Via)
+	set(headerCauseAuthor, f.Cause.Author)
 	set(headerTrace, f.Cause.Trace)
 	h[headerID] = id(h, data)
 	return h
@@ -143,7 +145,7 @@ func header(f Fact, typ string, data []byte) map[string]string {
 
 // idOver lists the headers that an event's id is computed from, in order. It never changes: an
 // older reader would take the ids of newer events for wrong ones. Headers that were added
-// since, such as ce-causevia, are covered by the checksum of the log alone (Chain).
+// since, such as ce-causevia and ce-causeauthor, are covered by the checksum of the log alone (Chain).
 var idOver = [...]string{
 	headerSource, headerType, headerSubject, headerTime, headerCauseKind, headerCauseNamespace, headerCauseName,
 	headerCauseUID, headerCauseGeneration, headerCauseManager, headerTrace,
@@ -205,6 +207,7 @@ func decodeHeader(f *Fact, m Message) error {
 		Generation: r.number(headerCauseGeneration),
 		Manager:    r.text(headerCauseManager),
 		Via:        r.text(headerCauseVia),
+		Author:     r.text(headerCauseAuthor),
 		Trace:      r.text(headerTrace),
 	}
 	if r.err != nil {

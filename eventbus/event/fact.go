@@ -23,6 +23,8 @@ type Cause struct {
 	Generation            int64
 	// Manager is the field manager or user that last wrote the object's spec.
 	Manager string
+	// Author is the user that last changed the object's specification. Empty: unknown.
+	Author string
 	// Via names the objects through which the change of that object reached the one that
 	// the fact is about, nearest to the cause first: "SignadotRouteGroup/blue", with the
 	// namespace between kind and name if there is one, separated by commas. Empty when the

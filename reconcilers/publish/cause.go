@@ -14,7 +14,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// CauseOf returns the cause of a fact about the object: the object itself and its last writer. If only
+// CauseOf returns the cause of a fact about the object: the object itself, its last writer and the recorded
+// author of its specification. If only
 // the operator wrote the object, it is the cause in AnnotationOnBehalf, which is ignored on objects with
 // other writers. An admission policy of the chart (signadot-marks) denies others to write the annotation, and
 // to change an object that has it under the operator's field manager.
@@ -45,6 +46,8 @@ func causes(kind string, o metav1.Object) []event.Cause {
 		Manager:    plain(lastManager(o.GetManagedFields())),
 	}
 	if own.Manager != crdv1.FieldManager {
+		author, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // one that cannot be read counts as none
+		own.Author = plain(author.User)
 		return []event.Cause{own}
 	}
 	if chain := parse(o.GetAnnotations()[crdv1.AnnotationOnBehalf]); len(chain) > 0 {
@@ -61,6 +64,7 @@ type behalf struct {
 	UID        string `json:"uid,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
 	Manager    string `json:"manager,omitempty"`
+	Author     string `json:"author,omitempty"`
 	// Through are the objects between the cause and the annotated object, each within the
 	// one before it.
 	Through *behalf `json:"through,omitempty"`
@@ -71,7 +75,7 @@ type behalf struct {
 func OnBehalf(c event.Cause, through ...event.Cause) string {
 	var b *behalf
 	for _, c := range slices.Backward(append([]event.Cause{c}, through...)) {
-		b = &behalf{c.Kind, c.Namespace, c.Name, c.UID, c.Generation, c.Manager, b}
+		b = &behalf{c.Kind, c.Namespace, c.Name, c.UID, c.Generation, c.Manager, c.Author, b}
 	}
 	text, _ := json.Marshal(b) // Texts and numbers: that cannot fail.
 	return string(text)
@@ -89,7 +93,8 @@ func parse(s string) []event.Cause {
 			return nil
 		}
 		out = append(out, event.Cause{
-			Kind: plain(b.Kind), Namespace: plain(b.Namespace), Name: plain(b.Name), UID: plain(b.UID), Generation: b.Generation, Manager: plain(b.Manager),
+			Kind: plain(b.Kind), Namespace: plain(b.Namespace), Name: plain(b.Name), UID: plain(b.UID), Generation: b.Generation,
+			Manager: plain(b.Manager), Author: plain(b.Author),
 		})
 	}
 	return out

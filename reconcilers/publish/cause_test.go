@@ -40,8 +40,28 @@ func TestCauseNamesWhoWroteTheObjectLast(t *testing.T) {
 	}
 }
 
+// The author of the specification is named beside its program, except on objects that only the operator has
+// written: the author there is the operator's.
+func TestACauseNamesTheAuthor(t *testing.T) {
+	o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "n", ManagedFields: []metav1.ManagedFieldsEntry{wrote("agent", "", 20)}}}
+	for what, c := range map[string]struct{ annotation, want string }{
+		"an author":              {crdv1.Author{User: "switchyard:controlplane:default:jo\x07", Groups: []string{"g"}}.String(), "switchyard:controlplane:default:jo"},
+		"none":                   {"", ""},
+		"one that does not read": {"{", ""},
+	} {
+		o.Annotations = map[string]string{crdv1.AnnotationAuthor: c.annotation}
+		if got := CauseOf("Pod", o); got.Author != c.want || got.Manager != "agent" {
+			t.Errorf("%s: the cause is %+v", what, got)
+		}
+	}
+	o.Annotations, o.ManagedFields = map[string]string{crdv1.AnnotationAuthor: crdv1.Author{User: "mallory"}.String()}, []metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 1)}
+	if got := CauseOf("Pod", o); got.Author != "" {
+		t.Errorf("what the operator wrote is caused by %+v", got)
+	}
+}
+
 func TestCreatedObjectsNameTheirCause(t *testing.T) {
-	sandbox := event.Cause{Kind: "SignadotSandbox", Name: "s", UID: "u", Generation: 7, Manager: "kubectl-client-side-apply"}
+	sandbox := event.Cause{Kind: "SignadotSandbox", Name: "s", UID: "u", Generation: 7, Manager: "kubectl-client-side-apply", Author: "jo"}
 	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Name: "n", Annotations: map[string]string{crdv1.AnnotationOnBehalf: OnBehalf(sandbox)},
 		ManagedFields: []metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 1)},

@@ -59,7 +59,7 @@ func told(facts ...event.Fact) explain.Evidence {
 	e := explain.Evidence{Key: "k", Targets: []explain.Target{{Baseline: cart, WorkloadPort: 8080}}, OfMember: map[event.Key][]event.Recorded{}}
 	facts = append(facts, event.Fact{Key: event.Log, Data: &factv1.Complete{}})
 	for i, f := range facts {
-		f.Cause = event.Cause{Kind: "SignadotSandbox", Name: "mine", Manager: "alice"}
+		f.Cause = event.Cause{Kind: "SignadotSandbox", Name: "mine", Manager: "kubectl", Author: "alice"}
 		r := event.Recorded{Pos: event.Pos{Epoch: "e", Seq: uint64(i + 1)}, Fact: f, At: time.Unix(int64(i+1), 0)}
 		e.Table = e.Table.Apply(r)
 		if f.Key == event.RoutingKey("k") {
@@ -122,7 +122,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"withdrawn, stated again": {
 			told(declared("k", "a"), a, withdrawn(event.RoutingKey("k")), withdrawn(event.RoutingKey("k"))),
-			routingv1.Verdict_WITHDRAWN, []uint64{3}, "withdrawn at 1970-01-01T00:00:03Z (by SignadotSandbox mine, last written by alice)",
+			routingv1.Verdict_WITHDRAWN, []uint64{3}, "withdrawn at 1970-01-01T00:00:03Z (by SignadotSandbox mine, last written by alice with kubectl)",
 		},
 		"observed without a baseline is not observed": {told(declared("k", "a"), noBaseline), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "ForkedWorkload shop/a"},
 		"gone, and another is not observed yet":       {told(declared("k", "a", "b"), a, withdrawn(a.Key)), routingv1.Verdict_MEMBER_GONE, []uint64{1, 3}, "shop/a"},

@@ -21,6 +21,15 @@ func Object(kind, namespace, name string) string {
 	return kind + " " + namespace + "/" + name
 }
 
+// Writer returns the writer of an object as sentences have it: its author and field manager, of
+// which each can be unknown.
+func Writer(author, manager string) string {
+	if author == "" || manager == "" {
+		return author + manager
+	}
+	return author + " with " + manager
+}
+
 func name(w table.Workload) string { return Object(w.Kind, w.Namespace, w.Name) }
 
 // object returns which object the key of a member names.
@@ -65,8 +74,8 @@ func by(e event.Recorded) string {
 		return ""
 	}
 	object := Object(c.Kind, c.Namespace, c.Name)
-	if c.Manager != "" {
-		object += ", last written by " + c.Manager
+	if writer := Writer(c.Author, c.Manager); writer != "" {
+		object += ", last written by " + writer
 	}
 	if c.Via != "" {
 		object += ", through " + strings.ReplaceAll(c.Via, ",", " and ")

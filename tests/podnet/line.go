@@ -23,13 +23,15 @@ type Line struct {
 	IP net.IP
 	// Near and Far are its two ends: packets read from one must be written to the other.
 	Near, Far *os.File
+	pod       *Pod
+	name      string
 }
 
 // NewLine adds a line to the pod number i. It carries nothing until Carry does, and
-// ends when both files are closed, in every process that has them.
+// ends when Remove is called, or both files are closed in every process that has them.
 func (p *Pod) NewLine(i byte) (*Line, error) {
-	l := &Line{IP: net.IPv4(10, 99, i, 2)}
-	name := fmt.Sprintf("line%d", i)
+	l := &Line{IP: net.IPv4(10, 99, i, 2), pod: p, name: fmt.Sprintf("line%d", i)}
+	name := l.name
 	near, err := tun(name, net.IPv4(10, 99, i, 1))
 	if err != nil {
 		return nil, err
@@ -43,6 +45,19 @@ func (p *Pod) NewLine(i byte) (*Line, error) {
 		return nil, errors.Join(err, near.Close())
 	}
 	return l, nil
+}
+
+// Remove deletes the devices of a line: reads of its ends fail from then on, also those that wait. The
+// caller closes the ends after that.
+func (l *Line) Remove() error {
+	remove := func() error {
+		device, err := netlink.LinkByName(l.name)
+		if err != nil {
+			return fmt.Errorf("remove the line %s: %w", l.name, err)
+		}
+		return netlink.LinkDel(device)
+	}
+	return errors.Join(remove(), l.pod.Do(remove))
 }
 
 // tun creates a TUN device in the calling thread's namespace, for a program that forwards its packets.

@@ -100,7 +100,7 @@ func root(s *command.Session) *cobra.Command {
 	root.AddCommand(routing.Table(s), routing.Explain(s), routing.Diff(s), routing.History(s), routing.Watch(s), routing.DryRun(s),
 		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
 	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
-	root.AddCommand(clusters.Command(s))
+	root.AddCommand(clusters.Command(s), clusters.DevMesh(s))
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

@@ -36,7 +36,11 @@ var (
 )
 
 func cause(kind, namespace, name, manager string, generation int64) event.Cause {
-	return event.Cause{Kind: kind, Namespace: namespace, Name: name, UID: "uid-" + name, Generation: generation, Manager: manager}
+	author := ""
+	if manager == "kubectl-client-side-apply" { // of the others no author is recorded
+		author = "jo@example.com"
+	}
+	return event.Cause{Kind: kind, Namespace: namespace, Name: name, UID: "uid-" + name, Generation: generation, Manager: manager, Author: author}
 }
 
 func declared(key, sandbox, member, manager string) event.Fact {

@@ -70,6 +70,8 @@ type Owner struct {
 	// User, Session and Epoch identify the session.
 	User, Session string
 	Epoch         uint64
+	// Began is when the session began, and not its present connection. Default: when it joined.
+	Began time.Time
 	// Via is how the workstation is connected, as in audit.Connection.
 	Via string
 	// Labels describe the workstation to people.
@@ -119,6 +121,9 @@ type tunnel struct {
 	// moved is since when the holder's session has it at another proxy; zero: it does not.
 	moved  time.Time
 	forget *time.Timer
+	// order is when the owner's session began, or took the tunnel: a later session of its user has a
+	// greater one.
+	order time.Time
 	// take reports whether the owner took it from another user, and lost is when the
 	// workstation was lost; freed notifies when the tunnel becomes free.
 	take  bool
@@ -154,8 +159,12 @@ func New(cfg Config) (*Table, error) {
 		pool: callers.NewPool("connections", callers.Bounds{Each: each, Pods: most})}, nil
 }
 
-// Join returns a Holder for a workstation. The caller calls Disconnect once.
+// Join returns a Holder for a workstation. The caller calls Disconnect once. A session that
+// reconnects joins again, with the Began of its first connection.
 func (t *Table) Join(owner Owner, to Workstation) *Holder {
+	if owner.Began.IsZero() {
+		owner.Began = time.Now()
+	}
 	return &Holder{table: t, owner: owner, to: to}
 }
 
@@ -170,7 +179,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 	if h.gone { // while the API server was asked
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
 	}
-	if by := t.occupant(w, h.owner.User); by != "" && !take {
+	if by := t.occupant(w, h.owner); by != "" && !take {
 		return occupied(key, by)
 	}
 	have := t.tunnels[key]
@@ -206,7 +215,10 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 		other.to.NotifyLost(to.key, h.owner.String())
 	}
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
-		to.since = time.Now()
+		to.since, to.order = time.Now(), h.owner.Began
+	}
+	if take {
+		to.order = time.Now()
 	}
 	to.holder, to.owner, to.heard, to.moved = h, h.owner, time.Now(), time.Time{}
 	t.cfg.Logger.Info("a tunnel is held", "workload", to.key.String(), "sandbox", to.sandbox, "user", h.owner.User, "session", h.owner.Session, "epoch", h.owner.Epoch, "via", h.owner.Via)
@@ -412,7 +424,7 @@ func (t *Table) Tunnels() ([]*tunnelv1.Tunnel, <-chan struct{}) {
 		one := &tunnelv1.Tunnel{Namespace: have.key.Namespace, Name: have.key.Name, Uid: have.uid,
 			Session: have.owner.Session, Epoch: have.owner.Epoch, Since: timestamppb.New(have.since), User: have.owner.User,
 			Connected: have.holder != nil, Heard: timestamppb.New(heard), Labels: have.owner.Labels,
-			Take: have.take, Free: t.free(have)}
+			Take: have.take, Free: t.free(have), Order: timestamppb.New(have.order)}
 		for p, l := range have.ports {
 			one.Ports = append(one.Ports, &tunnelv1.ProxyPort{Baseline: p, Proxy: int32(l.Addr().(*net.TCPAddr).Port)})
 		}

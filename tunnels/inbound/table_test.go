@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/audit"
@@ -321,6 +323,9 @@ func TestATunnelOfAnotherProxyIsNotMoved(t *testing.T) {
 		refused bool
 	}{
 		"another user's":      {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "ada", By: "ada at laptop"}, true},
+		"his later session's": {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "bob", Session: "t", Order: timestamppb.New(time.Now().Add(time.Hour)), By: "ada at laptop"}, true},
+		"his earlier one's":   {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "bob", Session: "t", Order: timestamppb.New(time.Now().Add(-time.Hour))}, false},
+		"that of his session": {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "bob", Session: "s", Order: timestamppb.New(time.Now().Add(time.Hour))}, false},
 		"his own":             {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "u", User: "bob"}, false},
 		"that of an old one":  {&tunnelv1.Held{Namespace: "shop", Name: "cart", Uid: "before", User: "ada"}, false},
 		"of another workload": {&tunnelv1.Held{Namespace: "shop", Name: "db", Uid: "u", User: "ada"}, false},
@@ -336,4 +341,55 @@ func TestATunnelOfAnotherProxyIsNotMoved(t *testing.T) {
 	if refused := bob.Take(cart, []int32{80}); refused != nil {
 		t.Errorf("Bob may not take it: %v", refused)
 	}
+}
+
+// A session that waits, or has lost the tunnel to a later one of its user, leaves it there: a
+// reconnection does not make it the later one, and only Take does.
+func TestAnEarlierSessionOfTheUserMovesNoTunnel(t *testing.T) {
+	table, _ := newTable(t)
+	cart, key := cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, Key{"shop", "cart"}
+	begun := time.Now().Add(-time.Minute)
+	joins := func(user, session string, epoch uint64, began time.Time) (*Holder, *station) {
+		s := &station{}
+		return table.Join(Owner{User: user, Session: session, Epoch: epoch, Began: began, Labels: map[string]string{"host": "host-" + session}}, s), s
+	}
+	dora, _ := joins("dora", "d", 1, begun)
+	holds(t, table, dora, "u")
+	waiting, _ := joins("bob", "first", 1, begun.Add(time.Second))
+	if waiting.Hold(cart, []int32{80}) == nil {
+		t.Fatal("Bob has Dora's tunnel without taking it")
+	}
+	taker, takers := joins("bob", "second", 1, begun.Add(2*time.Second))
+	if refused := taker.Take(cart, []int32{80}); refused != nil {
+		t.Fatal(refused)
+	}
+	stays := func(h *Holder, what string) {
+		t.Helper()
+		refused := h.Hold(cart, []int32{80})
+		if _, lost := takers.heard(); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || lost > 0 || h.HeldBy(cart) != "bob at host-second" {
+			t.Errorf("%s is answered %v, held by %q; the later session has lost %d", what, refused, h.HeldBy(cart), lost)
+		}
+	}
+	stays(waiting, "the waiting session")
+	waiting.Disconnect()
+	waiting, waits := joins("bob", "first", 2, begun.Add(time.Second))
+	stays(waiting, "the waiting session after a reconnection")
+	taker.Disconnect()
+	stays(waiting, "while the later one reconnects, the waiting session")
+	taker, takers = joins("bob", "second", 2, begun.Add(2*time.Second))
+	holds(t, table, taker, "u")
+	if refused := waiting.Take(cart, []int32{80}); refused != nil || !waiting.Holds(key) {
+		t.Errorf("the earlier session may not take it: %v", refused)
+	}
+	if taker.Hold(cart, []int32{80}) == nil {
+		t.Error("the later session, which began before the tunnel was taken, has it back")
+	}
+	third, _ := joins("bob", "third", 1, time.Time{})
+	holds(t, table, third, "u")
+	if _, lost := waits.heard(); lost != 1 {
+		t.Errorf("the holder has lost %d tunnels to the next session", lost)
+	}
+	table.cfg.Free = time.Nanosecond
+	third.Disconnect()
+	holds(t, table, waiting, "u")
 }

@@ -8,25 +8,27 @@ import (
 )
 
 // Hold routes connections on exactly these ports of an external workload to the workstation. It
-// moves the tunnel from another session of the same user. A tunnel of another user is refused
-// with REASON_TAKEN while that user's workstation is connected, here or at another proxy, and
-// for Config.Free after it is lost.
+// moves the tunnel from a session of the same user that began earlier (Owner.Began; a session that
+// took the tunnel counts from then). A tunnel of another user, or of a later session of the same
+// user, is refused with REASON_TAKEN while that session is connected, here or at another proxy, and
+// for Config.Free after it is lost. A reconnection changes nothing about this: the session keeps its
+// Began.
 func (h *Holder) Hold(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	return h.hold(w, ports, false)
 }
 
-// Take is Hold that moves the tunnel from another user's session as well. Call it only on that
-// user's explicit request.
+// Take is Hold that moves the tunnel from any session. Call it only on the explicit request of the
+// workstation's user.
 func (h *Holder) Take(w cluster.Workload, ports []int32) *tunnelv1.Refused {
 	return h.hold(w, ports, true)
 }
 
-// HeldBy returns the other user that keeps this workstation from holding a tunnel, with the host
-// if it is known; empty: there is none.
+// HeldBy returns the user that keeps this workstation from holding a tunnel, by another session, with
+// its host if that is known; empty: there is none.
 func (h *Holder) HeldBy(w cluster.Workload) string {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
-	return h.table.occupant(w, h.owner.User)
+	return h.table.occupant(w, h.owner)
 }
 
 // Elsewhere replaces the tunnels that live sessions hold at other proxies.
@@ -40,16 +42,23 @@ func (t *Table) Elsewhere(held []*tunnelv1.Held) {
 	t.elsewhere = all
 }
 
-// occupant returns the other user that holds the tunnel of a workload; empty: none. t.mu is held.
-func (t *Table) occupant(w cluster.Workload, user string) string {
+// occupant returns the user that keeps the tunnel of a workload from a session, by another session;
+// empty: none. t.mu is held.
+func (t *Table) occupant(w cluster.Workload, from Owner) string {
 	key := Key{w.Namespace, w.Name}
-	if have := t.tunnels[key]; have != nil && have.uid == w.UID && have.owner.User != user && !t.free(have) {
+	if have := t.tunnels[key]; have != nil && have.uid == w.UID && !t.free(have) && !from.succeeds(have.owner.User, have.owner.Session, have.order) {
 		return have.owner.String()
 	}
-	if other := t.elsewhere[key]; other != nil && other.GetUid() == w.UID && other.GetUser() != user {
+	if other := t.elsewhere[key]; other != nil && other.GetUid() == w.UID && !from.succeeds(other.GetUser(), other.GetSession(), other.GetOrder().AsTime()) {
 		return other.GetBy()
 	}
 	return ""
+}
+
+// succeeds reports whether a tunnel of a session moves to this one unasked: it is the same session,
+// or a later one of the same user.
+func (o Owner) succeeds(user, session string, order time.Time) bool {
+	return o.User == user && (o.Session == session || o.Began.After(order))
 }
 
 // free reports whether any user can have a tunnel. t.mu is held.

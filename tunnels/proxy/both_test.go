@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +83,8 @@ func TestAWorkstationAndAProxy(t *testing.T) {
 	})
 }
 
-// A user who connects a second time, and ends that, has his requests where they were before.
+// A user who connects a second time, and ends that, has his requests where they were before, and not
+// earlier: the second one keeps them even while no session is seen to serve them.
 func TestATunnelTakenByASecondConnectionComesBack(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("back", "ada", 8080)
@@ -90,7 +92,8 @@ func TestATunnelTakenByASecondConnectionComesBack(t *testing.T) {
 	cfg := s.workstationConfig("ada")
 	cfg.Policy = reconnect.DefaultPolicy()
 	cfg.Policy.TakeBack = time.Millisecond
-	first, second := s.run(t, cfg), s.workstation(t, "ada")
+	first := s.run(t, cfg)
+	second, end := s.begin(t, s.workstationConfig("ada"))
 	brings := func(somebody bool) asks {
 		return asks{{Tunnel: tunnel, Locals: map[int32]string{8080: "127.0.0.1:1"}, Connected: somebody}}
 	}
@@ -107,22 +110,40 @@ func TestATunnelTakenByASecondConnectionComesBack(t *testing.T) {
 	defer cancel()
 	go second.Follow(ctx, brings(true))
 	s.Eventually("the second has it", func() error { return open(second) })
-	s.Eventually("the first has it no more", func() error {
-		if open(first) == nil {
-			return errors.New("it is open")
-		}
-		return nil
-	})
+	notified := func(says string) {
+		s.Eventually("the first is notified", func() error {
+			status, _ := first.Status()
+			if m := status.Workloads[0].Message; !strings.Contains(m, says) {
+				return errors.New(m)
+			}
+			return nil
+		})
+	}
+	notified("taken over by another session of yours, and comes back")
 	look()
-	go first.Follow(t.Context(), brings(false)) // No session serves it any more.
+	go first.Follow(t.Context(), brings(false)) // no session is seen to serve it
+	notified("is held by ")
+	s.Must(open(second))
+	end()
 	s.Eventually("the first has it again", func() error { return open(first) })
-	s.Eventually("the second is notified", func() error {
-		status, _ := second.Status()
-		if m := status.Workloads[0].Message; !strings.Contains(m, "taken over by another session of yours, and comes back") {
-			return errors.New(m)
-		}
-		return nil
-	})
+}
+
+// A session that reconnects does not become the last one of its user.
+func TestAReconnectionMovesNoTunnel(t *testing.T) {
+	s := newSite(t)
+	x := s.sandbox("age", "ada", 8080)
+	latest := s.connect("ada", "latest", 1)
+	if got := latest.declare(x); !got[0].GetOpen() {
+		t.Fatalf("the declaration is answered %v", got)
+	}
+	back, err := s.helloAfter(time.Minute, s.token("ada"), "earlier", 7)
+	s.Must(err)
+	if got := back.declare(x); got[0].GetRefused().GetReason() != tunnelv1.Reason_REASON_TAKEN {
+		t.Errorf("the earlier session is answered %v", got)
+	}
+	if got := latest.declare(x); !got[0].GetOpen() {
+		t.Errorf("the later session is answered %v", got)
+	}
 }
 
 func TestAWorkstationWithoutATokenIsRefused(t *testing.T) {
@@ -151,24 +172,31 @@ func (s *site) workstation(t *testing.T, account string) *station.Workstation {
 	return s.run(t, s.workstationConfig(account))
 }
 
-// run runs a workstation.
+// run runs a workstation until the test ends.
 func (s *site) run(t *testing.T, cfg station.Config) *station.Workstation {
+	w, _ := s.begin(t, cfg)
+	return w
+}
+
+// begin runs a workstation until end is called, or the test ends.
+func (s *site) begin(t *testing.T, cfg station.Config) (w *station.Workstation, end func()) {
 	w, err := station.New(cfg)
 	s.Must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() {
+	end = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the workstation ended with %v", err)
 		}
 	})
+	t.Cleanup(end)
 	s.Eventually("the workstation is connected", func() error {
 		if now, _ := w.Status(); !now.Connected {
 			return errors.New(now.Trouble)
 		}
 		return nil
 	})
-	return w
+	return w, end
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -289,10 +290,17 @@ type workstation struct {
 	count uint64
 }
 
-// hello connects a workstation.
+// hello connects a workstation with a session that begins now.
 func (s *site) hello(token, session string, epoch uint64) (*workstation, error) {
 	s.Helper()
-	c, welcome, err := carrier.Connect(s.Context(), s.dial(), &tunnelv1.Hello{Version: carrier.Version, Token: token, Session: session, Epoch: epoch, Labels: map[string]string{"host": "laptop"}})
+	return s.helloAfter(0, token, session, epoch)
+}
+
+// helloAfter connects a workstation with a session that began earlier.
+func (s *site) helloAfter(age time.Duration, token, session string, epoch uint64) (*workstation, error) {
+	s.Helper()
+	c, welcome, err := carrier.Connect(s.Context(), s.dial(), &tunnelv1.Hello{Version: carrier.Version, Token: token, Session: session, Epoch: epoch,
+		Labels: map[string]string{"host": "laptop"}, Age: durationpb.New(age)})
 	if err != nil {
 		return nil, err
 	}

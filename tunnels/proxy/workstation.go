@@ -114,7 +114,8 @@ func (w *workstation) greet(ctx context.Context, hello *tunnelv1.Hello, fence fu
 		leave()
 		return nil, nil, refused
 	}
-	w.owner = inbound.Owner{User: w.user.Name, Session: hello.Session, Epoch: hello.Epoch, Via: "carrier", Labels: hello.Labels}
+	w.owner = inbound.Owner{User: w.user.Name, Session: hello.Session, Epoch: hello.Epoch, Via: "carrier", Labels: hello.Labels,
+		Began: time.Now().Add(-max(0, hello.GetAge().AsDuration()))}
 	return &tunnelv1.Welcome{User: w.user.Name, Proxy: m.cfg.Pod, OperatorVersion: m.cfg.Version, Renews: true}, func() { end(); leave() }, nil
 }
 

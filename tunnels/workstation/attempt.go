@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"switchyard.dev/eventbus/trust"
@@ -66,6 +68,7 @@ func (w *Workstation) try(ctx context.Context, epoch uint64, again bool) (*carri
 	}
 	s, welcome, err := carrier.Connect(ctx, secure, &tunnelv1.Hello{
 		Version: carrier.Version, Token: token, Session: w.cfg.Session, Epoch: epoch, Labels: w.cfg.Labels,
+		Age: durationpb.New(time.Since(w.began)),
 	})
 	if err != nil {
 		return nil, nil, refusedBy(err)

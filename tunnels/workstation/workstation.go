@@ -22,6 +22,7 @@ type Workstation struct {
 	cfg    Config
 	events chan func(now time.Time) reconnect.Step
 	moved  chan struct{}
+	began  time.Time // by the wall clock: the session ages while the machine sleeps
 
 	mu       sync.Mutex
 	changed  wake.Signal
@@ -62,6 +63,7 @@ func New(cfg Config) (*Workstation, error) {
 	return &Workstation{
 		cfg: cfg, machine: reconnect.New(cfg.Policy), wanted: map[reconnect.Tunnel]Workload{}, openedAt: map[reconnect.Tunnel]time.Time{}, down: map[string]string{},
 		events: make(chan func(time.Time) reconnect.Step), moved: make(chan struct{}, 1),
+		began: time.Now().Round(0),
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package workstation_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -131,16 +134,17 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 	config.Opened = func(o workstation.Opening) { opened <- o }
 	w := connected(t, config)
 	list := follows(t, w)
-	local := answers(t, "local")
-	local.Close()
-	list <- []workstation.Workload{cart(local.Addr().String())}
+	address, start := reserved(t)
+	list <- []workstation.Workload{cart(address)}
 	var refused *tunnelv1.Refused
+	attempts := int64(0) // the first ones may be there before the list
 	wait.Holds(t, "the workload is at the workstation", func() bool {
+		attempts++
 		_, err := p.nth(1).connects("shop", "mine-cart", 80)
 		refused = refusedWith(err)
 		return refused.GetReason() != tunnelv1.Reason_REASON_NOT_FOUND
 	})
-	if refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE || !strings.Contains(refused.GetMessage(), local.Addr().String()) {
+	if refused.GetReason() != tunnelv1.Reason_REASON_UNREACHABLE || !strings.Contains(refused.GetMessage(), address) {
 		t.Fatalf("the refusal is %v", refused)
 	}
 	if strings.Count(refused.GetMessage(), ". ") > 1 {
@@ -150,22 +154,41 @@ func TestALocalProcessThatIsDownIsNamed(t *testing.T) {
 		t.Errorf("it is reported as opened: %+v", <-opened)
 	}
 	s, _ := w.Status()
-	if s.Inbound.Failed != 1 || s.Workloads[0].Ports[0].Trouble != "connection refused" {
+	if s.Inbound.Failed != attempts || s.Workloads[0].Ports[0].Trouble != "connection refused" {
 		t.Errorf("the status is %+v", s)
 	}
-	back, err := net.Listen("tcp", local.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer back.Close()
+	start()
 	if _, err := p.nth(1).connects("shop", "mine-cart", 80); err != nil {
 		t.Fatal(err)
 	}
 	if s, _ := w.Status(); s.Workloads[0].Ports[0].Trouble != "" {
 		t.Errorf("once it is back the status is %+v", s)
 	}
-	if len(opened) != 1 || (<-opened).Address != local.Addr().String() {
+	if len(opened) != 1 || (<-opened).Address != address {
 		t.Error("it is not reported as opened")
+	}
+}
+
+// reserved returns an address that refuses connections until start is called. No other program can
+// get it in between.
+func reserved(t *testing.T) (address string, start func()) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", at.(*unix.SockaddrInet4).Port), func() {
+		if err := unix.Listen(fd, 16); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -212,7 +235,7 @@ func TestAfterACutItComesBackWithEverything(t *testing.T) {
 	if d := <-second.declared; d.GetRevision() != 1 || declaredNames(d) != "shop/mine-api shop/mine-cart" {
 		t.Errorf("the first declaration of the second connection is %v", d)
 	}
-	if second.hello.GetSession() != first.hello.GetSession() || second.hello.GetEpoch() <= first.hello.GetEpoch() {
+	if second.hello.GetSession() != first.hello.GetSession() || second.hello.GetEpoch() <= first.hello.GetEpoch() || second.hello.GetAge().AsDuration() <= first.hello.GetAge().AsDuration() {
 		t.Errorf("it came back as %v after %v", second.hello, first.hello)
 	}
 	c, err := w.Open(t.Context(), "db", 5432) // Waits for the session, if need be.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 )
 
@@ -43,7 +45,7 @@ func (h Holder) Elsewhere() *tunnelv1.Held {
 		return nil
 	}
 	t := h.Tunnel
-	return &tunnelv1.Held{Namespace: t.GetNamespace(), Name: t.GetName(), Uid: t.GetUid(), User: t.GetUser(), By: h.By()}
+	return &tunnelv1.Held{Namespace: t.GetNamespace(), Name: t.GetName(), Uid: t.GetUid(), User: t.GetUser(), By: h.By(), Session: t.GetSession(), Order: timestamppb.New(order(t))}
 }
 
 // By returns the holder's user, the host of the workstation and the proxy, for messages.
@@ -64,7 +66,7 @@ func (h Holder) Same(o Holder) bool {
 // workstation's last message.
 func SameTunnel(a, b *tunnelv1.Tunnel) bool {
 	return workloadOf(a) == workloadOf(b) && a.GetSession() == b.GetSession() && a.GetEpoch() == b.GetEpoch() &&
-		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() && a.GetTake() == b.GetTake() && a.GetFree() == b.GetFree() &&
+		a.GetSince().AsTime().Equal(b.GetSince().AsTime()) && a.GetUser() == b.GetUser() && a.GetConnected() == b.GetConnected() && a.GetTake() == b.GetTake() && a.GetFree() == b.GetFree() && order(a).Equal(order(b)) &&
 		slices.EqualFunc(a.GetPorts(), b.GetPorts(), samePort) && maps.Equal(a.GetLabels(), b.GetLabels())
 }
 
@@ -97,7 +99,7 @@ func (c candidate) is(o candidate) bool {
 
 // Judge decides which session holds each tunnel. A tunnel stays with the user that held it before and
 // follows that user's sessions, until another user's session takes it or it is free. Without an earlier
-// judgement, the session that began first holds it.
+// judgement, the user of the first session that had it holds it.
 func Judge(proxies []Proxy, before Judgement, now time.Time) Judgement {
 	j := Judgement{Held: map[Workload]Holder{}, Taken: map[string][]*tunnelv1.Taken{}}
 	claims := map[Workload][]candidate{}
@@ -161,12 +163,24 @@ func bySession(all []candidate) map[session]candidate {
 }
 
 // displaces reports whether a session has a tunnel instead of its holder: because the holder is
-// free and the session is not, or because it began later and is of the same user or took it.
+// free and the session is not; because it is of the same user, and began or took it later; or
+// because it is of another user, has it since a later time, and took it.
 func (c candidate) displaces(holder candidate, now time.Time) bool {
 	if holder.free(now) != c.free(now) {
 		return holder.free(now)
 	}
-	return later(c, holder) > 0 && (c.tunnel.GetUser() == holder.tunnel.GetUser() || c.tunnel.GetTake() || c.free(now))
+	if c.tunnel.GetUser() == holder.tunnel.GetUser() {
+		return cmp.Or(order(c.tunnel).Compare(order(holder.tunnel)), later(c, holder)) > 0
+	}
+	return later(c, holder) > 0 && (c.tunnel.GetTake() || c.free(now))
+}
+
+// order returns the order of a tunnel's claim among those of its user.
+func order(t *tunnelv1.Tunnel) time.Time {
+	if t.GetOrder() == nil { // an earlier version of the proxy
+		return t.GetSince().AsTime()
+	}
+	return t.GetOrder().AsTime()
 }
 
 // free reports whether any user can have the tunnel.

@@ -40,6 +40,12 @@ func long(p holders.Proxy) holders.Proxy {
 	return p
 }
 
+// ordered is a tunnel of a session of a user that began so many seconds ago.
+func ordered(user string, t *tunnelv1.Tunnel, began int) *tunnelv1.Tunnel {
+	t.User, t.Order = user, timestamppb.New(now.Add(-time.Duration(began)*time.Second))
+	return t
+}
+
 func takes(t *tunnelv1.Tunnel) *tunnelv1.Tunnel { t.Take = true; return t }
 
 func free(t *tunnelv1.Tunnel) *tunnelv1.Tunnel { t.Connected, t.Free = false, true; return t }
@@ -133,6 +139,24 @@ func TestASessionIsOneOfAUser(t *testing.T) {
 	}
 }
 
+// Of a user's sessions, the one that began later holds a tunnel at whatever proxy, however late the
+// other declares it again.
+func TestTheLaterSessionOfAUserHoldsATunnel(t *testing.T) {
+	early, late := ordered("ada", tunnel("early", 2, 1), 60), ordered("ada", tunnel("late", 1, 20), 30)
+	for what, before := range map[string]holders.Judgement{
+		"at first":               {},
+		"where it was before":    holders.Judge([]holders.Proxy{proxy("1", late)}, holders.Judgement{}, now),
+		"where the other was":    holders.Judge([]holders.Proxy{proxy("2", early)}, holders.Judgement{}, now),
+		"where another user was": holders.Judge([]holders.Proxy{proxy("3", free(tunnel("x", 1, 90)))}, holders.Judgement{}, now),
+	} {
+		j := holders.Judge([]holders.Proxy{proxy("2", early), proxy("1", late)}, before, now)
+		held := j.Held[workload].Elsewhere()
+		if held.GetSession() != "late" || !held.GetOrder().AsTime().Equal(late.Order.AsTime()) || len(j.Taken["2"]) != 1 {
+			t.Errorf("%s: held is %v, and the losers are %v", what, held, j.Taken)
+		}
+	}
+}
+
 func TestDeletedProxyHoldsNoTunnel(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {
@@ -185,6 +209,7 @@ func TestReportsAboutAHolder(t *testing.T) {
 		"the user":         {func(h *holders.Holder) { h.Tunnel.User = "another" }, false},
 		"since when":       {func(h *holders.Holder) { h.Tunnel.Since = timestamppb.New(now) }, false},
 		"a port":           {func(h *holders.Holder) { h.Tunnel.Ports = []*tunnelv1.ProxyPort{{Baseline: 1, Proxy: 2}} }, false},
+		"its order":        {func(h *holders.Holder) { h.Tunnel.Order = timestamppb.New(now) }, false},
 		"a label":          {func(h *holders.Holder) { h.Tunnel.Labels = map[string]string{"host": "h"} }, false},
 	} {
 		h := base()

@@ -125,7 +125,7 @@ func Event(r event.Recorded) *routingv1.Event {
 		Position: Position(r.Pos), Key: string(r.Fact.Key), Statement: Statement(r.Fact.Data),
 		Cause: &routingv1.Cause{
 			Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Uid: c.UID,
-			Generation: c.Generation, Manager: c.Manager, Trace: c.Trace, Via: c.Via,
+			Generation: c.Generation, Manager: c.Manager, Trace: c.Trace, Via: c.Via, Author: c.Author,
 		},
 	}
 	if !r.Fact.Time.IsZero() {

@@ -2,11 +2,15 @@ package outages
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/podnet"
 )
 
 // The ends of a line: the agent's and the control plane's.
@@ -34,10 +38,12 @@ const (
 	step = 2 * time.Millisecond
 )
 
-// line transmits packets between two TUN devices, until the process ends.
+// line transmits packets between two TUN devices, until it is closed.
 type line struct {
-	ends [2]*os.File
-	now  atomic.Pointer[condition]
+	devices *podnet.Line
+	ends    [2]*os.File
+	now     atomic.Pointer[condition]
+	ended   sync.WaitGroup
 }
 
 type packet struct {
@@ -45,16 +51,26 @@ type packet struct {
 	data  []byte
 }
 
-// begin begins to transmit between two ends, as a working network does.
-func begin(nearEnd, farEnd *os.File) *line {
-	l := &line{ends: [2]*os.File{nearEnd, farEnd}}
+// begin begins to transmit between the ends of a line, as a working network does.
+func begin(devices *podnet.Line) *line {
+	l := &line{devices: devices, ends: [2]*os.File{devices.Near, devices.Far}}
 	l.set(condition{})
 	for from := range l.ends {
 		queue := make(chan packet, queued)
-		go l.collect(from, queue)
-		go l.deliver(1-from, queue)
+		l.ended.Go(func() { l.collect(from, queue); close(queue) })
+		l.ended.Go(func() { l.deliver(1-from, queue) })
 	}
 	return l
+}
+
+// close removes the line.
+func (l *line) close() error {
+	l.set(condition{reset: true}) // no packet waits
+	if err := l.devices.Remove(); err != nil {
+		return err
+	}
+	l.ended.Wait()
+	return errors.Join(l.ends[near].Close(), l.ends[far].Close())
 }
 
 // set changes the condition. Packets that are delayed by the former one are delivered at once.
@@ -69,7 +85,7 @@ func (l *line) collect(from int, queue chan<- packet) {
 			continue
 		}
 		if err != nil {
-			return // the line was closed
+			return // its devices were removed
 		}
 		c := l.now.Load()
 		switch {

@@ -97,7 +97,8 @@ func (w *world) newSite(name string, number byte) (s *site, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.line = begin(l.Near, l.Far)
+	s.line = begin(l)
+	w.lines = append(w.lines, s.line)
 	s.agents, s.users = net.JoinHostPort(l.IP.String(), agentsPort), net.JoinHostPort(s.pod.IP.String(), usersPort)
 	if s.files, err = w.newFiles(name, l.IP, s.pod.IP); err != nil {
 		return s, err

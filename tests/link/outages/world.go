@@ -72,6 +72,7 @@ type world struct {
 	control *control.Plane
 	backend string // host:port
 	pods    []*podnet.Pod
+	lines   []*line
 	servers []io.Closer
 }
 
@@ -94,6 +95,9 @@ func newWorld(ctx context.Context, dir string) (w *world, err error) {
 func (w *world) close() (err error) {
 	for _, s := range w.servers {
 		err = errors.Join(err, s.Close())
+	}
+	for _, l := range w.lines {
+		err = errors.Join(err, l.close())
 	}
 	for _, p := range w.pods {
 		err = errors.Join(err, p.Close())

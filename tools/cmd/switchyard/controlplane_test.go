@@ -21,7 +21,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -56,7 +58,10 @@ type controlPlane struct {
 	before func(http.ResponseWriter, *http.Request) bool
 }
 
-func newControlPlane(t *testing.T) *controlPlane {
+func newControlPlane(t *testing.T) *controlPlane { return newControlPlaneOf(t, nil) }
+
+// newControlPlaneOf is newControlPlane with reads of clusters; nil: it has none.
+func newControlPlaneOf(t *testing.T, reads *live.Clusters) *controlPlane {
 	t.Helper()
 	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}, previews: endpoints.Domains{}}
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
@@ -65,7 +70,7 @@ func newControlPlane(t *testing.T) *controlPlane {
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Store: s, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Live: reads, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {
@@ -295,6 +300,9 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 	}
 	same("", exit.OK, "resourceplugin", "list")
 	same("", exit.OK, "resourceplugin", "list", "-A")
+	same("plugin-versions.table", exit.OK, "resourceplugin", "versions", "db")
+	same("", exit.OK, "resourceplugin", "versions", "db", "-o", "json")
+	same("", exit.No, "resourceplugin", "versions", "queue")
 	for _, kind := range []string{"sandbox", "routegroup"} { // The cluster has those of other tests, too.
 		want, got := rows(d.does(t, exit.OK, "", kind, "list"), nil), rows(p.does(exit.OK, "", kind, "list"), keys)
 		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
@@ -538,4 +546,35 @@ func TestClustersOfAControlPlane(t *testing.T) {
 		t.Errorf("the deleted token: %v", err)
 	}
 	p.does(exit.OK, "no tokens", "cluster", "token", "list", "--cluster", "demo")
+
+	file := p.write("s.yaml", "name: s\nspec: {cluster: new, virtual: [{name: v, workload: {kind: Deployment, namespace: shop, name: cart}}]}\n")
+	p.does(exit.OK, "sandbox s is written", "sandbox", "apply", "--wait=false", "-f", file)
+	p.does(exit.No, "sandbox \"s\"", "cluster", "delete", "new")
+	p.does(exit.OK, "is being deleted", "sandbox", "delete", "s", "--wait=false")
+	p.does(exit.OK, "cluster new is removed\n", "cluster", "delete", "new")
+	p.does(exit.No, "cluster \"new\" not found", "cluster", "delete", "new")
+	if out := p.does(exit.OK, "", "cluster", "list"); strings.Contains(out, "new ") {
+		t.Errorf("the clusters are %s", out)
+	}
+	if _, err := p.store.CallerOf(t.Context(), model.DigestOf(token)); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("the token of the cluster that was removed: %v", err)
+	}
+}
+
+// TestSidecarsThroughAControlPlane lists the workloads of a real cluster.
+func TestSidecarsThroughAControlPlane(t *testing.T) {
+	c := market(t, "analyzed", "")
+	p := newControlPlaneOf(t, &live.Clusters{Operator: "analyzed-operator", Reader: func(context.Context, string, string, model.Author) (client.Reader, error) { return c.Client, nil }})
+	analyze := func(args ...string) []string {
+		return append([]string{"devmesh", "analyze", "--cluster", "demo", "--namespace", "analyzed"}, args...)
+	}
+	for _, form := range []string{"table", "json"} {
+		golden.Compare(t, "testdata/controlplane-devmesh."+form, p.does(exit.OK, "", analyze("-o", form)...))
+	}
+	p.does(exit.OK, "Deployment analyzed/cart", analyze("--status", "ok,missing")...)
+	p.does(exit.Usage, `status has "good"; use ok, `, analyze("--status", "good")...)
+	p.does(exit.No, `"nowhere"`, "devmesh", "analyze", "--cluster", "nowhere")
+	if code, _, errs := p.run(t.Context(), "devmesh", "analyze", "--cluster", "demo"); code != exit.Usage || !strings.Contains(errs, "give its URL with --control-plane") {
+		t.Errorf("without a control plane: exit code %d\n%s", code, errs)
+	}
 }

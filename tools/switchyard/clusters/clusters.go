@@ -26,7 +26,7 @@ connect. Changes need the role of an administrator.`,
 	}
 	token := &cobra.Command{Use: "token", Short: "Manage the tokens of a cluster's agent", Args: cobra.NoArgs, RunE: help}
 	token.AddCommand(createToken(s), listTokens(s), deleteToken(s))
-	c.AddCommand(add(s), list(s), token)
+	c.AddCommand(add(s), deleted(s), list(s), token)
 	command.KnowPlane(append(c.Commands(), token.Commands()...)...)
 	return c
 }
@@ -49,6 +49,22 @@ func add(s *command.Session) *cobra.Command {
 			return err
 		}
 		return issue(ctx, s, p, *name, fmt.Sprintf("cluster %s is registered; its agent connects with this token, which is shown only now:\n", *name))
+	})
+	return c
+}
+
+func deleted(s *command.Session) *cobra.Command {
+	c := &cobra.Command{
+		Use: "delete NAME", Short: "Remove a cluster from the control plane, with its tokens", Args: cobra.ExactArgs(1),
+		Long: `Remove a cluster from the control plane, with its tokens: its agent is disconnected. A cluster with
+sandboxes or route groups is not removed; delete them first. Objects in the cluster stay.`,
+	}
+	c.RunE = command.With(s, s.OpenPlane, func(ctx context.Context, p *plane.Plane, args []string) error {
+		if _, err := plane.Answer[v2.EmptyResponse](p.API.DeleteCluster(ctx, p.Org, args[0])); err != nil {
+			return err
+		}
+		_, err := io.WriteString(s.Out, show.Plain(fmt.Sprintf("cluster %s is removed\n", args[0])))
+		return err
 	})
 	return c
 }

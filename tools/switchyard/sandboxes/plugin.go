@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -192,29 +193,51 @@ func listPlugins(s *command.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		users, err := at.Users(ctx)
-		if err != nil {
-			return err
-		}
 		var shown []plugins.Kept
 		for i, k := range kept {
 			if all || i == 0 || kept[i-1].Name.Bare != k.Name.Bare {
 				shown = append(shown, k)
 			}
 		}
-		rows := show.Grid{{"NAME", "VERSION", "CREATED", "USED BY", "DESCRIPTION"}}
-		out := reports(shown, users)
-		for i, r := range out {
-			used := fmt.Sprintf("%d", len(r.Status.Resources))
-			rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, s.Moment(r.CreatedAt), used, r.Spec.Description})
-		}
-		text := rows.String()
-		if len(out) == 0 {
-			text = "no resource plugins\n"
-		}
-		return s.Show.Report(out, text)
+		return showPlugins(ctx, s, at, shown)
 	})
 	return c
+}
+
+func pluginVersions(s *command.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "versions NAME", Short: "List the versions of a resource plugin", Args: cobra.ExactArgs(1),
+		RunE: within(s, func(ctx context.Context, at site.Site, args []string) error {
+			kept, err := at.List(ctx)
+			if err != nil {
+				return err
+			}
+			kept = slices.DeleteFunc(kept, func(k plugins.Kept) bool { return k.Name.Bare != args[0] })
+			if len(kept) == 0 {
+				return exit.No.Errorf("there is no resource plugin %s", args[0])
+			}
+			return showPlugins(ctx, s, at, kept)
+		}),
+	}
+}
+
+// showPlugins shows a list of plugins.
+func showPlugins(ctx context.Context, s *command.Session, at site.Site, shown []plugins.Kept) error {
+	users, err := at.Users(ctx)
+	if err != nil {
+		return err
+	}
+	rows := show.Grid{{"NAME", "VERSION", "CREATED", "USED BY", "DESCRIPTION"}}
+	out := reports(shown, users)
+	for i, r := range out {
+		used := fmt.Sprintf("%d", len(r.Status.Resources))
+		rows = append(rows, []string{shown[i].Name.Bare, shown[i].Name.Version, s.Moment(r.CreatedAt), used, r.Spec.Description})
+	}
+	text := rows.String()
+	if len(out) == 0 {
+		text = "no resource plugins\n"
+	}
+	return s.Show.Report(out, text)
 }
 
 // LocalAddresses reads a sandbox's file in the published format, and returns the sandbox's name and

@@ -47,7 +47,7 @@ version after @ in the name. Without @ a plugin has version 0.0.0. A sandbox tha
 version gets the highest, and keeps it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	plugin.AddCommand(applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s))
+	plugin.AddCommand(applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s), pluginVersions(s))
 	group := &cobra.Command{
 		Use: "routegroup", Short: "Set up route groups from their published specification", Args: cobra.NoArgs, Aliases: []string{"rg"},
 		Long: `Set up route groups from their published specification; only a kubeconfig is needed. A route

@@ -73,8 +73,8 @@ func Cause(c *routingv1.Cause) string {
 	if c.GetGeneration() > 0 {
 		out += fmt.Sprintf(", generation %d", c.GetGeneration())
 	}
-	if c.GetManager() != "" {
-		out += ", written by " + c.GetManager()
+	if writer := explain.Writer(c.GetAuthor(), c.GetManager()); writer != "" {
+		out += ", written by " + writer
 	}
 	if c.GetVia() != "" {
 		out += ", through " + via(c.GetVia())

@@ -835,7 +835,10 @@ type Cause struct {
 	// The objects through which that change reached the one that the event is about,
 	// nearest to the cause first: "SignadotRouteGroup/blue" or, with a namespace,
 	// "Kind/namespace/name", separated by commas. Empty when there are none between them.
-	Via           string `protobuf:"bytes,8,opt,name=via,proto3" json:"via,omitempty"`
+	Via string `protobuf:"bytes,8,opt,name=via,proto3" json:"via,omitempty"`
+	// The user that last changed the specification of the object, as the cluster knows the user: the
+	// author in annotation switchyard.dev/author. Empty when that is not recorded.
+	Author        string `protobuf:"bytes,9,opt,name=author,proto3" json:"author,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -922,6 +925,13 @@ func (x *Cause) GetTrace() string {
 func (x *Cause) GetVia() string {
 	if x != nil {
 		return x.Via
+	}
+	return ""
+}
+
+func (x *Cause) GetAuthor() string {
+	if x != nil {
+		return x.Author
 	}
 	return ""
 }
@@ -3190,7 +3200,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n" +
 	"\vrouting_key\x18\x04 \x01(\tR\n" +
 	"routingKey\x12\x18\n" +
-	"\asandbox\x18\x05 \x01(\tR\asandbox\"\xc1\x01\n" +
+	"\asandbox\x18\x05 \x01(\tR\asandbox\"\xd9\x01\n" +
 	"\x05Cause\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -3201,7 +3211,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"generation\x12\x18\n" +
 	"\amanager\x18\x06 \x01(\tR\amanager\x12\x14\n" +
 	"\x05trace\x18\a \x01(\tR\x05trace\x12\x10\n" +
-	"\x03via\x18\b \x01(\tR\x03via\"\xb2\x04\n" +
+	"\x03via\x18\b \x01(\tR\x03via\x12\x16\n" +
+	"\x06author\x18\t \x01(\tR\x06author\"\xb2\x04\n" +
 	"\tStatement\x12P\n" +
 	"\x10routing_declared\x18\x01 \x01(\v2#.switchyard.fact.v1.RoutingDeclaredH\x00R\x0froutingDeclared\x12S\n" +
 	"\x11routing_withdrawn\x18\x02 \x01(\v2$.switchyard.fact.v1.RoutingWithdrawnH\x00R\x10routingWithdrawn\x12S\n" +

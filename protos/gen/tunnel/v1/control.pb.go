@@ -93,7 +93,10 @@ type Held struct {
 	// The user that owns it, as the cluster knows the user.
 	User string `protobuf:"bytes,4,opt,name=user,proto3" json:"user,omitempty"`
 	// The holder, for people.
-	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	By string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	// Its session, and the order of that session's claim, as in Tunnel.
+	Session       string                 `protobuf:"bytes,6,opt,name=session,proto3" json:"session,omitempty"`
+	Order         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -161,6 +164,20 @@ func (x *Held) GetBy() string {
 		return x.By
 	}
 	return ""
+}
+
+func (x *Held) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Held) GetOrder() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Order
+	}
+	return nil
 }
 
 // Taken is a tunnel that another session has now.
@@ -313,8 +330,8 @@ type Tunnel struct {
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	Name      string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Uid       string `protobuf:"bytes,3,opt,name=uid,proto3" json:"uid,omitempty"`
-	// The session that owns it, its epoch, and when it began to own it. Of two sessions that own
-	// the same tunnel the later one counts; of one session, the greater epoch.
+	// The session that owns it, its epoch, and when it began to own it. Of the sessions of two users
+	// that own the same tunnel the later one counts if it took it; of one session, the greater epoch.
 	Session string                 `protobuf:"bytes,4,opt,name=session,proto3" json:"session,omitempty"`
 	Epoch   uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Since   *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=since,proto3" json:"since,omitempty"`
@@ -332,7 +349,10 @@ type Tunnel struct {
 	// Whether the session took it from a live session of another user, on an explicit request.
 	Take bool `protobuf:"varint,12,opt,name=take,proto3" json:"take,omitempty"`
 	// Whether its workstation has been disconnected for so long that any user can have it.
-	Free          bool `protobuf:"varint,13,opt,name=free,proto3" json:"free,omitempty"`
+	Free bool `protobuf:"varint,13,opt,name=free,proto3" json:"free,omitempty"`
+	// When the session began, or took the tunnel on an explicit request: of two sessions of one user
+	// the later one counts. Missing: as since.
+	Order         *timestamppb.Timestamp `protobuf:"bytes,14,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -458,6 +478,13 @@ func (x *Tunnel) GetFree() bool {
 	return false
 }
 
+func (x *Tunnel) GetOrder() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 // ProxyPort is a port of the proxy's pod for one of the baseline.
 type ProxyPort struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -518,13 +545,15 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\x17tunnel/v1/control.proto\x12\x14switchyard.tunnel.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"s\n" +
 	"\x0eTunnelsRequest\x121\n" +
 	"\x05taken\x18\x01 \x03(\v2\x1b.switchyard.tunnel.v1.TakenR\x05taken\x12.\n" +
-	"\x04held\x18\x02 \x03(\v2\x1a.switchyard.tunnel.v1.HeldR\x04held\"n\n" +
+	"\x04held\x18\x02 \x03(\v2\x1a.switchyard.tunnel.v1.HeldR\x04held\"\xba\x01\n" +
 	"\x04Held\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
 	"\x03uid\x18\x03 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04user\x18\x04 \x01(\tR\x04user\x12\x0e\n" +
-	"\x02by\x18\x05 \x01(\tR\x02by\"\x9c\x01\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12\x18\n" +
+	"\asession\x18\x06 \x01(\tR\asession\x120\n" +
+	"\x05order\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05order\"\x9c\x01\n" +
 	"\x05Taken\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x18\n" +
@@ -534,7 +563,7 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	"\fsame_session\x18\x06 \x01(\bR\vsameSession\"e\n" +
 	"\x0fTunnelsResponse\x126\n" +
 	"\atunnels\x18\x01 \x03(\v2\x1c.switchyard.tunnel.v1.TunnelR\atunnels\x12\x1a\n" +
-	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xee\x03\n" +
+	"\bdraining\x18\x02 \x01(\bR\bdraining\"\xa0\x04\n" +
 	"\x06Tunnel\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -549,7 +578,8 @@ const file_tunnel_v1_control_proto_rawDesc = "" +
 	" \x03(\v2\x1f.switchyard.tunnel.v1.ProxyPortR\x05ports\x12@\n" +
 	"\x06labels\x18\v \x03(\v2(.switchyard.tunnel.v1.Tunnel.LabelsEntryR\x06labels\x12\x12\n" +
 	"\x04take\x18\f \x01(\bR\x04take\x12\x12\n" +
-	"\x04free\x18\r \x01(\bR\x04free\x1a9\n" +
+	"\x04free\x18\r \x01(\bR\x04free\x120\n" +
+	"\x05order\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\x05order\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
@@ -583,20 +613,22 @@ var file_tunnel_v1_control_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_tunnel_v1_control_proto_depIdxs = []int32{
-	2, // 0: switchyard.tunnel.v1.TunnelsRequest.taken:type_name -> switchyard.tunnel.v1.Taken
-	1, // 1: switchyard.tunnel.v1.TunnelsRequest.held:type_name -> switchyard.tunnel.v1.Held
-	4, // 2: switchyard.tunnel.v1.TunnelsResponse.tunnels:type_name -> switchyard.tunnel.v1.Tunnel
-	7, // 3: switchyard.tunnel.v1.Tunnel.since:type_name -> google.protobuf.Timestamp
-	7, // 4: switchyard.tunnel.v1.Tunnel.heard:type_name -> google.protobuf.Timestamp
-	5, // 5: switchyard.tunnel.v1.Tunnel.ports:type_name -> switchyard.tunnel.v1.ProxyPort
-	6, // 6: switchyard.tunnel.v1.Tunnel.labels:type_name -> switchyard.tunnel.v1.Tunnel.LabelsEntry
-	0, // 7: switchyard.tunnel.v1.ProxyControl.Tunnels:input_type -> switchyard.tunnel.v1.TunnelsRequest
-	3, // 8: switchyard.tunnel.v1.ProxyControl.Tunnels:output_type -> switchyard.tunnel.v1.TunnelsResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	2,  // 0: switchyard.tunnel.v1.TunnelsRequest.taken:type_name -> switchyard.tunnel.v1.Taken
+	1,  // 1: switchyard.tunnel.v1.TunnelsRequest.held:type_name -> switchyard.tunnel.v1.Held
+	7,  // 2: switchyard.tunnel.v1.Held.order:type_name -> google.protobuf.Timestamp
+	4,  // 3: switchyard.tunnel.v1.TunnelsResponse.tunnels:type_name -> switchyard.tunnel.v1.Tunnel
+	7,  // 4: switchyard.tunnel.v1.Tunnel.since:type_name -> google.protobuf.Timestamp
+	7,  // 5: switchyard.tunnel.v1.Tunnel.heard:type_name -> google.protobuf.Timestamp
+	5,  // 6: switchyard.tunnel.v1.Tunnel.ports:type_name -> switchyard.tunnel.v1.ProxyPort
+	6,  // 7: switchyard.tunnel.v1.Tunnel.labels:type_name -> switchyard.tunnel.v1.Tunnel.LabelsEntry
+	7,  // 8: switchyard.tunnel.v1.Tunnel.order:type_name -> google.protobuf.Timestamp
+	0,  // 9: switchyard.tunnel.v1.ProxyControl.Tunnels:input_type -> switchyard.tunnel.v1.TunnelsRequest
+	3,  // 10: switchyard.tunnel.v1.ProxyControl.Tunnels:output_type -> switchyard.tunnel.v1.TunnelsResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_tunnel_v1_control_proto_init() }

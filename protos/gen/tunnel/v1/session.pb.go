@@ -141,7 +141,10 @@ type Hello struct {
 	Epoch uint64 `protobuf:"varint,4,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// What people see of the workstation: user, host, os, version of the client. At most 16, of
 	// at most 256 bytes each, and 2,048 together.
-	Labels        map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// How long ago the session began, by the clock of the workstation. Of two sessions of a user, a
+	// proxy leaves a tunnel with the one that began later. Missing: it begins now.
+	Age           *durationpb.Duration `protobuf:"bytes,6,opt,name=age,proto3" json:"age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -207,6 +210,13 @@ func (x *Hello) GetEpoch() uint64 {
 func (x *Hello) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *Hello) GetAge() *durationpb.Duration {
+	if x != nil {
+		return x.Age
 	}
 	return nil
 }
@@ -1263,13 +1273,14 @@ var File_tunnel_v1_session_proto protoreflect.FileDescriptor
 
 const file_tunnel_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x17tunnel/v1/session.proto\x12\x14switchyard.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\"\xe3\x01\n" +
+	"\x17tunnel/v1/session.proto\x12\x14switchyard.tunnel.v1\x1a\x1egoogle/protobuf/duration.proto\"\x90\x02\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x18\n" +
 	"\asession\x18\x03 \x01(\tR\asession\x12\x14\n" +
 	"\x05epoch\x18\x04 \x01(\x04R\x05epoch\x12?\n" +
-	"\x06labels\x18\x05 \x03(\v2'.switchyard.tunnel.v1.Hello.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\x05 \x03(\v2'.switchyard.tunnel.v1.Hello.LabelsEntryR\x06labels\x12+\n" +
+	"\x03age\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03age\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"v\n" +
@@ -1384,29 +1395,30 @@ var file_tunnel_v1_session_proto_goTypes = []any{
 }
 var file_tunnel_v1_session_proto_depIdxs = []int32{
 	17, // 0: switchyard.tunnel.v1.Hello.labels:type_name -> switchyard.tunnel.v1.Hello.LabelsEntry
-	5,  // 1: switchyard.tunnel.v1.Control.ping:type_name -> switchyard.tunnel.v1.Ping
-	6,  // 2: switchyard.tunnel.v1.Control.declare:type_name -> switchyard.tunnel.v1.Declare
-	8,  // 3: switchyard.tunnel.v1.Control.declared:type_name -> switchyard.tunnel.v1.Declared
-	11, // 4: switchyard.tunnel.v1.Control.leave:type_name -> switchyard.tunnel.v1.Leave
-	16, // 5: switchyard.tunnel.v1.Control.refused:type_name -> switchyard.tunnel.v1.Refused
-	2,  // 6: switchyard.tunnel.v1.Control.welcome:type_name -> switchyard.tunnel.v1.Welcome
-	1,  // 7: switchyard.tunnel.v1.Control.hello:type_name -> switchyard.tunnel.v1.Hello
-	4,  // 8: switchyard.tunnel.v1.Control.renew:type_name -> switchyard.tunnel.v1.Renew
-	7,  // 9: switchyard.tunnel.v1.Declare.tunnels:type_name -> switchyard.tunnel.v1.TunnelWanted
-	9,  // 10: switchyard.tunnel.v1.Declared.tunnels:type_name -> switchyard.tunnel.v1.TunnelState
-	16, // 11: switchyard.tunnel.v1.TunnelState.refused:type_name -> switchyard.tunnel.v1.Refused
-	10, // 12: switchyard.tunnel.v1.TunnelState.ports:type_name -> switchyard.tunnel.v1.Port
-	16, // 13: switchyard.tunnel.v1.Leave.why:type_name -> switchyard.tunnel.v1.Refused
-	18, // 14: switchyard.tunnel.v1.Leave.linger:type_name -> google.protobuf.Duration
-	13, // 15: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
-	14, // 16: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
-	16, // 17: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
-	0,  // 18: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	18, // 1: switchyard.tunnel.v1.Hello.age:type_name -> google.protobuf.Duration
+	5,  // 2: switchyard.tunnel.v1.Control.ping:type_name -> switchyard.tunnel.v1.Ping
+	6,  // 3: switchyard.tunnel.v1.Control.declare:type_name -> switchyard.tunnel.v1.Declare
+	8,  // 4: switchyard.tunnel.v1.Control.declared:type_name -> switchyard.tunnel.v1.Declared
+	11, // 5: switchyard.tunnel.v1.Control.leave:type_name -> switchyard.tunnel.v1.Leave
+	16, // 6: switchyard.tunnel.v1.Control.refused:type_name -> switchyard.tunnel.v1.Refused
+	2,  // 7: switchyard.tunnel.v1.Control.welcome:type_name -> switchyard.tunnel.v1.Welcome
+	1,  // 8: switchyard.tunnel.v1.Control.hello:type_name -> switchyard.tunnel.v1.Hello
+	4,  // 9: switchyard.tunnel.v1.Control.renew:type_name -> switchyard.tunnel.v1.Renew
+	7,  // 10: switchyard.tunnel.v1.Declare.tunnels:type_name -> switchyard.tunnel.v1.TunnelWanted
+	9,  // 11: switchyard.tunnel.v1.Declared.tunnels:type_name -> switchyard.tunnel.v1.TunnelState
+	16, // 12: switchyard.tunnel.v1.TunnelState.refused:type_name -> switchyard.tunnel.v1.Refused
+	10, // 13: switchyard.tunnel.v1.TunnelState.ports:type_name -> switchyard.tunnel.v1.Port
+	16, // 14: switchyard.tunnel.v1.Leave.why:type_name -> switchyard.tunnel.v1.Refused
+	18, // 15: switchyard.tunnel.v1.Leave.linger:type_name -> google.protobuf.Duration
+	13, // 16: switchyard.tunnel.v1.Open.address:type_name -> switchyard.tunnel.v1.Address
+	14, // 17: switchyard.tunnel.v1.Open.inbound:type_name -> switchyard.tunnel.v1.Inbound
+	16, // 18: switchyard.tunnel.v1.Opened.refused:type_name -> switchyard.tunnel.v1.Refused
+	0,  // 19: switchyard.tunnel.v1.Refused.reason:type_name -> switchyard.tunnel.v1.Reason
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_tunnel_v1_session_proto_init() }

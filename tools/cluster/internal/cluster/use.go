@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -35,12 +37,28 @@ func (c Cluster) Exec(argv []string) error {
 		"KUBECONFIG":   c.Node.Kubeconfig(),
 		"KUBECACHEDIR": c.Node.KubectlCache(),
 	}
+	maps.Copy(set, prompt(argv, c.Node.Name, os.Getenv("PROMPT_COMMAND")))
 	for key, value := range set {
 		if err := os.Setenv(key, value); err != nil {
 			return fmt.Errorf("setting %s: %w", key, err)
 		}
 	}
 	return netns.Exec(c.Node.NetNS(), c.Node.Dir("resolv.conf"), argv, os.Environ())
+}
+
+// prompt returns the variables with which the prompt of an interactive shell names the node. before is the
+// PROMPT_COMMAND of the caller. Other commands get none.
+func prompt(argv []string, name, before string) map[string]string {
+	if len(argv) != 1 || !slices.Contains([]string{"bash", "sh", "dash"}, filepath.Base(argv[0])) {
+		return nil
+	}
+	mark := "(cluster " + name + ") "
+	// The files that bash reads at its start replace PS1, but not PROMPT_COMMAND, which it runs before each prompt.
+	command := fmt.Sprintf("case $PS1 in '%[1]s'*) ;; *) PS1='%[1]s'$PS1 ;; esac", mark)
+	if before != "" {
+		command = before + "; " + command
+	}
+	return map[string]string{"PROMPT_COMMAND": command, "PS1": mark + "# "}
 }
 
 // Load puts images, given as files that `docker save` would write, into the
