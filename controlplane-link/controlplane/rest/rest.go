@@ -105,7 +105,8 @@ func (r *request) org() string { return r.vars["orgName"] }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
 	defer cancel()
-	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond), status: http.StatusOK}
+	now := h.Now().UTC().Truncate(time.Microsecond)
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: now, status: http.StatusOK}
 	body, err := h.answer(w, r)
 	if err != nil {
 		var text string

@@ -71,7 +71,8 @@ func (s *Store) Devboxes(ctx context.Context, org string) ([]model.Devbox, error
 func (s *Store) ClaimDevbox(ctx context.Context, org, id string, session model.DevboxSession, ev model.Event) error {
 	return s.write(ctx, org, ev, func(t *tx) {
 		t.free(org, id, ev, session.CreatedAt)
-		t.must(model.ErrNotFound, devbox(id), claimDevbox, org, id, session.ID, holder(ev.By), session.CreatedAt, session.RenewedAt, session.ValidUntil)
+		t.must(model.ErrNotFound, devbox(id), claimDevbox,
+			org, id, session.ID, holder(ev.By), session.CreatedAt, session.RenewedAt, session.ValidUntil)
 	})
 }
 

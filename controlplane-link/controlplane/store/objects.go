@@ -100,7 +100,8 @@ func putAllowed(o object, old []object) error {
 func (t *tx) putRow(o object, isNew bool) object {
 	this, plugins, author := o.kind.named(o.Name), database.JSON{Of: o.Plugins}, database.JSON{Of: o.Author}
 	for resource, p := range o.Plugins {
-		t.exists(thing{what: fmt.Sprintf("resource %q: resource plugin", resource), name: p.String()}, selectPlugin, o.Org, p.Bare, p.Defaulted().Version)
+		plugin := thing{what: fmt.Sprintf("resource %q: resource plugin", resource), name: p.String()}
+		t.exists(plugin, selectPlugin, o.Org, p.Bare, p.Defaulted().Version)
 	}
 	named := o.clusters()
 	for _, path := range slices.Sorted(maps.Keys(named)) {

@@ -33,8 +33,9 @@ const (
 	countCredentials    = `SELECT COUNT(*) FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3`
 	deleteCredential    = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 AND id = $4`
 	deleteCredentialsOf = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 RETURNING id`
-	touchCredential     = `UPDATE credentials SET used = $2, used_from = CASE WHEN $3 = '' THEN used_from ELSE $3 END WHERE id = $1 AND used < $2`
-	selectAPIKeys       = `SELECT id, organisation, owner_kind, owner, description, masked, digest, created, used FROM credentials
+	touchCredential     = `UPDATE credentials SET used = $2, used_from = CASE WHEN $3 = '' THEN used_from ELSE $3 END
+		WHERE id = $1 AND used < $2`
+	selectAPIKeys = `SELECT id, organisation, owner_kind, owner, description, masked, digest, created, used FROM credentials
 		WHERE organisation = $1 AND owner_kind = $2 AND owner = $3`
 	selectClusterTokens = `SELECT id, organisation, owner, masked, digest, created, used, used_from FROM credentials
 		WHERE owner_kind = 'cluster' AND organisation = $1 AND owner = $2`

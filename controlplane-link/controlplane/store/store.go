@@ -264,7 +264,9 @@ func (s *Store) observed(org string) {
 }
 
 // listed returns the rows of a query by the time and the name in a key. Databases sort texts by their locale.
-func listed[T any](ctx context.Context, s *Store, key func(T) (time.Time, string), scan func(database.Row) (T, error), query string, args ...any) ([]T, error) {
+func listed[T any](
+	ctx context.Context, s *Store, key func(T) (time.Time, string), scan func(database.Row) (T, error), query string, args ...any,
+) ([]T, error) {
 	all, err := database.List(ctx, s.db.Reads(), scan, query, args...)
 	slices.SortFunc(all, func(a, b T) int {
 		first, name := key(a)
