@@ -165,22 +165,26 @@ func (r *request) showSandbox() error {
 	got, unread := report(r, s.Cluster, "sandbox/"+s.Name, func(ctx context.Context, org, cluster string, by model.Author) (live.Details, error) {
 		return r.Live.Details(ctx, org, cluster, s.Name, by)
 	})
-	d.Members, d.Notes, d.Unread = got.Members, got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
-	if d.Members == nil {
-		d.Members = members(s)
-	}
+	d.Members, d.Notes, d.Unread = members(s, got.Members), got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
 	d.Resources = merged(d.Resources, got.Resources)
 	d.Advice = advice(d)
 	r.changing(d.Resources)
 	return r.show(http.StatusOK, "/", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }
 
-// members returns the members of a specification, before the cluster reports on them.
-func members(s model.Sandbox) (out []live.Member) {
+// members returns the members of a specification, with what the cluster reports about them.
+func members(s model.Sandbox, reported []live.Member) (out []live.Member) {
 	var of spec.SandboxSpec
 	_ = json.Unmarshal(s.Spec, &of) // one that cannot be read has none
 	add := func(how, name string, w spec.Workload) {
-		out = append(out, live.Member{How: how, Name: cmp.Or(name, w.Name), Baseline: w.Kind + "/" + w.Namespace + "/" + w.Name})
+		m := live.Member{How: how, Baseline: w.Kind + "/" + w.Namespace + "/" + w.Name}
+		for _, known := range reported {
+			if known.How == how && known.Baseline == m.Baseline {
+				m = known
+			}
+		}
+		m.Name = cmp.Or(name, w.Name)
+		out = append(out, m)
 	}
 	for _, f := range of.Forks {
 		add("fork", f.Name, f.ForkOf)

@@ -217,7 +217,8 @@ func TestEvents(t *testing.T) {
 	if a := p.get("/sandboxes/checkout", "Switchyard-Fragment: 1", "If-None-Match: "+tag); a.status != http.StatusNotModified || a.text != "" {
 		t.Errorf("unchanged content has status %d, %q", a.status, a.text)
 	}
-	time.Sleep(3 * time.Second) // longer than both timeouts
+	p.get("/sandboxes/none", "Switchyard-Fragment: 1").want(http.StatusOK, "There is no sandbox none") // another status is an error in the browser's console
+	time.Sleep(3 * time.Second)                                                                        // longer than both timeouts
 	ev := event("cluster.add")
 	ev.Org = "other"
 	s.must(s.store.CreateCluster(t.Context(), model.Cluster{Org: "other", Name: "more"}, ev))

@@ -62,6 +62,7 @@ func Write(w http.ResponseWriter, r *http.Request, t *template.Template, status 
 		return
 	} else {
 		w.Header().Set(fragment, "1")
+		status = http.StatusOK // browsers log others as errors of the script
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(main)) // the client has closed its connection
