@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/steps"
@@ -250,11 +251,11 @@ func (r *request) deleteSandbox() error {
 	return nil
 }
 
-// group is a route group with its sandboxes. Rules are the labels that it matches.
+// group is a route group with its sandboxes. Rule is what labels it matches.
 type group struct {
 	row
 	Sandboxes []row
-	Rules     []string
+	Rule      string
 	Advice    []string
 }
 
@@ -268,21 +269,22 @@ func (r *request) group(g model.RouteGroup) group {
 		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
 	}
 	if of.Match != nil {
-		out.Rules = rules(*of.Match)
+		out.Rule = rule(*of.Match)
 	}
 	out.Advice = advice(details{row: out.row})
 	return out
 }
 
-// rules returns the labels that a route group matches.
-func rules(m spec.Match) (out []string) {
+// rule returns the labels that a route group matches, as a condition.
+func rule(m spec.Match) string {
 	if m.Label != nil {
-		out = append(out, m.Label.Key+"="+m.Label.Value)
+		return m.Label.Key + "=" + m.Label.Value
 	}
-	for _, one := range slices.Concat(m.Any, m.All) {
-		out = append(out, rules(one)...)
+	word, all := " and ", m.All
+	if len(m.Any) > 0 {
+		word, all = " or ", m.Any
 	}
-	return out
+	return "(" + strings.Join(lists.Map(all, rule), word) + ")"
 }
 
 func (r *request) listGroups() error {

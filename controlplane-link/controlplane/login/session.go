@@ -28,7 +28,9 @@ func (v Visitor) Session() model.Digest { return model.DigestOf(v.secret) }
 
 // Visitor returns the person with the session of a request; model.ErrNotFound: there is none.
 func (h *Handler) Visitor(r *http.Request) (v Visitor, err error) {
-	v.secret = h.cookie(r, sessionCookie)
+	if v.secret = h.cookie(r, sessionCookie); v.secret == "" {
+		return v, model.ErrNotFound
+	}
 	s, err := h.Store.Session(r.Context(), model.DigestOf(v.secret))
 	if err == nil && !h.Now().Before(s.ExpiresAt) {
 		err = model.ErrNotFound
