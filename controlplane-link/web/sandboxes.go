@@ -119,7 +119,7 @@ func (r *request) listSandboxes() error {
 
 // matches reports whether the name, the author or the specification of a sandbox has a text, in any case.
 func matches(s model.Sandbox, text string) bool {
-	return strings.Contains(strings.ToLower(s.Name+"\n"+s.Author.Name+"\n"+string(s.Spec)), strings.ToLower(text))
+	return text == "" || strings.Contains(strings.ToLower(s.Name+"\n"+s.Author.Name+"\n"+string(s.Spec)), strings.ToLower(text))
 }
 
 // paged returns the part of a list that a query asks for, and the links to the others.
@@ -158,8 +158,9 @@ func (r *request) showSandbox() error {
 		return r.none("/", "sandbox")
 	}
 	d := details{row: r.sandboxRow(s), Devbox: s.Devbox(), Resources: planned(s)}
+	this := model.Candidates([]model.Sandbox{s})
 	for _, g := range r.rows.groups {
-		if slices.ContainsFunc(g.Members(r.rows.candidates), func(c model.Candidate) bool { return c.Name == s.Name }) {
+		if len(g.Members(this)) > 0 {
 			d.Groups = append(d.Groups, g.Name)
 		}
 	}
@@ -251,28 +252,21 @@ func (r *request) deleteSandbox() error {
 	return nil
 }
 
-// group is a route group with its sandboxes. Rule is what labels it matches.
+// group is a route group. It matches sandboxes, of which a page of rows is shown. Rule is what labels it matches.
 type group struct {
 	row
+	Matched   int
 	Sandboxes []row
+	Pages     page.Pages
 	Rule      string
 	Advice    []string
 }
 
-func (r *request) group(g model.RouteGroup) group {
-	var of spec.GroupSpec
-	_ = json.Unmarshal(g.Spec, &of) // one that cannot be read has no rules
+// group returns a route group, and the sandboxes that it matches.
+func (r *request) group(g model.RouteGroup) (group, []model.Candidate) {
 	fields := model.Sandbox{Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
-	out := group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g))}
-	for _, m := range g.Members(r.rows.candidates) {
-		s, _ := r.rows.sandbox(m.Name)
-		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
-	}
-	if of.Match != nil {
-		out.Rule = rule(*of.Match)
-	}
-	out.Advice = advice(details{row: out.row})
-	return out
+	matched := g.Members(r.rows.candidates)
+	return group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g)), Matched: len(matched)}, matched
 }
 
 // rule returns the labels that a route group matches, as a condition.
@@ -291,7 +285,8 @@ func (r *request) listGroups() error {
 	all, pages := paged(r.URL, r.rows.groups)
 	var rows []group
 	for _, g := range all {
-		rows = append(rows, r.group(g))
+		one, _ := r.group(g)
+		rows = append(rows, one)
 	}
 	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", map[string]any{"Rows": rows, "Pages": pages})
 }
@@ -301,5 +296,16 @@ func (r *request) showGroup() error {
 	if !is {
 		return r.none("/routegroups", "route group")
 	}
-	return r.show(http.StatusOK, "/routegroups", g.Name, "group", r.group(g))
+	out, matched := r.group(g)
+	matched, out.Pages = paged(r.URL, matched)
+	for _, m := range matched {
+		s, _ := r.rows.sandbox(m.Name)
+		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
+	}
+	var of spec.GroupSpec
+	if json.Unmarshal(g.Spec, &of) == nil && of.Match != nil {
+		out.Rule = rule(*of.Match)
+	}
+	out.Advice = advice(details{row: out.row})
+	return r.show(http.StatusOK, "/routegroups", g.Name, "group", out)
 }
