@@ -24,7 +24,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -95,7 +94,6 @@ func (s *site) config() controlplane.Config {
 	c := controlplane.Config{
 		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(),
-		Previews: endpoints.Domains{"acme": "preview.example.com"},
 	}
 	c.Link.Replica = "controlplane"
 	return c

@@ -6,7 +6,9 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview/label"
+	"switchyard.dev/eventbus/lists"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/xds/routingkey"
 )
 
 // Settings are the values of a cluster's operator about previews.
@@ -15,6 +17,8 @@ type Settings struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Domain is that of reported URLs, instead of the organisation's (previewServer.customDomain).
 	Domain string `json:"customDomain,omitempty"`
+	// Headers carry a routing key as their whole value, beside baggage and tracestate (routing.customHeaders).
+	Headers []string `json:"customHeaders,omitempty"`
 }
 
 // config is the part of model.Cluster.Config about previews.
@@ -24,9 +28,10 @@ type config struct {
 
 // Reported returns the configuration of a cluster as it is stored; nil if an agent has reported no settings.
 func Reported(c *linkv1.Configuration) json.RawMessage {
-	s := Settings{Disabled: c.GetPreviewsDisabled(), Domain: c.GetPreviewDomain()}
+	usable := func(name string) bool { return routingkey.CheckHeader(name) == nil }
+	s := Settings{Disabled: c.GetPreviewsDisabled(), Domain: c.GetPreviewDomain(), Headers: lists.Filter(c.GetRoutingHeaders(), usable)}
 	text, err := json.Marshal(config{Previews: s})
-	if s == (Settings{}) || err != nil {
+	if !s.Disabled && s.Domain == "" && len(s.Headers) == 0 || err != nil {
 		return nil
 	}
 	return text
@@ -54,15 +59,15 @@ func (d Domains) Of(c model.Cluster) string {
 		return domain
 	}
 	for org, other := range d {
-		if org != c.Org && overlap(custom, other) {
+		if org != c.Org && Overlap(custom, other) {
 			return domain
 		}
 	}
 	return custom
 }
 
-// overlap reports whether two domains are the same, or one is below the other.
-func overlap(a, b string) bool {
+// Overlap reports whether two domains are the same, or one is below the other.
+func Overlap(a, b string) bool {
 	return a == b || strings.HasSuffix(a, "."+b) || strings.HasSuffix(b, "."+a)
 }
 

@@ -37,6 +37,9 @@ type Endpoint struct {
 	RoutingKey           string
 	// Label is that of its preview; the zero one: it has none, because of its name or its target.
 	Label label.Label
+	// Generation is that of its owner, and Status the owner's as it was observed last.
+	Generation int64
+	Status     model.Status
 }
 
 // list makes the endpoints of one owner.
@@ -83,7 +86,7 @@ func Of(s model.Sandbox) []Endpoint {
 	if json.Unmarshal(s.Spec, &of) != nil {
 		return nil
 	}
-	l := &list{of: Endpoint{Cluster: registry.Cluster{Organisation: s.Org, Name: s.Cluster}, Owner: s.Name, RoutingKey: s.RoutingKey}}
+	l := &list{of: Endpoint{Cluster: registry.Cluster{Organisation: s.Org, Name: s.Cluster}, Owner: s.Name, RoutingKey: s.RoutingKey, Generation: s.Generation, Status: s.Status}}
 	if of.DefaultRouteGroup != nil {
 		for i, e := range of.DefaultRouteGroup.Endpoints {
 			l.add("", fmt.Sprintf("spec.defaultRouteGroup.endpoints[%d]", i), e.Name, e.Target)
@@ -110,7 +113,7 @@ func OfGroup(g model.RouteGroup) []Endpoint {
 	if json.Unmarshal(g.Spec, &of) != nil {
 		return nil
 	}
-	l := &list{of: Endpoint{Cluster: registry.Cluster{Organisation: g.Org, Name: g.Cluster}, Owner: g.Name, Group: true, RoutingKey: g.RoutingKey}}
+	l := &list{of: Endpoint{Cluster: registry.Cluster{Organisation: g.Org, Name: g.Cluster}, Owner: g.Name, Group: true, RoutingKey: g.RoutingKey, Generation: g.Generation, Status: g.Status}}
 	for i, e := range of.Endpoints {
 		l.add(e.Cluster, fmt.Sprintf("spec.endpoints[%d]", i), e.Name, e.Target)
 	}

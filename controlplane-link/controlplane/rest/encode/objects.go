@@ -29,7 +29,7 @@ func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, previews map[str
 	for _, e := range endpoints.Of(s) {
 		out.Endpoints = append(out.Endpoints, endpoint(e, previews))
 	}
-	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
+	st := SandboxStatus(s)
 	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(s.Ends())}
 	if id := s.Devbox(); id != "" {
 		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
@@ -54,6 +54,16 @@ func endpoint(e endpoints.Endpoint, previews map[string]string) v2.SandboxEndpoi
 
 func tunnelOf(t model.Tunnel) *v2.SandboxTunnelStatus {
 	return &v2.SandboxTunnelStatus{Health: map[string]any{"connected": t.Connected}}
+}
+
+// SandboxStatus returns the status of a sandbox that the API reports.
+func SandboxStatus(s model.Sandbox) model.Status {
+	return observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
+}
+
+// RouteGroupStatus returns the status of a route group that the API reports.
+func RouteGroupStatus(g model.RouteGroup) model.Status {
+	return observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
 }
 
 // observed returns the status to report: the observed one is ready only if it is of the newest
@@ -111,7 +121,7 @@ func RouteGroup(g model.RouteGroup, candidates []model.Candidate, previews map[s
 	for _, e := range endpoints.OfGroup(g) {
 		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(e.Cluster.Name), URL: text(e.URL(previews[e.Cluster.Name]))})
 	}
-	st := observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
+	st := RouteGroupStatus(g)
 	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(g.Ends())}
 	for _, m := range g.Members(candidates) {
 		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)
