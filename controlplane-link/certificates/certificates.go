@@ -35,7 +35,7 @@ type Config struct {
 	// ACME is required without Dir, and Store with it.
 	ACME  *ACME
 	Store Store
-	// Metrics registers the metrics. Required.
+	// Metrics registers the metrics. Default: they are not registered.
 	Metrics prometheus.Registerer
 	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
@@ -51,22 +51,22 @@ type Source struct {
 
 	mu      sync.Mutex
 	entries []entry
-	warned  map[string]time.Time // by domains
+	warned  map[string]time.Time // problems, by domain
 }
 
-// entry is a certificate for some domains.
+// entry is the certificate of a domain.
 type entry struct {
-	domains []string
-	cert    *tls.Certificate // nil: none yet
+	domain string
+	cert   *tls.Certificate // nil: none yet
 	// failed is the time of the last attempt to read or to renew it, if that has failed, and reason its error.
 	failed time.Time
 	reason string
 }
 
-// State is the state of a certificate, for users.
+// State is the state of the certificate of a domain, for users.
 type State struct {
-	// Domains are the preview domains that the certificate is for.
-	Domains []string
+	// Domain is the preview domain that it is for.
+	Domain string
 	// End is the end of the certificate; zero: there is none.
 	End time.Time
 	// Failed is the time of the last attempt to renew it, if that has failed, or of the first failed read of the files,
@@ -82,7 +82,7 @@ type State struct {
 // certificate is none.
 func New(c Config) (*Source, error) {
 	if len(c.Domains) == 0 || (c.Dir == "") == (c.ACME == nil) {
-		return nil, errors.New("certificates of previews need a domain, and either a folder or an ACME server")
+		return nil, errors.New("certificates of previews are from a folder or from an ACME server: set one of -previews-tls-dir and -acme-directory (value previews.tls.secret or previews.acme.directory)")
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -93,15 +93,14 @@ func New(c Config) (*Source, error) {
 			return nil, err
 		}
 	}
+	for _, d := range c.Domains {
+		s.entries = append(s.entries, entry{domain: d})
+	}
 	if c.Dir != "" {
-		s.entries = []entry{{domains: c.Domains}}
 		return s, nil
 	}
 	if err := c.ACME.check(); err != nil {
 		return nil, err
-	}
-	for _, d := range c.Domains {
-		s.entries = append(s.entries, entry{domains: []string{d}})
 	}
 	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, logger: c.Logger, me: rand.Text(), windows: map[string]window{}}
 	legolog.SetDefault(c.Logger) // the library has one for the process
@@ -146,7 +145,7 @@ func (s *Source) current() []entry {
 	return s.entries
 }
 
-// States returns the state of each certificate.
+// States returns the state of the certificate of each domain.
 func (s *Source) States() []State {
 	all := []State{}
 	for _, e := range s.current() {
@@ -185,11 +184,9 @@ func (s *Source) Covers(serverName, host string) bool {
 }
 
 // covers returns an error if a certificate lacks the wildcard of a domain.
-func covers(cert *tls.Certificate, domains []string) error {
-	for _, d := range domains {
-		if err := cert.Leaf.VerifyHostname("preview." + d); err != nil {
-			return fmt.Errorf("it has no name *.%s: %w", d, err)
-		}
+func covers(cert *tls.Certificate, domain string) error {
+	if err := cert.Leaf.VerifyHostname("preview." + domain); err != nil {
+		return fmt.Errorf("it has no name *.%s: %w", domain, err)
 	}
 	return nil
 }

@@ -9,24 +9,24 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// readFolder reads the certificate of a folder. The previous one stays if the new one cannot be used.
+// readFolder reads the certificate of a domain in a folder, which other domains can share. The previous one stays if the new one cannot be used.
 func readFolder(dir string, was entry, now time.Time) entry {
-	cert, err := load(dir, was.domains, now)
+	cert, err := load(dir, was.domain, now)
 	if err != nil { // perhaps the files were replaced between two reads
-		cert, err = load(dir, was.domains, now)
+		cert, err = load(dir, was.domain, now)
 	}
 	if err != nil {
 		return was.with(was.cert, now, err)
 	}
-	return entry{domains: was.domains, cert: cert}
+	return entry{domain: was.domain, cert: cert}
 }
 
-// load reads the files, and returns an error if clients would not accept the certificate for all domains.
-func load(dir string, domains []string, now time.Time) (*tls.Certificate, error) {
+// load reads the files, and returns an error if clients would not accept the certificate for a domain.
+func load(dir string, domain string, now time.Time) (*tls.Certificate, error) {
 	file := filepath.Join(dir, trust.CertFile)
 	cert, err := tls.LoadX509KeyPair(file, filepath.Join(dir, trust.KeyFile))
 	if err == nil {
-		err = covers(&cert, domains)
+		err = covers(&cert, domain)
 	}
 	if err == nil && !now.Before(cert.Leaf.NotAfter) {
 		err = fmt.Errorf("it expired at %s", cert.Leaf.NotAfter.UTC().Format(time.RFC3339))

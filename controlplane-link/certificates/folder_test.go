@@ -35,14 +35,14 @@ func TestFolder(t *testing.T) {
 		t.Helper()
 		s.Check(t.Context())
 		all := s.States()
-		if len(all) != 1 || !contains(all[0].Problem, problem) || !contains(all[0].Reason, reason) {
+		if len(all) != 2 || all[0].Domain != "a.example" || !contains(all[1].Problem, problem) || !contains(all[1].Reason, reason) {
 			t.Fatalf("problem %q, reason %q: %+v", problem, reason, all)
 		}
-		return all[0]
+		return all[1]
 	}
-	failed := check("There is no certificate for *.a.example, *.b.example. Last attempt: ", trust.CertFile).Failed
+	failed := check("There is no certificate for *.b.example. Last attempt: ", trust.CertFile).Failed
 	now = now.Add(time.Minute)
-	if again := check("no certificate", trust.CertFile).Failed; !again.Equal(failed) || strings.Count(log.String(), "was not renewed") != 1 {
+	if again := check("no certificate", trust.CertFile).Failed; !again.Equal(failed) || strings.Count(log.String(), "was not renewed") != 2 {
 		t.Errorf("failed since %s, not %s: %s", again, failed, log)
 	}
 	if err := handshake(t, s, "x.a.example", authority.Bundle()); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
@@ -50,6 +50,9 @@ func TestFolder(t *testing.T) {
 	}
 	authority.Write(t, dir, authority.Leaf(t, "*.a.example"))
 	check("no certificate", "it has no name *.b.example")
+	if err := handshake(t, s, "x.a.example", authority.Bundle()); err != nil { // the other domain has a certificate
+		t.Error(err)
+	}
 	if err := os.Remove(filepath.Join(dir, trust.BundleFile)); err != nil { // no public authority's Secret has it
 		t.Fatal(err)
 	}
@@ -74,7 +77,7 @@ func TestFolder(t *testing.T) {
 	now = now.Add(50 * time.Minute)
 	check("ends at", "it expired at")
 	check("ends at", "it expired at")
-	if n := strings.Count(log.String(), "previews need a certificate"); n != 2 { // none at all, and this
+	if n := strings.Count(log.String(), "previews need a certificate"); n != 4 { // none at all, and this, of two domains
 		t.Errorf("%d warnings: %s", n, log)
 	}
 	if got := metric(t, metrics, "failure_timestamp_seconds"); got < float64(failed.Unix()) {
@@ -86,7 +89,7 @@ func TestFolder(t *testing.T) {
 	if got := metric(t, metrics, "failure_timestamp_seconds"); got != 0 {
 		t.Errorf("the metric of failures is %f", got)
 	}
-	if got := metric(t, metrics, "end_timestamp_seconds"); got != float64(s.States()[0].End.Unix()) {
+	if got := metric(t, metrics, "end_timestamp_seconds"); got != float64(s.States()[1].End.Unix()) {
 		t.Errorf("the metric of the end is %f", got)
 	}
 }
@@ -96,7 +99,7 @@ func contains(text, part string) bool {
 	return strings.Contains(text, part) && (part != "" || text == "")
 }
 
-// metric is the value of a metric for the first domain.
+// metric is the value of a metric for the last domain.
 func metric(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -105,7 +108,7 @@ func metric(t *testing.T, from prometheus.Gatherer, name string) float64 {
 	}
 	for _, f := range families {
 		if f.GetName() == "switchyard_certificate_"+name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+			return f.GetMetric()[len(f.GetMetric())-1].GetGauge().GetValue()
 		}
 	}
 	t.Fatalf("there is no metric %s", name)

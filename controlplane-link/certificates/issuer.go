@@ -49,7 +49,7 @@ const (
 
 // check returns the certificate of a domain, after an order if one is due.
 func (i *issuer) check(ctx context.Context, was entry) entry {
-	domain := was.domains[0]
+	domain := was.domain
 	r, version, err := i.read(ctx, domain)
 	if err != nil {
 		return was.with(was.cert, i.now(), err)
@@ -64,12 +64,12 @@ func (i *issuer) check(ctx context.Context, was entry) entry {
 	if err = errors.Join(err, damaged); err != nil {
 		return was.with(pair, i.now(), err)
 	}
-	return entry{domains: was.domains, cert: pair, failed: r.Failed, reason: r.Reason}
+	return entry{domain: domain, cert: pair, failed: r.Failed, reason: r.Reason}
 }
 
 // with is an entry with a certificate and an error that is no failed order. Failed stays as long as the error does.
 func (e entry) with(cert *tls.Certificate, now time.Time, err error) entry {
-	next := entry{domains: e.domains, cert: cert, failed: now, reason: oneLine(err)}
+	next := entry{domain: e.domain, cert: cert, failed: now, reason: oneLine(err)}
 	if next.reason == e.reason {
 		next.failed = e.failed
 	}
@@ -127,12 +127,13 @@ func (i *issuer) order(ctx context.Context, domain string, version int64, r reco
 		had = nil
 	}
 	chain, key, err := i.obtain(ctx, domain, had, s)
-	switch limited := (*acme.RateLimitedError)(nil); {
+	limited, _ := errors.AsType[*acme.RateLimitedError](err)
+	switch {
 	case err == nil:
 		r = r.succeeded(chain, key)
 	case ctx.Err() != nil:
 		r = r.released()
-	case errors.As(err, &limited):
+	case limited != nil:
 		r = r.faulted(i.now(), s.digest, err, limited.RetryAfter)
 	default:
 		r = r.faulted(i.now(), s.digest, err, 0)
@@ -156,6 +157,9 @@ func (i *issuer) obtain(ctx context.Context, domain string, had *tls.Certificate
 	ctx, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	defer func() {
+		if refused, is := errors.AsType[refusal](err); is {
+			err = refused
+		}
 		if err != nil {
 			err = fmt.Errorf("order a certificate for *.%s at %s: %w", domain, i.cfg.Directory, err)
 		}

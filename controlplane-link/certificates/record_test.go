@@ -80,15 +80,15 @@ func TestProblems(t *testing.T) {
 		want          string
 	}{
 		"renewal is late":            {90 * day, 75 * day, "refused", ""},
-		"14 days":                    {90 * day, 76 * day, "refused", "The certificate for *.a.example, *.b.example ends at 2027-02-28T12:00:00Z. Last attempt: refused."},
+		"14 days":                    {90 * day, 76 * day, "refused", "The certificate for *.a.example ends at 2027-02-28T12:00:00Z. Last attempt: refused."},
 		"14 days, no attempt":        {90 * day, 76 * day, "", "It was not renewed. Check what renews the Secret or the folder."},
 		"short":                      {6 * day, 4*day - 1, "", ""},
 		"short, after its renewal":   {6 * day, 4 * day, "", "ends at"},
-		"ended":                      {90 * day, 90 * day, "", "The certificate for *.a.example, *.b.example ended at 2027-02-28T12:00:00Z."},
-		"none":                       {0, 0, "refused", "There is no certificate for *.a.example, *.b.example. Last attempt: refused."},
+		"ended":                      {90 * day, 90 * day, "", "The certificate for *.a.example ended at 2027-02-28T12:00:00Z."},
+		"none":                       {0, 0, "refused", "There is no certificate for *.a.example. Last attempt: refused."},
 		"there is nothing to do yet": {90 * day, 0, "", ""},
 	} {
-		e := entry{domains: []string{"a.example", "b.example"}, reason: c.reason}
+		e := entry{domain: "a.example", reason: c.reason}
 		if c.lifetime > 0 {
 			e.cert = &tls.Certificate{Leaf: &x509.Certificate{NotBefore: noon, NotAfter: noon.Add(c.lifetime)}}
 		}

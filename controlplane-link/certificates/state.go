@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,23 +21,23 @@ func renewAt(begin, end time.Time) time.Time { return begin.Add(end.Sub(begin) /
 
 // state returns the state for users. Short certificates are no problem before they should have been renewed.
 func (e entry) state(now time.Time) State {
-	s := State{Domains: e.domains, Failed: e.failed, Reason: e.reason}
-	names := "*." + strings.Join(e.domains, ", *.")
+	s := State{Domain: e.domain, Failed: e.failed, Reason: e.reason}
+	name := "*." + e.domain
 	why := "It was not renewed. Check what renews the Secret or the folder."
 	if e.reason != "" {
 		why = "Last attempt: " + e.reason + "."
 	}
 	if e.cert == nil {
-		s.Problem = fmt.Sprintf("There is no certificate for %s. %s", names, why)
+		s.Problem = fmt.Sprintf("There is no certificate for %s. %s", name, why)
 		return s
 	}
 	leaf := e.cert.Leaf
 	s.End = leaf.NotAfter
 	switch end := s.End.UTC().Format(time.RFC3339); {
 	case !now.Before(s.End):
-		s.Problem = fmt.Sprintf("The certificate for %s ended at %s. %s", names, end, why)
+		s.Problem = fmt.Sprintf("The certificate for %s ended at %s. %s", name, end, why)
 	case s.End.Sub(now) <= warnBefore && !now.Before(renewAt(leaf.NotBefore, s.End)):
-		s.Problem = fmt.Sprintf("The certificate for %s ends at %s. %s", names, end, why)
+		s.Problem = fmt.Sprintf("The certificate for %s ends at %s. %s", name, end, why)
 	}
 	return s
 }
@@ -62,11 +61,9 @@ func (m *metrics) register(to prometheus.Registerer) error {
 
 // report logs a change of a certificate and its problem, and sets the metrics.
 func (s *Source) report(was, now entry) {
-	state, log := now.state(s.cfg.Now()), s.cfg.Logger.With("domains", now.domains)
-	for _, d := range now.domains {
-		s.metrics.end.WithLabelValues(d).Set(seconds(state.End))
-		s.metrics.failure.WithLabelValues(d).Set(seconds(state.Failed))
-	}
+	state, log := now.state(s.cfg.Now()), s.cfg.Logger.With("domain", now.domain)
+	s.metrics.end.WithLabelValues(now.domain).Set(seconds(state.End))
+	s.metrics.failure.WithLabelValues(now.domain).Set(seconds(state.Failed))
 	if now.cert != nil && (was.cert == nil || !was.cert.Leaf.Equal(now.cert.Leaf)) {
 		log.Info("serving previews with a certificate", "authority", now.cert.Leaf.Issuer.CommonName, "expires", state.End)
 	}
@@ -78,13 +75,13 @@ func (s *Source) report(was, now entry) {
 
 // warn logs a problem, once a day.
 func (s *Source) warn(log *slog.Logger, state State) {
-	of, now := strings.Join(state.Domains, " "), s.cfg.Now()
+	now := s.cfg.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if state.Problem == "" {
-		delete(s.warned, of)
-	} else if now.Sub(s.warned[of]) >= warnEvery {
-		s.warned[of] = now
+		delete(s.warned, state.Domain)
+	} else if now.Sub(s.warned[state.Domain]) >= warnEvery {
+		s.warned[state.Domain] = now
 		log.Warn("previews need a certificate", "problem", state.Problem)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
@@ -20,7 +22,7 @@ type Previews struct {
 	Address string
 	// Domains are the preview domains by organisation. Default: there are no previews.
 	Domains map[string]string
-	// Certificates are their certificates. Their Domains, Store, Metrics and Logger are set here.
+	// Certificates are their certificates, from a folder or from an ACME server. Their other fields are set here.
 	Certificates certificates.Config
 	// Embedded and AnswersPreflights are as in access.Config.
 	Embedded, AnswersPreflights bool
@@ -56,7 +58,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 		return err
 	}
 	c.Certificates.Domains = slices.Sorted(maps.Values(p.sites.Domains()))
-	c.Certificates.Metrics, c.Certificates.Logger = m.metrics, m.cfg.Logger
+	c.Certificates.Store, c.Certificates.Metrics, c.Certificates.Logger = m.store, m.metrics, m.cfg.Logger
 	if p.certificates, err = certificates.New(c.Certificates); err != nil {
 		return err
 	}
@@ -81,7 +83,7 @@ func (m *Main) problems(org string) (out []string) {
 		return nil
 	}
 	for _, s := range m.previews.certificates.States() {
-		if s.Problem != "" && slices.Contains(s.Domains, m.previews.sites.Domains()[org]) {
+		if s.Problem != "" && s.Domain == m.previews.sites.Domains()[org] {
 			out = append(out, s.Problem)
 		}
 	}
@@ -93,12 +95,12 @@ const previewsEvery = 5 * time.Second
 
 // watchPreviews reads what agents report about previews until ctx ends.
 func (m *Main) watchPreviews(ctx context.Context) error {
-	every(ctx, previewsEvery, func() {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, previewsEvery)
 		defer cancel()
 		if err := m.previews.sites.Read(within, m.store); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			m.cfg.Logger.Warn("the settings of clusters about previews were not read", "error", err)
 		}
-	})
+	}, previewsEvery)
 	return nil
 }

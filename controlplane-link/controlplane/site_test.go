@@ -155,7 +155,7 @@ func (r *running) agent() (stop func()) {
 	hello := cfg.Hello
 	cfg.Hello = func(ctx context.Context) (*linkv1.Hello, error) {
 		h, err := hello(ctx)
-		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
+		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}, PreviewDomain: "previews.example.net"}
 		return h, err
 	}
 	a, stop := agents.Start(r.TB, cfg)

@@ -19,7 +19,6 @@ import (
 // concurrent use.
 type Sites struct {
 	domains endpoints.Domains
-	page    string
 	// all are the domains of organisations and clusters, the longest ones first.
 	all      atomic.Pointer[[]domain]
 	clusters atomic.Pointer[map[registry.Cluster]endpoints.Settings]
@@ -31,7 +30,7 @@ type domain struct{ name, org, cluster string }
 // NewSites returns the sites of organisations with a preview domain each. It is an error if two have the same, if one
 // is below another, or if a script below one could reach cookies of the page with this origin.
 func NewSites(domains map[string]string, page string) (*Sites, error) {
-	s := &Sites{domains: endpoints.Domains{}, page: page}
+	s := &Sites{domains: endpoints.Domains{}}
 	for _, org := range slices.Sorted(maps.Keys(domains)) {
 		name, err := label.Domain(domains[org])
 		if err == nil {
@@ -63,7 +62,7 @@ func (s *Sites) set(clusters []model.Cluster) {
 	reported := map[registry.Cluster]endpoints.Settings{}
 	for _, c := range clusters {
 		reported[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
-		if own := s.domains.Of(c); own != "" && own != s.domains[c.Org] && access.CheckDomain(own, s.page) == nil {
+		if own := s.domains.Of(c); own != "" && own != s.domains[c.Org] {
 			all = append(all, domain{name: own, org: c.Org, cluster: c.Name})
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/preview"
@@ -62,21 +65,23 @@ func application() http.HandlerFunc {
 	}
 }
 
-// endpoints makes a sandbox, a route group and a sandbox with a deprecated endpoint, and returns their previews.
-func endpoints(s *preview.Site) (urls map[string]string, keys map[string]string) {
+// endpoints makes a sandbox, a route group and a sandbox with a deprecated endpoint, with names that begin alike, and
+// returns their previews and routing keys.
+func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 	s.Helper()
+	sandbox, deprecated, team := prefix+"-new", prefix+"-old", prefix+"-team"
 	host := service(s, "web", application())
 	name, port, _ := strings.Cut(host, ":")
-	box := s.Sandbox("pr-1", map[string]string{"web": "http://" + host})
-	old := s.Apply("pr-2", map[string]any{"cluster": preview.Cluster, "endpoints": []map[string]any{{"name": "web", "host": name, "port": json.Number(port), "protocol": "http"}}})
-	s.Ready("pr-2", true, "all is ready")
-	if status, text := s.Call(http.MethodPut, "routegroups/team", map[string]any{"spec": map[string]any{
+	box := s.Sandbox(sandbox, map[string]string{"web": "http://" + host})
+	old := s.Apply(deprecated, map[string]any{"cluster": preview.Cluster, "endpoints": []map[string]any{{"name": "web", "host": name, "port": json.Number(port), "protocol": "http"}}})
+	s.Ready(deprecated, true, "all is ready")
+	if status, text := s.Call(http.MethodPut, "routegroups/"+team, map[string]any{"spec": map[string]any{
 		"cluster": preview.Cluster, "match": map[string]any{"label": map[string]any{"key": "team", "value": "x"}}, "endpoints": []map[string]any{{"name": "web", "target": "http://" + host}},
 	}}); status != http.StatusOK {
 		s.Fatalf("PUT of the route group: %d %s", status, text)
 	}
-	group := readyGroup(s, "team")
-	return map[string]string{"sandbox": preview.URL("web", "pr-1"), "deprecated endpoint": preview.URL("web", "pr-2"), "route group": preview.URL("web", "team")},
+	group := readyGroup(s, team)
+	return map[string]string{"sandbox": preview.URL("web", sandbox), "deprecated endpoint": preview.URL("web", deprecated), "route group": preview.URL("web", team)},
 		map[string]string{"sandbox": box.RoutingKey, "deprecated endpoint": old.RoutingKey, "route group": group.RoutingKey}
 }
 
@@ -221,10 +226,19 @@ var answers = map[string][]string{
 	"gRPC":               {"Unauthenticated", "OK", "Unauthenticated", "OK", "OK", "Unauthenticated", "OK"},
 }
 
-// TestMatrix sends each kind of request with each credential to each kind of endpoint.
-func TestMatrix(t *testing.T) {
+// TestAccess tests authorization at one site.
+func TestAccess(t *testing.T) {
 	s := withIssuer(t, nil)
-	urls, keys := endpoints(s)
+	urls, keys := endpoints(s, "access")
+	firstVisit(s, urls)
+	noWorkingCookie(s, urls)
+	otherPreviews(s, urls)
+	streams(s, urls)
+	matrix(s, urls, keys)
+}
+
+// matrix sends each kind of request with each credential to each kind of endpoint.
+func matrix(s *preview.Site, urls, keys map[string]string) {
 	jo, gone := newBrowser(s), newBrowser(s)
 	jo.open(page + "/login/device").login()
 	gone.open(page + "/login/device").login()
@@ -246,10 +260,10 @@ func TestMatrix(t *testing.T) {
 			for i, column := range columns {
 				got, want := send(s, at, credentials[column]...), answers[kind][i]
 				if got.result != want {
-					t.Errorf("%s to a %s with %s: %s, want %s", kind, endpoint, column, got.result, want)
+					s.Errorf("%s to a %s with %s: %s, want %s", kind, endpoint, column, got.result, want)
 				}
 				if location := got.header.Get("Location"); (location != "") != (want == "303") {
-					t.Errorf("%s to a %s with %s: redirected to %q", kind, endpoint, column, location)
+					s.Errorf("%s to a %s with %s: redirected to %q", kind, endpoint, column, location)
 				}
 				if got.at == nil {
 					continue
@@ -264,7 +278,7 @@ func TestMatrix(t *testing.T) {
 				}
 				for name, value := range received {
 					if is := strings.Join(got.at.Header[name], "|"); is != value {
-						t.Errorf("%s to a %s with %s: the application has received %s %q, want %q", kind, endpoint, column, name, is, value)
+						s.Errorf("%s to a %s with %s: the application has received %s %q, want %q", kind, endpoint, column, name, is, value)
 					}
 				}
 			}
@@ -273,7 +287,161 @@ func TestMatrix(t *testing.T) {
 		none, _ := socket(s, at, "Cookie", cookie)
 		key, _ := socket(s, at, "Signadot-Api-Key", preview.Key)
 		if foreign.result != "403" || none.result != "403" || key.result != "101" {
-			t.Errorf("WebSockets to a %s: %s of another origin, %s of none, %s of none with a key", endpoint, foreign.result, none.result, key.result)
+			s.Errorf("WebSockets to a %s: %s of another origin, %s of none, %s of none with a key", endpoint, foreign.result, none.result, key.result)
 		}
+	}
+}
+
+// firstVisit: a browser with a session at the page is redirected three times, to three URLs, and then never.
+func firstVisit(s *preview.Site, urls map[string]string) {
+	b := newBrowser(s)
+	first := urls["sandbox"] + "/a?b=c%2Fd&e=//x"
+	b.open(first).want(http.StatusOK, "To open the preview").login().want(http.StatusOK, `"URI":"/a?b=c%2Fd\u0026e=//x"`)
+	if v := b.open(first).want(http.StatusOK, ""); v.url.String() != first || len(b.hops) > 0 {
+		s.Errorf("with a session at the preview: %s, redirected to %q", v.url, b.hops)
+	}
+	for name, at := range urls {
+		at += "/" + strings.Repeat("long/", 20) + "?to=https://evil.example/"
+		v := b.open(at).want(http.StatusOK, "")
+		want := 3
+		if name == "sandbox" {
+			want = 0
+		}
+		if sorted := slices.Sorted(slices.Values(b.hops)); v.url.String() != at || len(b.hops) != want || len(slices.Compact(sorted)) != want {
+			s.Errorf("%s: %s, redirected to %q", name, v.url, b.hops)
+		}
+	}
+	b.logout()
+	v := b.open(first).want(http.StatusOK, "To open the preview")
+	if v.url.Host != preview.Page || len(b.hops) != 1 {
+		s.Errorf("after the logout: %s, redirected to %q", v.url, b.hops)
+	}
+	v.login().want(http.StatusOK, `"URI":"/a?b=c`)
+}
+
+// noWorkingCookie: a login that returns without a working cookie ends on a page with the reason.
+func noWorkingCookie(s *preview.Site, urls map[string]string) {
+	for _, part := range []string{"-nonce-", "-preview-", "switchyard"} {
+		b := newBrowser(s)
+		b.open(page + "/login/device").login()
+		b.refuses = func(c *http.Cookie) bool { return strings.Contains(c.Name, part) }
+		v := b.open(urls["sandbox"]).want(http.StatusForbidden, "did not return the cookie of this preview")
+		if len(b.hops) > 3 || strings.Contains(v.url.String(), "code=") {
+			s.Errorf("without cookies of %s: redirected to %q", part, b.hops)
+		}
+		b.refuses = nil
+		v.follow("/").want(http.StatusOK, `"URI":"/"`)
+	}
+}
+
+// otherPreviews: what a preview has, or a person at it, gives no session at another one and in no other
+// browser.
+func otherPreviews(s *preview.Site, urls map[string]string) {
+	a, b := urls["sandbox"], urls["route group"]
+	eve, jo := newBrowser(s), newBrowser(s)
+	eve.open(page + "/login/device").login()
+	jo.open(page + "/login/device").login()
+	eve.open(a).want(http.StatusOK, "")
+	if got := kinds["script"](s, b, "Cookie", eve.session(a)); got.result != "401" {
+		s.Errorf("the cookie of another preview: %s", got.result)
+	}
+	var code string
+	follow := eve.CheckRedirect
+	eve.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if r.URL.Path == "/.switchyard/session" {
+			code = r.URL.String()
+			return http.ErrUseLastResponse
+		}
+		return follow(r, via)
+	}
+	eve.open(b)
+	for name, at := range map[string]string{"the code of another person": code, "that at another preview": strings.Replace(code, b, a, 1)} {
+		for _, with := range []*browser{newBrowser(s), jo} {
+			v := with.open(at).want(http.StatusForbidden, "")
+			if v.url.Path != "/.switchyard/failed" || strings.Contains(fmt.Sprint(with.cookies(at)), "-preview-") {
+				s.Errorf("%s: %s, cookies %v", name, v.url, with.cookies(at))
+			}
+		}
+	}
+	eve.CheckRedirect = follow
+	eve.open(code).want(http.StatusOK, `"URI":"/"`)
+	session := eve.session(b)
+	if v := eve.open(code).want(http.StatusOK, ""); len(eve.hops) != 1 || eve.session(b) != session {
+		s.Errorf("a code that was used: %s, redirected to %q", v.url, eve.hops)
+	}
+}
+
+// streams: streams end once their session has ended, by a logout or with its user.
+func streams(s *preview.Site, urls map[string]string) {
+	at := urls["sandbox"]
+	ends := map[string]func(b *browser){
+		"logout": func(b *browser) { b.logout() }, "logout everywhere": func(b *browser) { b.logout("everywhere", "yes") },
+		"deletion of the user": func(*browser) {
+			all, err := s.Main.Store().Users(s.Context(), preview.Organisation)
+			s.Must(err)
+			for _, u := range all {
+				if u.ID != preview.Ada.ID && strings.Contains(u.Email, "test-user2") {
+					s.Must(s.Main.Store().DeleteUser(s.Context(), preview.Organisation, u.ID, s.Event()))
+				}
+			}
+		},
+	}
+	for _, name := range slices.Sorted(maps.Keys(ends)) {
+		b := newBrowser(s)
+		b.open(at).login().want(http.StatusOK, "")
+		cookie := b.session(at)
+		ended := make(chan error)
+		for _, one := range []bool{true, false} {
+			r, err := http.NewRequestWithContext(s.Context(), http.MethodGet, at+"/stream", nil)
+			s.Must(err)
+			set(r.Header, "Accept", "text/event-stream", "Cookie", cookie)
+			a, err := s.Client(one).Do(r)
+			s.Must(err)
+			defer a.Body.Close()
+			go func() { _, err := io.ReadAll(a.Body); ended <- err }()
+		}
+		_, c := socket(s, at, "Cookie", cookie, "Origin", at)
+		go func() { _, _, err := c.ReadMessage(); ended <- err }()
+		select {
+		case err := <-ended:
+			s.Errorf("%s: a stream has ended before: %v", name, err)
+		default:
+		}
+		ends[name](b)
+		for range 3 { // no answer ends as if it were complete
+			if err := <-ended; err == nil {
+				s.Errorf("%s: a stream has ended without an error", name)
+			}
+		}
+		if got := kinds["script"](s, at, "Cookie", cookie); got.result != "401" {
+			s.Errorf("%s: a request after it: %s", name, got.result)
+		}
+	}
+}
+
+// TestEmbedded: with the value for it a preview in a frame of another site logs in by a code.
+func TestEmbedded(t *testing.T) {
+	s := withIssuer(t, func(c *controlplane.Config) { c.Previews.Embedded, c.Previews.AnswersPreflights = true, true })
+	urls, _ := endpoints(s, "embedded")
+	jo, frame := newBrowser(s), newBrowser(s) // a browser keeps cookies of a frame apart
+	jo.open(page + "/login/device").login()
+	v := frame.send(http.MethodGet, urls["sandbox"]+"/a", nil, "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site").want(http.StatusOK, "Accept code")
+	_, next, _ := strings.Cut(v.header.Get("Refresh"), "url=")
+	for _, n := range v.nodes("a") {
+		if strings.Contains(n["href"], "user_code") {
+			jo.open(n["href"]).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
+		}
+	}
+	frame.send(http.MethodGet, urls["sandbox"]+next, nil, "Sec-Fetch-Dest", "iframe").want(http.StatusOK, `"URI":"/a"`)
+	if got := kinds["frame"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "200" {
+		t.Errorf("the next page in the frame: %s", got.result)
+	}
+	got := call(s, http.MethodOptions, urls["sandbox"], "Origin", urls["route group"], "Access-Control-Request-Method", "PUT")
+	if got.result != "204" || got.header.Get("Access-Control-Allow-Origin") != urls["route group"] {
+		t.Errorf("a preflight: %s, %v", got.result, got.header)
+	}
+	jo.logout("everywhere", "yes")
+	if got := kinds["script"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "401" {
+		t.Errorf("after the logout: %s", got.result)
 	}
 }

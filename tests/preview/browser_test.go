@@ -117,18 +117,19 @@ type view struct {
 	*browser
 	status int
 	url    *url.URL
+	header http.Header
 	text   string
 }
 
 // navigation are the headers of a browser that loads a page in a window of its own.
 var navigation = []string{"Accept", "text/html,application/xhtml+xml", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}
 
-func (b *browser) send(method, at string, form url.Values) view {
+func (b *browser) send(method, at string, form url.Values, headers ...string) view {
 	b.Helper()
 	b.hops = nil
 	r, err := http.NewRequestWithContext(b.Context(), method, at, strings.NewReader(form.Encode()))
 	b.Must(err)
-	set(r.Header, navigation...)
+	set(r.Header, append(slices.Clone(navigation), headers...)...)
 	if method == http.MethodPost {
 		set(r.Header, "Content-Type", "application/x-www-form-urlencoded", "Origin", r.URL.Scheme+"://"+r.URL.Host)
 	}
@@ -137,7 +138,7 @@ func (b *browser) send(method, at string, form url.Values) view {
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	b.Must(err)
-	return view{b, a.StatusCode, a.Request.URL, string(text)}
+	return view{b, a.StatusCode, a.Request.URL, a.Header, string(text)}
 }
 
 // open loads a page, and follows redirects.
@@ -180,8 +181,8 @@ func (v view) follow(part string) view {
 	return v
 }
 
-// submit sends the form of a page, with more fields.
-func (v view) submit(more ...string) view {
+// submit sends the form of a page that has a text in its URL, with more fields.
+func (v view) submit(part string, more ...string) view {
 	v.Helper()
 	form := url.Values{}
 	for _, n := range v.nodes("input") {
@@ -190,19 +191,21 @@ func (v view) submit(more ...string) view {
 	for i := 0; i < len(more); i += 2 {
 		form.Set(more[i], more[i+1])
 	}
-	to := v.url
 	for _, n := range v.nodes("form") {
-		at, err := v.url.Parse(n["action"])
-		v.Must(err)
-		to = at
+		if strings.Contains(n["action"], part) {
+			to, err := v.url.Parse(n["action"])
+			v.Must(err)
+			return v.send(http.MethodPost, to.String(), form)
+		}
 	}
-	return v.send(http.MethodPost, to.String(), form)
+	v.Fatalf("no form for %s in %s:\n%s", part, v.url, v.text)
+	return v
 }
 
 // login logs in at the issuer, from a page with a link to it.
 func (v view) login() view {
 	v.Helper()
-	return v.follow("/login/start").submit("username", "test-user2", "password", "verysecure")
+	return v.follow("/login/start").submit("", "username", "test-user2", "password", "verysecure")
 }
 
 // want fails unless a page has a status and a text.
@@ -240,5 +243,5 @@ func (b *browser) session(at string) string {
 // logout logs out at the page.
 func (b *browser) logout(more ...string) {
 	b.Helper()
-	b.open(page+"/login/device").submit(more...).want(http.StatusOK, "The session has ended")
+	b.open(page+"/login/device").submit("/login/logout", more...).want(http.StatusOK, "The session has ended")
 }

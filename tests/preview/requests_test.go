@@ -328,7 +328,9 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 }
 
 func TestSettingsOfAClusterHaveEffect(t *testing.T) {
-	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) { a.Configuration.RoutingHeaders = []string{"X-Team", "cookie"} }})
+	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
+		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "previews.example.com" // that of the page
+	}})
 	box := s.Sandbox("team", map[string]string{"web": "http://" + service(s, "web", echo)})
 	sent := func() *http.Request {
 		r := request(s, http.MethodGet, preview.URL("web", "team"), nil)
@@ -342,6 +344,9 @@ func TestSettingsOfAClusterHaveEffect(t *testing.T) {
 		}
 		return nil
 	})
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain of a cluster is ignored") {
+		t.Errorf("the sandbox is %s", text)
+	}
 	s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(&linkv1.Configuration{PreviewsDisabled: true})}))
 	s.Eventually("no previews", func() error {
 		if a, text := send(s, s.Client(true), sent()); a.StatusCode != http.StatusForbidden || !strings.Contains(text, "Cluster prod has previewServer.enabled: false") {

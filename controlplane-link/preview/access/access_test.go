@@ -327,7 +327,7 @@ func TestReads(t *testing.T) {
 	for i := range maxFound + 1 {
 		secret := fmt.Sprint(i)
 		w.keys.err, w.keys.keys = nil, map[string]*credentials.Key{secret: {Organisation: "acme", User: "ci"}}
-		w.outcome(request("GET", "/", "Signadot-Api-Key", secret), site)
+		w.outcome(request("GET", "/", "Cookie", w.session(site, secret)), site)
 	}
 	if len(w.found) > maxFound {
 		t.Errorf("%d credentials are kept", len(w.found))

@@ -24,9 +24,9 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/golden"
@@ -50,21 +50,22 @@ type controlPlane struct {
 	ca    string
 	dir   string
 	env   map[string]string
+	// previews are the preview domains; none at first.
+	previews endpoints.Domains
 	// before handles a request first; it reports whether it has answered.
 	before func(http.ResponseWriter, *http.Request) bool
 }
 
 func newControlPlane(t *testing.T) *controlPlane {
 	t.Helper()
-	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}}
+	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}, previews: endpoints.Domains{}}
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
 	p.must(err)
 	p.store, err = store.Open(t.Context(), store.Config{Path: filepath.Join(p.dir, "store.db"), Keys: keys})
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s},
-		Now:    time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {
@@ -300,6 +301,10 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 			t.Errorf("%s list (-cluster +control plane):\n%s", kind, diff)
 		}
 	}
+	p.previews["acme"] = "preview.example.net" // A cluster has no URLs.
+	p.does(exit.OK, "Endpoint:     cart http://cart.shop.svc:80 https://cart--same-a.preview.example.net\n", "sandbox", "get", "same-a")
+	p.does(exit.OK, "Endpoint:     front http://frontend.shop.svc:8080 https://front--both.preview.example.net\n", "routegroup", "get", "both")
+	p.does(exit.OK, `"url": "https://front--both.preview.example.net"`, "routegroup", "get", "both", "-o", "json")
 	for _, form := range []string{"table", "json"} {
 		same("plugin-get."+form, exit.OK, "resourceplugin", "get", "db@1.1.0", "-o", form)
 	}
