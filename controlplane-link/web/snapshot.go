@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -110,6 +112,18 @@ func (s *snapshot) read(ctx context.Context, from *store.Store, org string) (err
 	}
 	s.groups, err = from.RouteGroups(ctx, org)
 	return err
+}
+
+// reader returns the reader of a cluster with the rights of a person. It is kept for a while: each new one has connections
+// of its own, and asks the cluster for its kinds.
+func (h *Handler) reader(ctx context.Context, org, cluster string, by model.Author) (client.Reader, error) {
+	return h.readers.get(strings.Join([]string{org, cluster, by.ID, by.Name, string(by.Role)}, "/"), func(last client.Reader, at time.Time) (client.Reader, time.Time, error) {
+		if last != nil {
+			return last, at, nil
+		}
+		now, err := h.Live.Reader(ctx, org, cluster, by)
+		return now, time.Now(), err
+	})
 }
 
 // named returns the value of a name, in a path or in a row.
