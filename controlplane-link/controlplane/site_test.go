@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/eventbus/trust/trusttest"
@@ -87,7 +86,6 @@ func (s *site) config() controlplane.Config {
 	s.Helper()
 	c, err := deliveries.Whole(s.dir, s.logger())
 	s.must(err)
-	c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}}
 	return c
 }
 
