@@ -93,10 +93,7 @@ func (m *Main) Run(ctx context.Context) error {
 		return nil
 	})
 	if m.unknown != nil {
-		all.Go(func() error {
-			m.unknown.run(serving, m.link)
-			return nil
-		})
+		all.Go(func() error { m.unknown.run(serving, m.link); return nil })
 	}
 	return all.Wait()
 }
@@ -163,10 +160,7 @@ func (m *Main) setKeys(ctx context.Context, in *carrier.Incoming, keys *linkv1.K
 func (m *Main) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /nullz", scrapes.Probe(func() (bool, string) { return true, "ok" }))
-	mux.HandleFunc("GET /healthz", scrapes.Probe(func() (bool, string) {
-		state, _ := m.link.State()
-		return state.Ready(time.Now())
-	}))
+	mux.HandleFunc("GET /healthz", scrapes.Probe(func() (bool, string) { state, _ := m.link.State(); return state.Ready(time.Now()) }))
 	return mux
 }
 
@@ -184,12 +178,7 @@ func newMetrics(registry prometheus.Registerer, state func() link.Kind) *metrics
 	for _, k := range link.Kinds {
 		in.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "signadot_operator_agent_link_state", Help: "1 for the present state of the link to the control plane.", ConstLabels: prometheus.Labels{"state": k.String()},
-		}, func() float64 {
-			if k == state() {
-				return 1
-			}
-			return 0
-		})
+		}, func() float64 { return map[bool]float64{true: 1}[k == state()] })
 	}
 	return &metrics{
 		attempts: in.NewCounter(prometheus.CounterOpts{Name: "signadot_operator_agent_connection_attempts", Help: "Attempts to connect to the control plane."}),

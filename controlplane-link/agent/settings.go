@@ -149,10 +149,7 @@ func (s Settings) verify() (verify link.Verify, err error) {
 // out, whatever the logger's level is.
 func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) (*Main, error) {
 	m := &Main{settings: s, logger: logger, registry: program.Registry()}
-	m.metrics = newMetrics(m.registry, func() link.Kind {
-		state, _ := m.link.State()
-		return state.Kind
-	})
+	m.metrics = newMetrics(m.registry, func() link.Kind { state, _ := m.link.State(); return state.Kind })
 	watched := cluster.Config{Access: access, Domain: s.Domain, Reach: policy.ReachCluster, Namespaces: s.Configuration.GetAllowedNamespaces(), Refused: s.Refused}
 	if len(s.SidecarPorts) > 0 {
 		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}

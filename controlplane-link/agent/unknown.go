@@ -69,14 +69,11 @@ func (u *unknown) report(ctx context.Context, resource string) {
 		return
 	}
 	u.gauge.WithLabelValues(resource).Set(float64(len(names)))
-	if slices.Equal(names, u.last[resource]) {
-		return
+	changed := !slices.Equal(names, u.last[resource])
+	if u.last[resource] = names; changed && len(names) > 0 {
+		u.logger.Warn("objects that the control plane does not know are kept: delete them, or set allowOrphanedResources=true to leave out this report",
+			"resource", resource, "count", len(names), "names", names[:min(len(names), reportedNames)])
 	}
-	if u.last[resource] = names; len(names) == 0 {
-		return
-	}
-	u.logger.Warn("objects that the control plane does not know are kept: delete them, or set allowOrphanedResources=true to leave out this report",
-		"resource", resource, "count", len(names), "names", names[:min(len(names), reportedNames)])
 }
 
 // list returns the names of the unknown objects of a resource.

@@ -142,8 +142,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if err = m.handle(); err != nil {
 		return nil, err
 	}
-	m.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
-		func() float64 { return float64(len(m.link.Agents())) }))
+	m.link.Register(m.metrics)
 	return m, nil
 }
 

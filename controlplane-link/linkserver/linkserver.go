@@ -81,8 +81,7 @@ func New(c Config) (m *Main, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
-		func() float64 { return float64(len(m.server.Agents())) }))
+	m.server.Register(m.registry)
 	m.users, err = users.New(m.credentials, m.server, m.Listeners["users"], signs, m.registry, c.Logger)
 	return m, err
 }

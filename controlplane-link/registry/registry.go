@@ -58,10 +58,7 @@ func (w *watchers[T]) add(ctx context.Context, do func(T)) {
 }
 
 func (w *watchers[T]) notify(t T) {
-	w.all.Range(func(_, do any) bool {
-		do.(func(T))(t)
-		return true
-	})
+	w.all.Range(func(_, do any) bool { do.(func(T))(t); return true })
 }
 
 // Memory is a Registry in memory. The zero value is empty.
@@ -98,10 +95,7 @@ func (m *Memory) Swap(_ context.Context, c Cluster, old, next admission.Entry) (
 
 // Watch implements Registry.
 func (m *Memory) Watch(ctx context.Context, changed func(Cluster, admission.Entry)) {
-	m.watchers.add(ctx, func(c Cluster) {
-		now, _ := m.Get(ctx, c)
-		changed(c, now)
-	})
+	m.watchers.add(ctx, func(c Cluster) { now, _ := m.Get(ctx, c); changed(c, now) })
 }
 
 // MemoryTokens are Tokens in memory, by the SHA-256 of their values. The zero value is empty.

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -32,6 +33,30 @@ type Agent struct {
 	session *carrier.Session
 	taken   sync.Once    // superseded was called
 	secret  atomic.Value // of the data connection that was requested; "": it has begun
+}
+
+// Register registers the metrics of the sessions at this replica.
+func (s *Server) Register(in prometheus.Registerer) {
+	const streams = "Open streams to agents at this replica, by the connection of the session that they are in."
+	for i, g := range []prometheus.GaugeOpts{
+		{Name: "switchyard_link_agents", Help: "Sessions with agents at this replica."},
+		{Name: "switchyard_link_data_connections", Help: "Sessions with agents at this replica that have a data connection."},
+		{Name: "switchyard_link_streams", Help: streams, ConstLabels: prometheus.Labels{"connection": "session"}},
+		{Name: "switchyard_link_streams", Help: streams, ConstLabels: prometheus.Labels{"connection": "data"}},
+	} {
+		in.MustRegister(prometheus.NewGaugeFunc(g, func() float64 { return float64(s.counts()[i]) }))
+	}
+}
+
+// counts returns the values of the metrics, in the order of Register.
+func (s *Server) counts() (n [4]int) {
+	for _, a := range s.Agents() {
+		n[0], n[2] = n[0]+1, n[2]+a.session.Streams()
+		if data := a.session.Joined(); data != nil {
+			n[1], n[3] = n[1]+1, n[3]+data.Streams()
+		}
+	}
+	return n
 }
 
 // Done is closed once the session has ended.

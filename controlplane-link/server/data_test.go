@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/controlplane-link/admission"
@@ -397,4 +399,46 @@ func (s *site) bulkInBackground(r *replica) {
 			_ = c.Close()
 		}
 	}()
+}
+
+// TestTheMetricsShowTheDataConnection opens a stream in each of the two connections of a session, and cuts the second one.
+func TestTheMetricsShowTheDataConnection(t *testing.T) {
+	s := newSite(t)
+	r := s.serve("one", 100, nil)
+	in := prometheus.NewRegistry()
+	r.Register(in)
+	b := s.balance(func(int) string { return r.address })
+	a, _ := s.start(s.config(b.address, "a"))
+	s.up(a, 1)
+	shows := func(agents, data, inSession, inData int) {
+		t.Helper()
+		want := fmt.Sprintf("agents %d, data_connections %d, streams data %d, streams session %d", agents, data, inData, inSession)
+		wait.Eventually(t, patience, "the metrics", func() error {
+			all, err := in.Gather()
+			if err != nil {
+				return err
+			}
+			var got []string
+			for _, family := range all {
+				for _, m := range family.GetMetric() {
+					name := strings.TrimPrefix(family.GetName(), "switchyard_link_")
+					for _, label := range m.GetLabel() {
+						name += " " + label.GetValue()
+					}
+					got = append(got, fmt.Sprint(name, " ", m.GetGauge().GetValue()))
+				}
+			}
+			if text := strings.Join(got, ", "); text != want {
+				return fmt.Errorf("they are %s, not %s", text, want)
+			}
+			return nil
+		})
+	}
+	shows(1, 0, 0, 0)
+	c := s.eventually(r)
+	shows(1, 0, 1, 0)
+	s.carried(r, c)
+	shows(1, 1, 1, 1)
+	b.cut(1)
+	shows(1, 0, 1, 0)
 }

@@ -259,3 +259,55 @@ func TestAFormerAgentDoesNotReturnAfterARestart(t *testing.T) {
 		t.Errorf("the session is now %+v", e)
 	}
 }
+
+// TestDrainEndsIdleSessions drains a replica that is alone, and one of two: the session of the second ends once the
+// agent has another, and not before.
+func TestDrainEndsIdleSessions(t *testing.T) {
+	s := newSite(t)
+	long := func(c *server.Config) { c.Linger = time.Hour }
+	drains := func(r *replica) chan struct{} {
+		drained := make(chan struct{})
+		go func() {
+			defer close(drained)
+			r.Drain(t.Context())
+		}()
+		return drained
+	}
+	within := func(drained chan struct{}) {
+		t.Helper()
+		select {
+		case <-drained:
+		case <-time.After(patience):
+			t.Fatal("an idle session continues")
+		}
+	}
+	alone := s.serve("alone", 100, long)
+	var to atomic.Value
+	to.Store(alone.address)
+	a, _ := s.start(s.config(s.forward(&to), "a"))
+	s.up(a, 1)
+	within(drains(alone))
+
+	replicated := func(c *server.Config) { long(c); c.Replicas = c.TLS }
+	one, two := s.serve("one", 100, replicated), s.serve("two", 100, replicated)
+	to.Store(one.address)
+	s.up(a, 2)
+	session := s.session(one)
+	to.Store("127.0.0.1:1") // nothing listens there
+	drained := drains(one)
+	wait.Eventually(t, patience, "the end of its lease", func() error {
+		if e, _ := s.registry.Get(t.Context(), prod); e.Live(time.Now()) {
+			return errors.New("it continues")
+		}
+		return nil
+	})
+	select {
+	case <-session.Done():
+		t.Error("the session ended before the agent had another")
+	case <-time.After(5 * 100 * time.Millisecond): // several checks
+	}
+	to.Store(two.address)
+	s.up(a, 3)
+	within(drained)
+	s.eventually(two)
+}

@@ -325,7 +325,8 @@ func (s *Server) revoked(token string) {
 }
 
 // Drain asks each agent to connect to another replica, and returns once all sessions have ended, at
-// most after Config.Linger. New agents are refused from its beginning on.
+// most after Config.Linger. A session without connections ends once another replica has one of its cluster, or at
+// once if there is no other replica. New agents are refused from its beginning on.
 func (s *Server) Drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
@@ -338,7 +339,10 @@ func (s *Server) Drain(ctx context.Context) {
 	_ = s.changed.Until(ctx, func() bool { return len(s.Agents()) == 0 && s.lingers.Load() == 0 })
 }
 
-// leave asks an agent to connect to another replica.
+// leaveEvery is how often a session that leaves is checked for connections.
+const leaveEvery = 100 * time.Millisecond
+
+// leave asks an agent to connect to another replica, and ends its session once that is idle and its successor is known.
 func (s *Server) leave(a *Agent) {
 	s.ended(a)
 	leave := &tunnelv1.Leave{
@@ -346,6 +350,11 @@ func (s *Server) leave(a *Agent) {
 		ComeBack: true, Linger: durationpb.New(s.cfg.Linger),
 	}
 	_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
+	for ; a.session.Err() == nil; time.Sleep(leaveEvery) {
+		if a.session.Connections() == 0 && (s.cfg.Replicas == nil || s.Epoch(a.Cluster) > a.Epoch) {
+			a.session.Close(&tunnelv1.Leave{Why: leave.Why, ComeBack: true})
+		}
+	}
 }
 
 // Draining reports whether Drain was called.

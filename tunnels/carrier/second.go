@@ -1,6 +1,7 @@
 package carrier
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -81,11 +82,18 @@ func (s *Session) Second(ctx context.Context, request func(context.Context) erro
 		n.Lock()
 	}
 	defer n.Unlock()
-	if n.live() {
-		return n.session
-	}
-	return s
+	return cmp.Or(map[bool]*Session{true: n.session}[n.live()], s)
 }
+
+// Joined returns the session that has joined this one; nil: none has, or it has ended.
+func (s *Session) Joined() *Session {
+	s.second.Lock()
+	defer s.second.Unlock()
+	return map[bool]*Session{true: s.second.session}[s.second.live()]
+}
+
+// Streams returns the number of open connections over the session's own connection.
+func (s *Session) Streams() int { return max(0, s.mux.NumStreams()-1) } // without control
 
 // live reports whether there is a session that has not ended. n is locked.
 func (n *second) live() bool { return n.session != nil && n.session.Err() == nil }
