@@ -18,7 +18,7 @@ UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 # The same in each group: go test caches the results of one timeout for no other.
 TIMEOUT := -timeout 30m
 # Programs and tools in modules of their own.
-MODULES := tools/cluster tools/gen tools/image tests/issuer
+MODULES := tools/cluster tools/gen tools/image tests/issuer tests/browser/driver
 
 # The flags with which images are built: what one compiles the other finds done.
 GO := CGO_ENABLED=0 GOFLAGS=-trimpath go
@@ -50,7 +50,7 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(CACHE)/tools/demo-link
 
 .PHONY: demo-controlplane
-demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it
+demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
 	@$(CACHE)/tools/demo-controlplane
 
@@ -193,6 +193,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ mkdir -p /etc/postgresql-common/createcluster.d && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.d/switchyard.conf && \
 		apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql; }
+	$(call say,Chromium of Debian and axe-core for pages)
+	$(GO) run ./tests/browser/cmd/browser-parts
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules, protobuf code, the command reference and the page of chart values
@@ -368,7 +370,7 @@ bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 1
 
 .PHONY: bench-link
 bench-link: override ARGS += -link
-bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
+bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, previews beside nginx, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
 
 .PHONY: clients-tunnels
 clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both ways, beside a real API server (as root, two minutes)

@@ -23,7 +23,7 @@ type Entry struct {
 	Epoch uint64
 	// Instance is the agent that has the session, and Replica the server's replica where it ends.
 	Instance, Replica string
-	// Until is when the session is considered lost, unless its replica renews it; zero: it ended.
+	// Until is when the session is considered lost, unless its replica renews it, or has ended.
 	Until time.Time
 	// Superseded are the agents that lost the session to Instance or to one before it, the last
 	// one last.

@@ -89,6 +89,9 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.Func("meshes", "the meshes that are enabled, separated by commas, for the control plane", program.List(&c.Meshes))
 	flags.BoolVar(&c.Services, "services", true, "whether Services can be reached through the link")
 	flags.BoolVar(&c.PodLogs, "pod-logs", false, "whether logs of pods can be read through the link")
+	previews := flags.Bool("previews", true, "whether endpoints of the cluster have previews at the control plane")
+	flags.StringVar(&c.PreviewDomain, "preview-domain", "", "domain of the previews of the cluster's endpoints; empty: that of the organisation")
+	flags.Func("routing-headers", "headers, beside baggage and tracestate, that carry a routing key, separated by commas, for the control plane", program.List(&c.RoutingHeaders))
 	flags.BoolVar(&s.ReportUnknown, "report-unknown", true, "whether to report objects that the control plane does not know; they are kept")
 	flags.StringVar(&s.JournalDir, "journal-dir", "/var/lib/agent", "directory of the journal of connections")
 	flags.StringVar(&s.Version, "operator-version", program.Built().Version, "version of the operator, for the control plane")
@@ -99,7 +102,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	if s.Domain == "" {
 		s.Domain = program.ClusterDomain(program.ResolverFile)
 	}
-	c.ClusterDomain, s.Refused = s.Domain, reach.Refused(s.Namespace)
+	c.ClusterDomain, c.PreviewsDisabled, s.Refused = s.Domain, !*previews, reach.Refused(s.Namespace)
 	if s.CA != "" && s.SystemCA {
 		return Settings{}, errors.New("--ca-file and --system-ca exclude each other: the authority of the control plane is the safer one")
 	}

@@ -11,12 +11,11 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 )
 
 // slow are identities that take a second to read. The key is known until gone is set.
 type slow struct {
-	stores.Identities
+	checks.Identities
 	known                        model.Digest
 	reads, now, most, used, gone atomic.Int64
 }
@@ -30,7 +29,7 @@ func (s *slow) CallerOf(_ context.Context, d model.Digest) (model.Caller, error)
 	time.Sleep(time.Second)
 	s.now.Add(-1)
 	if is {
-		return model.Caller{Org: "acme", Principal: ci, Role: model.RoleMember, KeyID: "k"}, nil
+		return model.Caller{Org: "acme", Principal: ci, Role: model.RoleMember, KeyID: "k", Method: model.MethodAPIKey}, nil
 	}
 	return model.Caller{}, model.ErrNotFound
 }
@@ -39,8 +38,10 @@ func (s *slow) Session(context.Context, model.Digest) (model.Session, error) {
 	return model.Session{}, model.ErrNotFound
 }
 
-func (s *slow) Used(context.Context, string, time.Time, string) error {
-	s.used.Add(1)
+func (s *slow) Used(_ context.Context, _ string, _ time.Time, from string) error {
+	if from == "192.0.2.1" {
+		s.used.Add(1)
+	}
 	return nil
 }
 
@@ -48,7 +49,7 @@ var ci = model.Principal{Kind: model.KindServiceAccount, ID: "ci"}
 
 func slowly() (*slow, *keys) {
 	s := &slow{known: model.DigestOf("key")}
-	return s, &keys{store: s, logger: slog.New(slog.DiscardHandler), checks: checks.New()}
+	return s, &keys{logger: slog.New(slog.DiscardHandler), checks: checks.New(s)}
 }
 
 // TestChecksOfKeys: clients that guess keys wait for each other, and clients with one key share a read. Its use is
@@ -56,12 +57,12 @@ func slowly() (*slow, *keys) {
 func TestChecksOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, k := slowly()
-		if key, err := k.Find(t.Context(), "key"); key == nil || err != nil || key.User != "ci" {
+		if key, err := k.Find(t.Context(), "key", "192.0.2.1:1234"); key == nil || err != nil || key.User != "ci" {
 			t.Errorf("%+v, %v", key, err)
 		}
 		for n := range 8 {
 			go func() {
-				if key, err := k.Find(t.Context(), fmt.Sprint("guess", n)); key != nil || err != nil {
+				if key, err := k.Find(t.Context(), fmt.Sprint("guess", n), ""); key != nil || err != nil {
 					t.Errorf("%+v, %v", key, err)
 				}
 			}()
@@ -73,7 +74,7 @@ func TestChecksOfKeys(t *testing.T) {
 		began, done := time.Now(), make(chan bool)
 		for range 100 {
 			go func() {
-				key, err := k.Find(t.Context(), "key")
+				key, err := k.Find(t.Context(), "key", "192.0.2.1:1234")
 				done <- key != nil && err == nil
 			}()
 		}
@@ -99,7 +100,7 @@ func TestChecksOfKeys(t *testing.T) {
 func TestConnectionsOfAKeyThatIsDeleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, k := slowly()
-		key, err := k.Find(t.Context(), "key")
+		key, err := k.Find(t.Context(), "key", "192.0.2.1:1234")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +112,7 @@ func TestConnectionsOfAKeyThatIsDeleted(t *testing.T) {
 			}()
 		}
 		time.Sleep(checkAfter + 2*time.Second) // they have read that it is valid
-		go func() { _, _ = k.Find(t.Context(), "key") }()
+		go func() { _, _ = k.Find(t.Context(), "key", "192.0.2.1:1234") }()
 		time.Sleep(time.Second / 2) // a read before the deletion is under way
 		s.gone.Store(1)
 		k.change()

@@ -4,6 +4,7 @@
 //   - agents      sessions of agents (controlplane-link/server)
 //   - api         the REST API (rest), over TLS, and the pages for logins
 //   - proxy       users' connections to Services (controlplane-link/users), over TLS
+//   - previews    previews of endpoints (controlplane-link/preview), over TLS
 //   - replicas    connections that other replicas forward, in mutual TLS
 //   - metrics     /metrics, /healthz and /readyz
 //
@@ -31,16 +32,18 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
+	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
+	"switchyard.dev/controlplane-link/web"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/routeserver/page"
 )
 
 // Config configures a Main.
@@ -59,10 +62,13 @@ type Config struct {
 	// Login are the settings of logins, and URL is the origin of their pages. Default: there are none.
 	Login *login.Settings
 	URL   string
+	// Previews are the settings of previews.
+	Previews Previews
 	// Organisation is created if it does not exist, and its first administrator gets the key of FirstKey. Default: none.
 	Organisation string
 	FirstKey     *admin.Secret
-	// Proxies are the addresses of proxies in front of the API: their clients have no share of their own in its limits.
+	// Proxies are the addresses of proxies in front of the API and of previews: their clients have no share of their own
+	// in the limits.
 	Proxies []netip.Prefix
 	// KeepEvents and KeepDevboxes are how long entries of the audit trail, and devboxes that are not used, are
 	// kept. Zero: for ever.
@@ -73,7 +79,7 @@ type Config struct {
 
 // Main is the control plane. Make one with New.
 type Main struct {
-	// Listeners are agents, api, proxy, metrics and, where there is one, replicas.
+	// Listeners are agents, api, proxy, metrics and, where there are any, previews and replicas.
 	Listeners map[string]*callers.Listener
 
 	cfg      Config
@@ -83,8 +89,10 @@ type Main struct {
 	delivery *delivery.Delivery
 	rest     *rest.Handler
 	pages    *login.Handler // nil: there are no logins
+	web      *web.Handler   // nil: there are no logins
 	keys     *keys
 	users    *users.Handler
+	previews *previews   // nil: there are none
 	unread   atomic.Bool // the store cannot be read
 	begun    bool        // the organisation has an administrator
 }
@@ -113,15 +121,23 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 		return nil, err
 	}
 	addresses := map[string]string{"agents": c.AgentsAddress, "api": c.APIAddress, "proxy": c.ProxyAddress, "metrics": c.MetricsAddress, "replicas": c.ReplicasAddress}
+	if len(c.Previews.Domains) > 0 {
+		addresses["previews"] = c.Previews.Address
+	}
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{store: m.store, logger: c.Logger, checks: checks.New()}
+	m.keys = &keys{logger: c.Logger, checks: checks.New(m.store)}
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
 	if m.delivery, err = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}); err != nil {
 		return nil, err
+	}
+	if m.Listeners["previews"] != nil {
+		if err = m.openPreviews(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err = m.handle(); err != nil {
 		return nil, err
@@ -130,34 +146,45 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	return m, nil
 }
 
+// forwards reports the addresses of proxies in front of the listeners of users.
+func (m *Main) forwards(a netip.Addr) bool {
+	return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
+}
+
 // handle makes the handlers of the REST API and of the pages for logins.
 func (m *Main) handle() (err error) {
-	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
-	proxies := func(a netip.Addr) bool {
-		return slices.ContainsFunc(m.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) })
-	}
+	s, read := m.store, &live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
-		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: proxies, Logger: m.cfg.Logger,
+		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
+	}
+	var sites access.Sites
+	if m.previews != nil {
+		c.Previews, sites = m.previews.sites.Domains(), m.previews.sites.Site
 	}
 	if m.cfg.Login != nil {
-		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Now: time.Now, Forwards: proxies, Logger: m.cfg.Logger})
+		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Previews: sites, Now: time.Now, Forwards: m.forwards, Logger: m.cfg.Logger})
 		if err != nil {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: *read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil
 }
 
-// serve answers a request to the API or to the pages. No path is changed or redirected, as by a ServeMux.
+// serve answers a request to the API or to the pages. No path of the API is changed or redirected, as by a ServeMux.
 func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
-	if m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix) {
+	switch isAPI := strings.HasPrefix(r.URL.Path, "/api/"); {
+	case m.pages != nil && strings.HasPrefix(r.URL.Path, login.Prefix):
 		m.pages.ServeHTTP(w, r)
-		return
+	case m.web != nil && !isAPI:
+		m.web.ServeHTTP(w, r)
+	case m.web == nil && r.URL.Path == "/" && page.AcceptsHTML(r):
+		web.NoLogins.ServeHTTP(w, r)
+	default:
+		m.rest.ServeHTTP(delayed{w}, r)
 	}
-	m.rest.ServeHTTP(delayed{w}, r)
 }
 
 // refusedAfter is how long a request with an unknown credential waits for its answer, so that a client that guesses
@@ -200,6 +227,9 @@ const (
 func (m *Main) serveAPI(ctx context.Context) error {
 	s := callers.ProbeServer(http.HandlerFunc(m.serve))
 	s.ReadTimeout, s.WriteTimeout, s.ErrorLog = readWithin, writeWithin, callers.ErrorLog(m.cfg.Logger)
+	if m.web != nil {
+		m.web.Watch(ctx)
+	}
 	return callers.Serve(ctx, s, tls.NewListener(m.Listeners["api"], callers.BegunTLS(m.cfg.TLS.Server())), stopWithin)
 }
 
@@ -224,6 +254,10 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	run(working, m.watchAgents)
 	run(working, m.keepHouse)
 	run(working, m.delivery.Run)
+	if m.previews != nil {
+		run(serving, m.previews.certificates.Run)
+		run(serving, m.watchPreviews)
+	}
 	if first := m.cfg.FirstKey; first != nil {
 		run(working, func(ctx context.Context) error {
 			return admin.Handover(ctx, m.store, m.cfg.Organisation, first, m.cfg.Logger)
@@ -234,6 +268,9 @@ func (m *Main) Run(ctx context.Context) (err error) {
 		users, accepting := errgroup.WithContext(accepting)
 		users.Go(func() error { return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 		users.Go(func() error { return m.serveAPI(accepting) })
+		if m.previews != nil {
+			users.Go(func() error { return m.previews.handler.Serve(accepting) })
+		}
 		return users.Wait()
 	})
 	run(working, func(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -81,6 +82,27 @@ func TestTheAPIKnowsAConnectedCluster(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if code, text := r.probe(path); code != http.StatusOK {
 			t.Errorf("%s is %d, %s", path, code, text)
+		}
+	}
+}
+
+// TestThePageNeedsLogins: without them it shows how to configure them, and nothing else is served.
+func TestThePageNeedsLogins(t *testing.T) {
+	s := newSite(t)
+	r := s.start(s.config())
+	for _, c := range []struct {
+		path, accept string
+		status       int
+		want         string
+	}{
+		{"/", "text/html", http.StatusOK, "Logins are not set up"},
+		{"/", "application/json", http.StatusNotFound, `"code":404`},
+		{"/sandboxes/x", "text/html", http.StatusNotFound, `"code":404`},
+		{"/events", "text/event-stream", http.StatusNotFound, `"code":404`},
+		{"/login/start", "text/html", http.StatusNotFound, `"code":404`},
+	} {
+		if status, text := r.page(c.path, c.accept); status != c.status || !strings.Contains(text, c.want) {
+			t.Errorf("%s for %s: status %d, %s", c.path, c.accept, status, text)
 		}
 	}
 }
@@ -213,6 +235,7 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 		c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
 		c.Link.Replica, c.Link.Linger = c.ReplicasAddress, time.Second
 		var err error
+		c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}}
 		c.Replicas, err = trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
 		s.must(err)
 		c.Link.Replicas = c.Replicas.Mutual()
@@ -229,6 +252,14 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 	if n := len(two.Link().Agents()); n != 0 {
 		t.Fatalf("the other replica has %d sessions", n)
 	}
+	const web = `{"spec":{"cluster":"prod","defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://web.shop.svc"}]}}}`
+	wait.Eventually(t, patience, "the domain that the agent has reported", func() error {
+		code, out := two.call("PUT", "/orgs/acme/sandboxes/sb", web)
+		if all, is := out["endpoints"].([]any); code != http.StatusOK || !is || len(all) != 1 || all[0].(map[string]any)["url"] != "https://web--sb.previews.example.net" {
+			return fmt.Errorf("%d, %v", code, out)
+		}
+		return nil
+	})
 	one.stop()
 	if err := <-one.ended; err != nil {
 		t.Error(err)

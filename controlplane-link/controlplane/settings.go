@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
@@ -24,6 +25,7 @@ type Settings struct {
 	Config
 	Level                           slog.Level
 	tls, replicas                   trust.Config
+	acme                            certificates.ACME
 	proxies                         []string
 	keys, postgres, login, firstKey string
 }
@@ -36,6 +38,11 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&s.AgentsAddress, "agents-address", ":7443", "address for agents")
 	flags.StringVar(&s.APIAddress, "api-address", ":8443", "address of the REST API and the pages for logins, over TLS")
 	flags.StringVar(&s.ProxyAddress, "proxy-address", ":8444", "address for connections of users to Services: HTTP CONNECT and reverse proxy, over TLS")
+	flags.StringVar(&s.Previews.Address, "previews-address", ":8445", "address of previews, over TLS, if there are any")
+	flags.Func("preview-domain", "ORGANISATION=DOMAIN: endpoints of its sandboxes have previews below the domain, which no other organisation has; can be repeated", s.Previews.add)
+	s.certificateFlags(flags)
+	flags.BoolVar(&s.Previews.Embedded, "previews-embedded", false, "whether other sites embed previews: their cookies have SameSite=None and Partitioned")
+	flags.BoolVar(&s.Previews.AnswersPreflights, "previews-answer-preflights", false, "answer CORS preflights for other previews of the domain instead of forwarding them")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
 	flags.StringVar(&s.ReplicasAddress, "replicas-address", "", "address for other replicas; empty: there are none")
 	flags.StringVar(&s.Link.Replica, "replica", "controlplane", "name of this replica: the host:port at which others reach its replicas-address")
@@ -63,6 +70,9 @@ func (s *Settings) Read(logger *slog.Logger) (c Config, err error) {
 			return c, fmt.Errorf("-proxies: %w", err)
 		}
 		c.Proxies = append(c.Proxies, p)
+	}
+	if s.acme.Directory != "" {
+		c.Previews.Certificates.ACME = &s.acme
 	}
 	if c.URL == "" {
 		c.URL = "https://" + s.tls.Name

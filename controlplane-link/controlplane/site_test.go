@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,13 +21,11 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/link/agents"
+	"switchyard.dev/tests/link/deliveries"
 	"switchyard.dev/tunnels/carrier"
 )
 
@@ -87,15 +84,8 @@ type running struct {
 // config returns the configuration with a store in SQLite.
 func (s *site) config() controlplane.Config {
 	s.Helper()
-	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
+	c, err := deliveries.Whole(s.dir, s.logger())
 	s.must(err)
-	folder, err := trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
-	s.must(err)
-	c := controlplane.Config{
-		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
-		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(),
-	}
-	c.Link.Replica = "controlplane"
 	return c
 }
 
@@ -155,7 +145,7 @@ func (r *running) agent() (stop func()) {
 	hello := cfg.Hello
 	cfg.Hello = func(ctx context.Context) (*linkv1.Hello, error) {
 		h, err := hello(ctx)
-		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}}
+		h.OperatorVersion, h.Configuration = "0.1.0", &linkv1.Configuration{AllowedNamespaces: []string{"shop"}, Meshes: []string{"istio"}, PreviewDomain: "previews.example.net"}
 		return h, err
 	}
 	a, stop := agents.Start(r.TB, cfg)
@@ -249,6 +239,20 @@ func (r *running) callWith(key, method, path, body string) (int, map[string]any)
 	out := map[string]any{}
 	r.must(json.NewDecoder(answer.Body).Decode(&out))
 	return answer.StatusCode, out
+}
+
+// page requests a path of the API's listener as a browser does.
+func (r *running) page(path, accept string) (int, string) {
+	r.Helper()
+	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://"+r.at("api")+path, nil)
+	r.must(err)
+	q.Header.Set("Accept", accept)
+	answer, err := r.client().Do(q)
+	r.must(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	r.must(err)
+	return answer.StatusCode, string(text)
 }
 
 // connect opens a connection to a Service of cluster prod, and returns the status of the answer.

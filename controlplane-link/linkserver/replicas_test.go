@@ -247,7 +247,7 @@ func TestDrainHandsOver(t *testing.T) {
 	if line, err := from.ReadString('\n'); line != "still here\n" {
 		t.Errorf("the open connection: %q, %v", line, err)
 	}
-	if e, _ := shared.Get(t.Context(), prod); e.Replica != two.at["replicas"] || e.Until.IsZero() {
+	if e, _ := shared.Get(t.Context(), prod); e.Replica != two.at["replicas"] || !e.Live(time.Now()) {
 		t.Errorf("the session is %+v", e)
 	}
 }

@@ -277,4 +277,4 @@ func (s *Server) keep(a *Agent, until time.Time) (by string, ours bool) {
 }
 
 // ended records that a session has ended.
-func (s *Server) ended(a *Agent) { _, _ = s.keep(a, time.Time{}) }
+func (s *Server) ended(a *Agent) { _, _ = s.keep(a, time.Now()) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/link"
@@ -80,7 +81,7 @@ func TestAnAgentActsForItsOwnClusterOnly(t *testing.T) {
 	if err := s.answers(r, prod, "b"); err != nil {
 		t.Error(err)
 	}
-	if e, _ := s.registry.Get(t.Context(), stage); e.Epoch != 1 || e.Until.IsZero() {
+	if e, _ := s.registry.Get(t.Context(), stage); e.Epoch != 1 || !e.Live(time.Now()) {
 		t.Errorf("the session of the other cluster is now %+v", e)
 	}
 	end()

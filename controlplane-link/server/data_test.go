@@ -338,7 +338,7 @@ func TestADataConnectionIsOfItsSessionOnly(t *testing.T) {
 	}
 	refused("a secret that was used", elsewhere, func(*linkv1.Hello) {})
 	refused("no secret after that", elsewhere, func(h *linkv1.Hello) { h.DataConnection.Secret = "" })
-	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || e.Until.IsZero() {
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || !e.Live(time.Now()) {
 		t.Errorf("the session is now %+v", e)
 	}
 	session.Close(nil)
@@ -384,7 +384,7 @@ func TestADataConnectionThatBreaksDoesNotEndItsSession(t *testing.T) {
 		}
 		return nil
 	})
-	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || e.Until.IsZero() {
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 1 || !e.Live(time.Now()) {
 		t.Errorf("the session is now %+v", e)
 	}
 	s.echoes(small)

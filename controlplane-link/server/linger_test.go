@@ -248,7 +248,7 @@ func TestAFormerAgentDoesNotReturnAfterARestart(t *testing.T) {
 	to.Store(s.serve("restarted", 100, func(c *server.Config) { c.Registry = empty }).address)
 	r.stop()
 	wait.Eventually(t, patience, "the session of b at the new server", func() error {
-		if e, _ := empty.Get(t.Context(), prod); e.Instance != "b" || e.Until.IsZero() {
+		if e, _ := empty.Get(t.Context(), prod); e.Instance != "b" || !e.Live(time.Now()) {
 			return fmt.Errorf("it has %+v", e)
 		}
 		return nil

@@ -375,7 +375,7 @@ func TestDrainLosesNoConnection(t *testing.T) {
 	}
 	one.stop()
 	<-drained
-	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 2 || e.Replica != "two" || e.Until.IsZero() {
+	if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != 2 || e.Replica != "two" || !e.Live(time.Now()) {
 		t.Errorf("the session is now %+v", e)
 	}
 }

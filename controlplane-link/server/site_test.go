@@ -11,6 +11,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/registry"
@@ -200,7 +201,7 @@ func expect(c net.Conn, want string) error {
 func (s *site) ended() {
 	s.Helper()
 	wait.Eventually(s.TB, patience, "the end in the registry", func() error {
-		if e, _ := s.registry.Get(s.Context(), prod); !e.Until.IsZero() {
+		if e, _ := s.registry.Get(s.Context(), prod); e.Live(time.Now()) {
 			return errors.New("there is a session until " + e.Until.String())
 		}
 		return nil

@@ -21,7 +21,7 @@ import (
 // broken are keys that cannot be read in an unexpected way.
 type broken struct{ Keys }
 
-func (broken) Find(context.Context, string) (*credentials.Key, error) { panic("canary") }
+func (broken) Find(context.Context, string, string) (*credentials.Key, error) { panic("canary") }
 
 // TestAPanicIsLogged, and a handshake that fails is not an error.
 func TestAPanicIsLogged(t *testing.T) {

@@ -77,7 +77,7 @@ func authenticate(r *http.Request, known Keys) (t target, no *refusal) {
 	number, err := strconv.ParseUint(port, 10, 16)
 	var unknown error
 	t.guessed = sent != ""
-	switch t.key, unknown = known.Find(r.Context(), sent); {
+	switch t.key, unknown = known.Find(r.Context(), sent, r.RemoteAddr); {
 	case unknown != nil:
 		return t, refuse(http.StatusServiceUnavailable, "The API key cannot be checked now. Try again.")
 	case sent == "":

@@ -15,7 +15,6 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -34,8 +33,6 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/reread"
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/relay"
 )
 
@@ -54,8 +51,8 @@ const (
 
 // Keys authenticates users. It is safe for concurrent use.
 type Keys interface {
-	// Find returns the key that a client has sent; nil: it is not known.
-	Find(ctx context.Context, sent string) (*credentials.Key, error)
+	// Find returns the key that a client has sent from an address, host:port; nil: it is not known.
+	Find(ctx context.Context, sent, from string) (*credentials.Key, error)
 	// WhileValid returns once a key is not one of the same user with the same roles any more, or does not reach the
 	// cluster, or ctx has ended.
 	WhileValid(ctx context.Context, k *credentials.Key, cluster string)
@@ -65,7 +62,7 @@ type Keys interface {
 type File struct{ *reread.File[credentials.File] }
 
 // Find implements Keys.
-func (f File) Find(_ context.Context, sent string) (*credentials.Key, error) {
+func (f File) Find(_ context.Context, sent, _ string) (*credentials.Key, error) {
 	return f.Current().Find(sent), nil
 }
 
@@ -204,12 +201,11 @@ func (h *Handler) connect(w http.ResponseWriter, r *http.Request) {
 // errRevoked ends the requests of a key that was removed.
 var errRevoked = errors.New("the API key was revoked")
 
-// rewrite keeps the request as it is, without X-Forwarded headers: Services may trust them. URL.Host only names its connections: those of other keys,
-// clusters and Services, and those through a former agent, are not used for it.
+// rewrite keeps the request as it is, without X-Forwarded headers: Services may trust them. URL.Host only names its connections.
 func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	t := targetOf(p.In.Context())
 	to := t.open.GetService()
-	p.Out.URL.Scheme, p.Out.URL.Host = "http", hex.EncodeToString(fmt.Appendf(nil, "%x/%s/%d/%s/%d", t.key.Sum[:8], t.cluster.Name, h.server.Epoch(t.cluster), to.GetHost(), to.GetPort()))
+	p.Out.URL.Scheme, p.Out.URL.Host = "http", h.server.KeptFor(hex.EncodeToString(t.key.Sum[:8]), t.cluster, to.GetHost(), to.GetPort())
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	maps.DeleteFunc(p.Out.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "X-Forwarded-") })
 }
@@ -225,21 +221,14 @@ func (h *Handler) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // because returns the answer to a request for which there is no connection, or that its Service did
 // not answer.
 func because(ctx context.Context, err error) *refusal {
-	var refused *carrier.RefusedError
-	cluster := targetOf(ctx).cluster.Name
-	switch errors.As(err, &refused); {
+	status, text := server.Failure(targetOf(ctx).cluster, err)
+	switch {
 	case errors.Is(context.Cause(ctx), errRevoked):
 		return refuse(http.StatusUnauthorized, "The API key was revoked. Create a new one.")
-	case refused != nil && refused.Refused.GetReason() == tunnelv1.Reason_REASON_DESTINATION:
-		return refuse(http.StatusForbidden, "%s", refused)
-	case errors.Is(err, server.ErrNoAgent):
-		return refuse(http.StatusServiceUnavailable, "The agent of cluster %q is not connected to the control plane. Check Deployment agent of the cluster.", cluster)
 	case errors.Is(ctx.Err(), context.Canceled):
 		return refuse(statusClosed, "The client has closed the connection.")
-	case errors.Is(err, context.DeadlineExceeded):
-		return refuse(http.StatusGatewayTimeout, "The agent of cluster %q did not open the connection within %s. Try again.", cluster, openWithin)
-	case refused != nil:
-		return refuse(http.StatusBadGateway, "%s", refused)
+	case status != 0:
+		return refuse(status, "%s", text)
 	}
 	return refuse(http.StatusBadGateway, "The Service ended the connection or does not answer as HTTP/1.1. Check the port; for other protocols use CONNECT.")
 }

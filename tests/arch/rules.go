@@ -47,6 +47,8 @@ var (
 		"controlplane-link/credentials",
 		"controlplane-link/identity",
 		"controlplane-link/kubeapi/table",
+		"controlplane-link/preview/headers",
+		"controlplane-link/preview/label",
 		"controlplane-link/reach/allow",
 		"protos/problems",
 		"eventbus/event",

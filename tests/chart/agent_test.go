@@ -19,17 +19,22 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		system, services, logs  bool
 		meshes                  string
 		ports                   []uint32
-		plain                   bool
+		plain, noPreviews       bool
+		previews, headers       string
 	}{
 		"": {address: agent.Published, services: true},
 		"controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
 			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot", logs: true},
-		"controlPlane: {ca: system, proxy: enabled}":                  {address: agent.Published, system: true, services: true},
-		"istio: {enabled: true, gatewayAPI: {enabled: true}}":         {address: agent.Published, services: true, meshes: "istio,gateway-api"},
-		"linkerd: {enabled: true}":                                    {address: agent.Published, services: true, meshes: "linkerd"},
-		"agent: {ports: [80, 65535]}":                                 {address: agent.Published, services: true, ports: []uint32{80, 65535}},
-		"controlPlane: {tunnelAddr: '127.0.0.1:7', tunnelTLS: false}": {address: "127.0.0.1:7", services: true, plain: true},
-		"controlPlane: {tunnelAddr: '[::1]:7', tunnelTLS: false}":     {address: "[::1]:7", services: true, plain: true},
+		"controlPlane: {ca: system, proxy: enabled}":                         {address: agent.Published, system: true, services: true},
+		"istio: {enabled: true, gatewayAPI: {enabled: true}}":                {address: agent.Published, services: true, meshes: "istio,gateway-api"},
+		"linkerd: {enabled: true}":                                           {address: agent.Published, services: true, meshes: "linkerd"},
+		"previewServer: {enabled: true, customDomain: previews.example.net}": {address: agent.Published, services: true, previews: "previews.example.net"},
+		"previewServer: {enabled: false}":                                    {address: agent.Published, services: true, noPreviews: true},
+		"routing: {customHeaders: [x-team, X-Other]}":                        {address: agent.Published, services: true, headers: "x-team,X-Other"},
+		"previewServer: null":                                                {address: agent.Published, services: true},
+		"agent: {ports: [80, 65535]}":                                        {address: agent.Published, services: true, ports: []uint32{80, 65535}},
+		"controlPlane: {tunnelAddr: '127.0.0.1:7', tunnelTLS: false}":        {address: "127.0.0.1:7", services: true, plain: true},
+		"controlPlane: {tunnelAddr: '[::1]:7', tunnelTLS: false}":            {address: "[::1]:7", services: true, plain: true},
 	} {
 		all := mustRender(t, values)
 		spec := all.podOf(t, "agent")
@@ -40,7 +45,7 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 		c := settings.Configuration
 		if settings.Address != want.address || settings.CA != want.ca || settings.SystemCA != want.system || c.GetServices() != want.services ||
 			settings.TLS == want.plain || !settings.ReportUnknown || !slices.Equal(settings.Ports, want.ports) ||
-			c.GetPodLogs() != want.logs || strings.Join(c.GetMeshes(), ",") != want.meshes || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
+			c.GetPreviewsDisabled() != want.noPreviews || c.GetPreviewDomain() != want.previews || strings.Join(c.GetRoutingHeaders(), ",") != want.headers || c.GetPodLogs() != want.logs || strings.Join(c.GetMeshes(), ",") != want.meshes || strings.Join(c.GetAllowedNamespaces(), ",") != want.namespaces || settings.Version == "" || settings.Namespace != namespace {
 			t.Errorf("with %s it takes %+v", values, settings)
 		}
 		listensOn(t, spec, settings.HealthAddress, settings.MetricsAddress)

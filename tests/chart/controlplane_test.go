@@ -102,6 +102,12 @@ func TestBadValuesOfTheControlPlaneAreRejectedWithAReason(t *testing.T) {
 		{"an administrator of no organisation", least + "organisation: ''", "set admin.secret=false"},
 		{"a traffic policy that does not exist", least + "service: {externalTrafficPolicy: Node}", "/service/externalTrafficPolicy"},
 		{"a Service that does not exist", least + "service: {type: External}", "/service/type"},
+		{"previews without a certificate", least + "previews: {domains: {default: preview.example.net}}", "set one of previews.tls.secret and previews.acme.directory"},
+		{"previews with certificates from two sources", least + "previews: {domains: {default: preview.example.net}, tls: {secret: a}, acme: {directory: 'https://acme.example.com'}}", "set one of"},
+		{"an ACME server without its terms", least + "previews: {domains: {default: preview.example.net}, acme: {directory: 'https://acme.example.com', rfc2136: {secret: a}}}", "previews.acme.acceptTerms=true"},
+		{"an ACME server without a nameserver", least + "previews: {domains: {default: preview.example.net}, acme: {directory: 'https://acme.example.com', acceptTerms: true}}", "previews.acme.rfc2136.secret"},
+		{"a preview domain of two organisations", least + "previews: {domains: {a: preview.example.net, b: preview.example.net}, tls: {secret: a}}", "a domain of its own"},
+		{"a preview domain with a star", least + "previews: {domains: {default: '*.preview.example.net'}, tls: {secret: a}}", "/previews/domains/default"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

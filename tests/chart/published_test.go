@@ -305,9 +305,12 @@ func effects() [][]effect {
 		{"allowOrphanedResources=true", "Deployment agent", `"--report-unknown=false"`},
 		{"controlPlane.tunnelTLS=true", "Deployment agent", "agent"},
 		{"controlPlane.tokenSecret=mine", "Deployment agent", `"name":"mine"`},
+		{"previewServer.enabled=true", "Deployment agent", "agent"},
+		{"previewServer.customDomain=previews.example.net", "Deployment agent", `"--preview-domain=previews.example.net"`},
 		{"linkerd.enabled=true", "Deployment agent", `"--meshes=linkerd"`},
 		{"linkerd.operator.podAnnotations.oa=b-c", "Deployment tunnel-proxy", `"oa":"b-c"`},
 	}, {
+		{"previewServer.enabled=false", "Deployment agent", `"--previews=false"`},
 		{"agent.imageTag=v10", "Deployment agent", `/agent:v10"`},
 		{"registry=ghcr.io", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
 		{"repository=acme/mirror", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
@@ -408,6 +411,7 @@ func (s apiServer) refusesWhatIsRefused(t *testing.T) {
 		{[]string{"istio.enableDeprecatedHostRouting=false"}, "istio.enableDeprecatedHostRouting was removed"},
 		{[]string{"linkerd.enabled=true", "devMesh.enabled=false"}, "linkerd.gatewayAPI.enabled is not true"},
 		{[]string{"previewServer.enabled=false", "previewServer.customDomain=a.example"}, "previewServer.customDomain is set"},
+		{[]string{"previewServer.customDomain=https://a.example"}, "'/previewServer/customDomain': 'https://a.example' does not match"},
 		// Ours: the published charts know only one of the two names each.
 		{[]string{"agent.clusterToken=one-secret", "controlPlane.clusterToken=another-secret"}, "agent.clusterToken are different"},
 		{[]string{"agent.clusterTokn=one-secret"}, "'clusterTokn' not allowed"},

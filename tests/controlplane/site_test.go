@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,8 +20,6 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/link/deliveries"
@@ -91,15 +88,8 @@ func newSite(t *testing.T, clusters ...string) *site {
 // start starts the control plane.
 func (s *site) start(logger *slog.Logger) {
 	s.Helper()
-	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
+	c, err := deliveries.Whole(s.dir, logger)
 	s.must(err)
-	folder, err := trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
-	s.must(err)
-	c := controlplane.Config{
-		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
-		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: logger,
-	}
-	c.Link.Replica = "controlplane"
 	s.Setenv("CONTROLPLANE_SOCKET", filepath.Join(s.dir, "admin.sock"))
 	s.main, err = controlplane.New(s.Context(), c)
 	s.must(err)

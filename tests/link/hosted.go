@@ -38,6 +38,8 @@ type hosted struct {
 	laptop *local.Machine
 	// connected: the operator has the token of the control plane.
 	connected bool
+	// previews is the address of the Service for previews.
+	previews string
 }
 
 // Hosted runs the scenario of a control plane from its chart, in a cluster with Switchyard and HotROD, inside the
@@ -48,7 +50,7 @@ func Hosted(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.remove()) }()
-	for _, act := range []func(context.Context) error{h.install, h.developer, h.register, h.apply, h.reach, h.restart, h.delete} {
+	for _, act := range []func(context.Context) error{h.install, h.developer, h.register, h.apply, h.reach, h.restart, h.preview, h.delete} {
 		if err := act(ctx); err != nil {
 			return err
 		}
@@ -86,12 +88,18 @@ func (h *hosted) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if _, err := tool(ctx, "kubectl", "create", "namespace", "controlplane"); err != nil {
+		return err
+	}
+	if err := h.certify(ctx); err != nil {
+		return err
+	}
 	for _, argv := range [][]string{
-		{"kubectl", "create", "namespace", "controlplane"},
 		{"kubectl", "-n", "controlplane", "create", "secret", "generic", "tls", "--from-file=" + h.file(trust.CertFile), "--from-file=" + h.file(trust.KeyFile), "--from-file=" + h.file(trust.BundleFile)},
 		{"kubectl", "-n", "controlplane", "create", "secret", "generic", "keys", "--from-file=" + h.file("keys")},
 		append([]string{"helm", "install", "controlplane", "charts/controlplane", "--namespace", "controlplane", "--wait", "--timeout", "300s",
-			"--set", "hostname=" + host + ",tls.secret=tls,keys.secret=keys,organisation=" + linked.Organisation}, values...),
+			"--set", "hostname=" + host + ",tls.secret=tls,keys.secret=keys,organisation=" + linked.Organisation +
+				",previews.domains." + linked.Organisation + "=" + previewDomain + ",previews.tls.secret=previews"}, values...),
 	} {
 		if _, err := tool(ctx, argv...); err != nil {
 			return err
@@ -117,8 +125,11 @@ func (h *hosted) developer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.step("a developer's machine, which reaches the control plane (%s) and nothing else of the cluster", address)
-	if err := h.laptop.Add(ctx, address+"/32"); err != nil {
+	if h.previews, err = demo.Kubectl(ctx, "", "-n", "controlplane", "get", "service", "controlplane-previews", "-o", "jsonpath={.spec.clusterIP}"); err != nil {
+		return err
+	}
+	h.step("a developer's machine, which reaches the control plane (%s, previews at %s) and nothing else of the cluster", address, h.previews)
+	if err := h.laptop.Add(ctx, address+"/32", h.previews+"/32"); err != nil {
 		return err
 	}
 	etc := filepath.Join("/etc/netns", h.laptop.Name)

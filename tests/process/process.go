@@ -59,20 +59,27 @@ func Start(role string, before ...string) (*Process, error) {
 		to.Args[len(before)], to.Env, to.Stderr = cmd.Path, cmd.Env, cmd.Stderr
 		cmd = to
 	}
-	p := &Process{cmd: cmd}
-	in, err := p.cmd.StdinPipe()
+	calls, err := Connect(cmd)
 	if err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the %s: %w", role, err)
 	}
-	p.calls = rpc.NewClient(pipe{out, in})
-	return p, nil
+	return &Process{cmd, calls}, nil
+}
+
+// Connect starts a command that answers calls over its standard input and output, and ends when its input does.
+func Connect(cmd *exec.Cmd) (*rpc.Client, error) {
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	return rpc.NewClient(pipe{out, in}), nil
 }
 
 // Call calls a method of what answers there, and waits.

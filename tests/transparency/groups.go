@@ -30,6 +30,10 @@ type Run struct {
 	// a key on one connection.
 	Found []Difference
 	Tally suites.Tally
+	// Previews are the differences of previews that neither nginx has nor a rule allows, of so many cases that were
+	// Compared.
+	Previews []OfPreview
+	Compared int
 	// Worse are the cases of h2spec that pass behind a stock Envoy and not here.
 	Worse []string
 
@@ -49,7 +53,7 @@ type Group struct {
 
 // Groups are all of them, in the order in which they run.
 func Groups() []Group {
-	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}}
+	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}, {"previews", (*Run).previews}}
 }
 
 // Do runs one group or one suite, or all when only is empty. root is the folder of this

@@ -36,6 +36,12 @@ func TestTransparency(t *testing.T) {
 	for _, c := range r.Worse {
 		t.Errorf("h2spec %s passes behind a stock Envoy and fails with the sidecar", c)
 	}
+	for _, d := range r.Previews {
+		t.Error(d)
+	}
+	if r.Compared == 0 {
+		t.Error("nothing was compared over a preview")
+	}
 	if r.Tally.Requests == 0 || r.Tally.Astray > 0 || r.Tally.Failed > 0 || r.Tally.Connections != 2 {
 		t.Errorf("requests of which some have a key: %+v", r.Tally)
 	}

@@ -2,6 +2,7 @@ package sandboxes
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,14 +29,24 @@ type Sandbox struct {
 	CreatedAt   string            `json:"createdAt"`
 	UpdatedAt   string            `json:"updatedAt,omitempty"`
 	// Author is the user who last changed the specification, if the operator recorded it.
-	Author    string          `json:"author,omitempty"`
-	Endpoints []spec.Endpoint `json:"endpoints"`
-	Workloads []Workload      `json:"workloads"`
-	Resources []Resource      `json:"resources"`
+	Author    string     `json:"author,omitempty"`
+	Endpoints []Endpoint `json:"endpoints"`
+	Workloads []Workload `json:"workloads"`
+	Resources []Resource `json:"resources"`
 	// Spec is the specification, if it is known: a file with it can be applied again.
 	Spec   json.RawMessage `json:"spec,omitempty"`
 	Status Status          `json:"status"`
 }
+
+// Endpoint is one of a sandbox or a route group.
+type Endpoint struct {
+	spec.Endpoint
+	// URL is that of its preview at a control plane; empty: it has none.
+	URL string `json:"url,omitempty"`
+}
+
+// String returns the endpoint as people are shown it.
+func (e Endpoint) String() string { return strings.TrimSpace(e.Name + " " + e.Target + " " + e.URL) }
 
 // Workload is one of a sandbox.
 type Workload struct {
@@ -74,7 +85,7 @@ func SandboxOf(o *crdv1.SignadotSandbox) Sandbox {
 		Name: o.Name, RoutingKey: o.Spec.ID, Description: o.Annotations[crdv1.AnnotationDescription],
 		Labels:    noted[map[string]string](o, crdv1.AnnotationLabels),
 		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt], Author: authorOf(o),
-		Endpoints: append([]spec.Endpoint{}, noted[[]spec.Endpoint](o, crdv1.AnnotationEndpoints)...),
+		Endpoints: append([]Endpoint{}, noted[[]Endpoint](o, crdv1.AnnotationEndpoints)...),
 		Workloads: workloads(o), Resources: []Resource{}, Spec: known(o), Status: statusOf(o),
 	}
 	for _, m := range o.Spec.ManagedResources {
@@ -144,12 +155,12 @@ func (r Sandbox) Known() json.RawMessage { return r.Spec }
 // Group is a route group as people and scripts are shown it, with the names that the
 // published API has.
 type Group struct {
-	Name       string          `json:"name"`
-	RoutingKey string          `json:"routingKey"`
-	CreatedAt  string          `json:"createdAt"`
-	UpdatedAt  string          `json:"updatedAt,omitempty"`
-	Author     string          `json:"author,omitempty"`
-	Endpoints  []spec.Endpoint `json:"endpoints"`
+	Name       string     `json:"name"`
+	RoutingKey string     `json:"routingKey"`
+	CreatedAt  string     `json:"createdAt"`
+	UpdatedAt  string     `json:"updatedAt,omitempty"`
+	Author     string     `json:"author,omitempty"`
+	Endpoints  []Endpoint `json:"endpoints"`
 	// Spec is the specification, if it is known: a file with it can be applied again.
 	Spec   json.RawMessage `json:"spec,omitempty"`
 	Status GroupStatus     `json:"status"`
@@ -170,7 +181,7 @@ func GroupOf(o *crdv1.SignadotRouteGroup) Group {
 	return Group{
 		Name: o.Name, RoutingKey: o.Spec.RoutingKey, Description: o.Annotations[crdv1.AnnotationDescription],
 		CreatedAt: o.CreationTimestamp.UTC().Format(time.RFC3339), UpdatedAt: o.Annotations[crdv1.AnnotationUpdatedAt], Author: authorOf(o),
-		Endpoints: append([]spec.Endpoint{}, noted[[]spec.Endpoint](o, crdv1.AnnotationEndpoints)...), Spec: known(o),
+		Endpoints: append([]Endpoint{}, noted[[]Endpoint](o, crdv1.AnnotationEndpoints)...), Spec: known(o),
 		Status: GroupStatus{Status: statusOf(o), MatchedSandboxes: append([]string{}, o.Spec.SandboxNames...), ReadySandboxes: o.Status.ReadySandboxes},
 	}
 }

@@ -1,6 +1,9 @@
 package routingkey
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // The header members that may hold a routing key.
 const (
@@ -95,6 +98,18 @@ func last(values []string) string {
 		return ""
 	}
 	return sound(values[len(values)-1])
+}
+
+// Without returns the members of a header that is a list, Baggage or Tracestate, without those of some names, in order
+// and without white space at their ends.
+func Without(lines []string, names ...string) (others []string) {
+	for member := range strings.SplitSeq(strings.Join(lines, separator), separator) {
+		name, _, _ := strings.Cut(member, "=")
+		if member = trim(member); member != "" && !slices.Contains(names, trim(name)) {
+			others = append(others, member)
+		}
+	}
+	return others
 }
 
 // sound returns the value if it may be a key, else "".

@@ -9,6 +9,7 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- define "operator.idleValues" -}}
 {{- $all := pick .Values "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
 {{- $agent := include "operator.agent" . }}
+{{- if $agent }}{{ $_ := set $all "previewServer" (omit (.Values.previewServer | default dict) "enabled" "customDomain") }}{{ end }}
 {{- if not $agent }}{{ $_ := set $all "allowOrphanedResources" .Values.allowOrphanedResources }}{{ end }}
 {{- $inMesh := or $agent (include "operator.tunnels" .) }}
 {{- range $mesh := list "istio" "linkerd" }}

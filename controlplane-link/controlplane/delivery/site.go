@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -86,7 +87,8 @@ func (d *Delivery) newSite(ctx context.Context, at registry.Cluster) (s *site, e
 // run delivers until the session ends.
 func (s *site) run() {
 	defer s.stop()
-	log := logr.FromSlogHandler(s.Logger.Handler()).WithValues("organisation", s.at.Organisation, "cluster", s.at.Name)
+	// controller-runtime logs each start at level 0, and a session is a start.
+	log := logr.FromSlogHandler(s.Logger.Handler()).V(-int(slog.LevelDebug)).WithValues("organisation", s.at.Organisation, "cluster", s.at.Name)
 	c, err := controller.NewTypedUnmanaged("delivery", controller.TypedOptions[request]{
 		Reconciler: reconcile.TypedFunc[request](s.reconcile), MaxConcurrentReconciles: workers, ReconciliationTimeout: within, CacheSyncTimeout: syncWithin,
 		NewQueue: func(string, workqueue.TypedRateLimiter[request]) workqueue.TypedRateLimitingInterface[request] {

@@ -1,8 +1,9 @@
-// Package login has the pages on which a person accepts the login of a device, and logs in at an OpenID
-// Connect issuer for that.
+// Package login has the pages on which a person accepts the login of a device, or opens a preview, and logs in at an
+// OpenID Connect issuer for that.
 //
 //	GET  /login/device    the code of a device, with what a login was started when; a form for one
 //	POST /login/device    accepts or denies it
+//	GET  /login/preview   redirects to a preview with a code, which lets this browser have a session there
 //	GET  /login/start     redirects to the issuer (authorization code, PKCE, state, nonce)
 //	GET  /login/callback  verifies the answer of the issuer, and begins a session
 //	POST /login/logout    ends the session, or all sessions of the person, those of devices too

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/login"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -164,4 +165,17 @@ func TestTheIssuerIsAway(t *testing.T) {
 	w.browser().page("start").want(http.StatusBadGateway, "Try again in a minute")
 	w.config.Settings.Issuer = at
 	w.browser().page("start").want(http.StatusOK, "role admin")
+}
+
+// A login returns to the page that it began at, which is one of this origin.
+func TestALoginReturnsToItsPage(t *testing.T) {
+	for to, want := range map[string]string{
+		"/sandboxes?q=a%20b": "/sandboxes?q=a%20b", "/": "/", "": "/login/device?user_code=", "//evil.example/": "/login/device?user_code=", `/\evil.example/`: "/login/device?user_code=",
+		"https://evil.example/": "/login/device?user_code=", "/\t/evil.example": "/login/device?user_code=", "sandboxes": "/login/device?user_code=",
+	} {
+		w := newWorld(t, nil)
+		if got := w.browser().get(w.server.URL + login.StartURL(to)).url.RequestURI(); got != want {
+			t.Errorf("a login that began at %q returns to %q, want %q", to, got, want)
+		}
+	}
 }

@@ -1,9 +1,9 @@
 package login
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -21,7 +21,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/eventbus/callers"
+	shared "switchyard.dev/routeserver/page"
 )
 
 // Prefix is that of the paths of all pages.
@@ -38,7 +40,7 @@ const (
 	codesPerSecond, codesInARow          = 0.1, 10
 )
 
-// Config configures a Handler. All but Forwards are required.
+// Config configures a Handler. All but Previews and Forwards are required.
 type Config struct {
 	Settings *Settings
 	Store    *store.Store
@@ -46,6 +48,8 @@ type Config struct {
 	Keys *seal.Keys
 	// URL is the origin of the pages, such as https://control.example.com.
 	URL string
+	// Previews are the previews to which a session can be carried. Default: there are none.
+	Previews access.Sites
 	// Now is the clock.
 	Now func() time.Time
 	// Forwards reports the addresses of proxies, as for the API.
@@ -80,9 +84,7 @@ func (h *Handler) DeviceURL() string { return h.URL + devicePath }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for name, value := range headers {
-		w.Header().Set(name, value)
-	}
+	shared.Secure(w.Header(), shared.Inline)
 	if err := h.serve(w, r); err != nil {
 		f := refusal{http.StatusInternalServerError, "The control plane has failed. Try again.", err}
 		errors.As(err, &f)
@@ -101,7 +103,7 @@ type refusal struct {
 // serve serves a request within the limits.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 	serve := map[string]func(http.ResponseWriter, *http.Request) error{
-		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice,
+		"GET " + devicePath: h.showDevice, "POST " + devicePath: h.decideDevice, "GET " + access.LoginPath: h.preview,
 		"GET " + Prefix + "start": h.start, "GET " + callbackPath: h.callback, "POST " + Prefix + "logout": h.logout,
 	}[r.Method+" "+r.URL.Path]
 	if serve == nil {
@@ -129,14 +131,14 @@ func (h *Handler) now() time.Time { return h.Now().UTC().Truncate(time.Microseco
 // pending is a login that is under way at the issuer, in a cookie.
 type pending struct {
 	State, Nonce, Verifier string
-	// Code is that of the device for which a person logs in; it can be empty.
-	Code  string
-	Until time.Time
+	// Code is that of the device for which a person logs in; it can be empty. To is the page that is shown after it.
+	Code, To string
+	Until    time.Time
 }
 
 // start redirects to the issuer. A cookie binds the login to the browser.
 func (h *Handler) start(w http.ResponseWriter, r *http.Request) error {
-	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), h.now().Add(pendingFor)}
+	p := pending{rand.Text(), rand.Text(), oauth2.GenerateVerifier(), codeOf(r), pathOf(r.Form.Get(toField)), h.now().Add(pendingFor)}
 	_, c, err := h.reached(r.Context())
 	if err != nil {
 		return refusal{http.StatusBadGateway, "The issuer of logins is not reached. Try again in a minute.", err}
@@ -172,7 +174,7 @@ func (h *Handler) callback(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, model.ErrNotFound):
 		return refusal{http.StatusForbidden, "Your account is mapped to an organisation that does not exist. Ask an administrator of the control plane to create it.", err}
 	case err == nil:
-		http.Redirect(w, r, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode(), http.StatusSeeOther)
+		http.Redirect(w, r, cmp.Or(p.To, devicePath+"?"+url.Values{codeField: {p.Code}}.Encode()), http.StatusSeeOther)
 	}
 	return err
 }
@@ -200,37 +202,9 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request, m *Mapping, c cl
 	return h.Store.CreateSession(r.Context(), s, event(u, "login.page", h.now(), nil))
 }
 
-// visitor is a person with a session, and its secret.
-type visitor struct {
-	model.User
-	secret string
-}
-
-// visitor returns the person with the session of a request; model.ErrNotFound: there is none.
-func (h *Handler) visitor(r *http.Request) (v visitor, err error) {
-	v.secret = h.cookie(r, sessionCookie)
-	s, err := h.Store.Session(r.Context(), model.DigestOf(v.secret))
-	if err == nil && !h.Now().Before(s.ExpiresAt) {
-		err = model.ErrNotFound
-	}
-	if err == nil {
-		v.User, err = h.Store.User(r.Context(), s.Org, s.UserID)
-	}
-	return v, err
-}
-
-// sender returns the person with the session of a request, if the request is a form of these pages.
-func (h *Handler) sender(r *http.Request) (visitor, error) {
-	v, err := h.visitor(r)
-	if errors.Is(err, model.ErrNotFound) || r.Header.Get("Origin") != h.URL || !same(r.PostForm.Get("token"), formToken(v.secret)) {
-		err = refusal{http.StatusForbidden, "The form is not of your session on these pages. Nothing was changed.", errors.New("the form has another origin or another token")}
-	}
-	return v, err
-}
-
 // logout ends the session, and with the field everywhere all sessions of the person.
 func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.sender(r)
+	v, err := h.Sender(r)
 	if err != nil {
 		return err
 	}
@@ -279,9 +253,6 @@ func (h *Handler) cookie(r *http.Request, name string) string {
 	value, _ := h.Keys.Open(id, name, sealed) // "" with an error
 	return value
 }
-
-// formToken is the token of the forms of a session.
-func formToken(secret string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte("form "+secret))) }
 
 // same reports whether two secrets are equal.
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

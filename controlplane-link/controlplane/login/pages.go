@@ -6,31 +6,27 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/eventbus/callers"
+	shared "switchyard.dev/routeserver/page"
 )
 
 //go:embed pages.html
 var templates string
 
-var pages = template.Must(template.New("pages").Parse(templates))
-
-// headers are those of all pages. The hash is that of their style. Without referrers of the pages' own origin
-// browsers would send no Origin with forms.
-var headers = map[string]string{
-	"Content-Security-Policy": "default-src 'none'; style-src 'sha256-ClKqSvwa9JZTvPS+xvHfcVnC8/+IM5m71mvodRBcAA4='; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-	"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
-	"Cross-Origin-Opener-Policy": "same-origin", "Referrer-Policy": "same-origin", "Content-Type": "text/html; charset=utf-8",
-}
+var pages = template.Must(shared.Templates().Parse(templates))
 
 // page is what the pages show.
 type page struct {
 	Title, Text, Issuer string
 	// Visitor is the person with the session; nil: none.
-	Visitor *visitor
+	Visitor *Visitor
+	// Start is the link to the issuer, and Preview the host of the preview for which a person logs in; empty: for a device.
+	Start, Preview string
 	// Code, Started, Age and Left are those of the login of a device.
 	Code      string
 	Started   time.Time
@@ -40,7 +36,7 @@ type page struct {
 }
 
 // Token is that of the forms.
-func (p page) Token() string { return formToken(p.Visitor.secret) }
+func (p page) Token() string { return p.Visitor.Token() }
 
 // shown returns the claims of a person that a mapping can name.
 func (h *Handler) shown(c claims) claims {
@@ -75,10 +71,10 @@ func codeOf(r *http.Request) string {
 
 // showDevice shows the login of a device to a person with a session; to others, how to log in.
 func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.visitor(r)
+	v, err := h.Visitor(r)
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Code: codeOf(r), Start: Prefix + "start?" + url.Values{codeField: {codeOf(r)}}.Encode(), Issuer: h.Settings.Issuer})
 		return nil
 	case err != nil:
 		return err
@@ -95,7 +91,7 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 }
 
 // device returns the pending login with the code of a request. A person can look up a few codes each minute.
-func (h *Handler) device(r *http.Request, v visitor) (l model.DeviceLogin, err error) {
+func (h *Handler) device(r *http.Request, v Visitor) (l model.DeviceLogin, err error) {
 	leave, err := h.lookUp.Enter(callers.Caller{Kind: callers.Pod, Name: v.Org + "/" + v.ID})
 	if err != nil {
 		return l, refusal{http.StatusTooManyRequests, "You have tried too many codes. Try again in ten seconds.", err}
@@ -110,7 +106,7 @@ func (h *Handler) device(r *http.Request, v visitor) (l model.DeviceLogin, err e
 
 // decideDevice accepts or denies the login of a device.
 func (h *Handler) decideDevice(w http.ResponseWriter, r *http.Request) error {
-	v, err := h.sender(r)
+	v, err := h.Sender(r)
 	if err != nil {
 		return err
 	}

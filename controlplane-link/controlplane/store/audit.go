@@ -10,18 +10,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
 
-// record adds an event to the audit trail.
-func record(ctx context.Context, q database.Querier, ev model.Event) error {
-	_, err := database.Exec(ctx, q, insertEvent, ev.ID, ev.Org, ev.At, ev.Type, string(ev.By.Kind), ev.By.ID, ev.By.Name, string(ev.Method), ev.Masked, ev.Data)
-	if err != nil {
-		return fmt.Errorf("record event %s in the audit trail: %w", ev.Type, err)
-	}
-	return nil
-}
-
 // Record adds an event without a write, such as a login that was refused.
 func (s *Store) Record(ctx context.Context, ev model.Event) error {
-	return s.db.Write(ctx, func(ctx context.Context, t *database.Tx) error { return record(ctx, t, ev) })
+	return s.transact(ctx, ev, func(*tx) {})
 }
 
 // eventsAtOnce is how many entries one transaction deletes: other writes wait for it.
@@ -59,13 +50,13 @@ func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]m
 		where(eventsTo, q.To)
 	}
 	if q.Kind != "" {
-		where(eventsKind, string(q.Kind))
+		where(eventsKind, q.Kind)
 	}
 	if q.PrincipalID != "" {
 		where(eventsBy, q.PrincipalID)
 	}
 	if q.Method != "" {
-		where(eventsMethod, string(q.Method))
+		where(eventsMethod, q.Method)
 	}
 	if len(q.Types) > 0 {
 		var among []string

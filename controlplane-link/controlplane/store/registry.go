@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/lists"
 )
 
 // Registry is the registry of the sessions of agents, in the store.
@@ -54,13 +55,11 @@ func (r Registry) Swap(ctx context.Context, c registry.Cluster, old, next admiss
 		query, args = updateSession, append(args, entryValues(old)...)
 	}
 	swapped := false
-	err := r.db.ObserveIn(ctx, func(ctx context.Context, raw *database.Tx) error {
-		n, err := database.Exec(ctx, raw, query, args...)
-		swapped = n == 1
-		if swapped && next.Epoch > old.Epoch {
-			(&tx{Tx: raw}).changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
+	err := r.observe(ctx, func(t *tx) {
+		swapped = t.exec(query, args...) == 1
+		if swapped && (next.Epoch > old.Epoch || next.Until.Before(old.Until)) {
+			t.changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
 		}
-		return err
 	})
 	return swapped && err == nil, err
 }
@@ -111,26 +110,21 @@ func (t *Tokens) Valid(ctx context.Context, id string) (bool, error) {
 
 // Bind implements registry.Tokens.
 func (t *Tokens) Bind(ctx context.Context, id, uid string) (string, error) {
-	bound, err := database.One(ctx, t.db.Reads(), database.Column[string], selectTokenBound, id)
+	bound, err := get(ctx, t.Store, clusterToken(id), database.Column[string], selectTokenBound, id)
 	if err != nil || bound != "" {
-		return bound, of("cluster token", id, err)
+		return bound, err
 	}
 	if _, err := t.db.Observe(ctx, bindToken, id, uid); err != nil {
 		return "", err
 	}
-	bound, err = database.One(ctx, t.db.Reads(), database.Column[string], selectTokenBound, id)
-	return bound, of("cluster token", id, err)
+	return get(ctx, t.Store, clusterToken(id), database.Column[string], selectTokenBound, id)
 }
 
 // Watch implements registry.Tokens.
 func (t *Tokens) Watch(ctx context.Context, revoked func(id string)) {
 	read := func(ctx context.Context) (map[string]bool, error) {
 		all, err := database.List(ctx, t.db.Reads(), database.Column[string], selectTokenIDs)
-		ids := map[string]bool{}
-		for _, id := range all {
-			ids[id] = true
-		}
-		return ids, err
+		return lists.Set(all), err
 	}
 	reported := map[string]bool{}
 	follow(ctx, t.Store, ClusterToken, read, func(old, now map[string]bool) {

@@ -136,13 +136,17 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// TestWatch: watchers at all replicas are notified of committed writes in their order, and of nothing else.
+// TestWatch: watchers at all replicas are notified of committed writes in their order, of observations, and of nothing else.
 func TestWatch(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		both, ctx := replicas(t, c), t.Context()
-		changes := make(chan store.Change, 99)
+		changes, observed := make(chan store.Change, 99), make(chan store.Change, 99)
 		both[1].Watch(ctx, func(c store.Change) {
-			if c.Kind != store.Everything {
+			switch c.Kind {
+			case store.Observed:
+				observed <- c
+			case store.Everything:
+			default:
 				changes <- c
 			}
 		})
@@ -170,6 +174,11 @@ func TestWatch(t *testing.T) {
 		}
 		want := store.Change{Kind: store.Sandbox, Org: org, Cluster: "demo", Name: "a"}
 		same(t, got, []store.Change{want, want})
+		same(t, next(t, observed), store.Change{Kind: store.Observed, Org: org})
+		same(t, value[bool](t)(both[0].Observe(ctx, store.Sandbox, org, "none", "demo", model.Status{})), false)
+		must(t, both[0].ReportCluster(ctx, model.Cluster{Org: org, Name: "last", OperatorVersion: "1"}))
+		same(t, next(t, observed), store.Change{Kind: store.Observed, Org: org})
+		same(t, len(observed), 0)
 	})
 }
 

@@ -31,7 +31,8 @@ func TestClusters(t *testing.T) {
 		k := model.ClusterToken{Org: org, Cluster: "demo", ID: "t1", Masked: "ct-1", Digest: model.DigestOf("token"), CreatedAt: at(2)}
 		must(t, s.CreateClusterToken(ctx, k, event("token.create")))
 		must(t, s.Used(ctx, "t1", at(3), "192.0.2.1"))
-		k.LastConnectedAt, k.LastConnectedIP = at(3), "192.0.2.1"
+		must(t, s.Used(ctx, "t1", at(4), "")) // the address stays
+		k.LastConnectedAt, k.LastConnectedIP = at(4), "192.0.2.1"
 		same(t, value[[]model.ClusterToken](t)(s.ClusterTokens(ctx, org, "demo")), []model.ClusterToken{k})
 		same(t, value[model.ClusterToken](t)(s.ClusterToken(ctx, org, "demo", "t1")), k)
 		same(t, value[model.Caller](t)(s.CallerOf(ctx, k.Digest)), model.Caller{

@@ -33,8 +33,9 @@ const (
 	countCredentials    = `SELECT COUNT(*) FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3`
 	deleteCredential    = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 AND id = $4`
 	deleteCredentialsOf = `DELETE FROM credentials WHERE organisation = $1 AND owner_kind = $2 AND owner = $3 RETURNING id`
-	touchCredential     = `UPDATE credentials SET used = $2, used_from = $3 WHERE id = $1 AND used < $2`
-	selectAPIKeys       = `SELECT id, organisation, owner_kind, owner, description, masked, digest, created, used FROM credentials
+	touchCredential     = `UPDATE credentials SET used = $2, used_from = CASE WHEN $3 = '' THEN used_from ELSE $3 END
+		WHERE id = $1 AND used < $2`
+	selectAPIKeys = `SELECT id, organisation, owner_kind, owner, description, masked, digest, created, used FROM credentials
 		WHERE organisation = $1 AND owner_kind = $2 AND owner = $3`
 	selectClusterTokens = `SELECT id, organisation, owner, masked, digest, created, used, used_from FROM credentials
 		WHERE owner_kind = 'cluster' AND organisation = $1 AND owner = $2`
@@ -83,20 +84,16 @@ const (
 	updateSession = `UPDATE agent_sessions SET epoch = $3, instance = $4, replica = $5, until = $6, superseded = $7
 		WHERE organisation = $1 AND cluster = $2 AND epoch = $8 AND instance = $9 AND replica = $10 AND until = $11 AND superseded = $12`
 
-	objectColumns = `SELECT organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, status
+	selectAllObjects = `SELECT kind, organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, unmatched, author, status
 		FROM objects WHERE organisation = $1`
-	groupColumns = `SELECT organisation, name, cluster, routing_key, spec, generation, created, updated, deleted, unmatched, author, status
-		FROM objects WHERE organisation = $1 AND kind = 'routegroup'`
-	selectGroups             = groupColumns
-	selectGroup              = groupColumns + ` AND name = $2`
+	selectNamed              = selectAllObjects + ` AND name = $2`
+	selectObjects            = selectAllObjects + ` AND kind = $2`
+	selectObject             = selectObjects + ` AND name = $3`
+	selectObjectsWithPlugins = selectAllObjects + ` AND plugins <> ''`
 	numberGroup              = `UPDATE objects SET generation = $3, unmatched = $4 WHERE organisation = $1 AND name = $2`
-	selectObject             = objectColumns + ` AND name = $2 AND kind = $3`
-	selectObjects            = objectColumns + ` AND kind = $2`
-	selectObjectsWithPlugins = objectColumns + ` AND plugins <> ''`
 	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
 	countObjects             = `SELECT COUNT(*) FROM objects WHERE organisation = $1 AND kind = $2`
 	sumObjects               = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM objects WHERE organisation = $1 AND kind = $2`
-	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, 0, '')`
@@ -127,7 +124,7 @@ const (
 	sealedColumns       = `SELECT organisation, name, key_id, sealed FROM secrets WHERE organisation = $1`
 	selectSealed        = sealedColumns + ` AND name = $2`
 	selectSealedWithout = sealedColumns + ` AND key_id <> $2`
-	selectSecretKeys    = `SELECT DISTINCT key_id FROM secrets`
+	selectSecretKeys    = `SELECT key_id FROM secrets UNION SELECT key_id FROM certificates`
 	selectSealedWith    = `SELECT organisation, name, key_id, sealed FROM secrets WHERE key_id = $1 LIMIT 1`
 
 	selectDevboxes = `SELECT organisation, id, user_id, metadata, created, updated, session, session_by, session_created, session_renewed, session_until
@@ -156,4 +153,11 @@ const (
 	eventsMethod = ` AND method = $%d`
 	eventsTypes  = ` AND type IN (%s)`
 	eventsNewest = ` ORDER BY at DESC, id DESC LIMIT $%d`
+
+	selectCertificates        = `SELECT name, version, key_id, sealed FROM certificates`
+	selectCertificate         = selectCertificates + ` WHERE name = $1`
+	selectCertificatesWithout = selectCertificates + ` WHERE key_id <> $1`
+	insertCertificate         = `INSERT INTO certificates (name, version, key_id, sealed) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`
+	updateCertificate         = `UPDATE certificates SET version = version + 1, key_id = $3, sealed = $4 WHERE name = $1 AND version = $2`
+	resealCertificate         = `UPDATE certificates SET key_id = $3, sealed = $4 WHERE name = $1 AND version = $2`
 )

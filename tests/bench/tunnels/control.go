@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -17,6 +18,11 @@ func measureLink(s site) error {
 	for _, roundTrip := range options.roundTrips {
 		if len(results["link"][roundTrip]) > 0 && len(results["tls"][roundTrip]) > 0 {
 			requestVerdicts(results, roundTrip)
+		}
+	}
+	if wanted("previews") {
+		if err := comparePreviews(s); err != nil { // the others continue
+			fmt.Fprintf(os.Stderr, "previews are not measured: %v\n", err)
 		}
 	}
 	if wanted("stalled") {

@@ -5,29 +5,19 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
 
-	"switchyard.dev/controlplane-link/admission"
-	"switchyard.dev/controlplane-link/identity"
-	"switchyard.dev/controlplane-link/link"
-	"switchyard.dev/controlplane-link/reach"
-	"switchyard.dev/controlplane-link/reach/allow"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
-	"switchyard.dev/eventbus/trust"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
-	pods "switchyard.dev/reconcilers/baseline/ready"
 	"switchyard.dev/tests/bench/tunnels/lab"
-	"switchyard.dev/tunnels/audit"
-	"switchyard.dev/tunnels/carrier"
-	"switchyard.dev/tunnels/policy"
+	"switchyard.dev/tests/link/previews"
 	"switchyard.dev/tunnels/relay"
 )
 
@@ -39,8 +29,9 @@ const linkHost, linkPort = "service.bench.svc", 9001
 var linked = registry.Cluster{Organisation: "bench", Name: "cluster"}
 
 // runLinkServer is a control plane: connections to its two entrances go to the cluster as those of an API key's holder
-// do, and those to the second can carry much.
-func runLinkServer(at, cert, key string) error {
+// do, and those to the second can carry much. With a certificate of previews there is a third one, for the HTTP
+// service, and previews.
+func runLinkServer(at, cert, key, dir string) error {
 	certificate, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
 		return err
@@ -57,22 +48,27 @@ func runLinkServer(at, cert, key string) error {
 	}
 	in.AwaitHandshakes()
 	ended := make(chan error)
-	for i := range 2 {
+	ports := []uint32{linkPort, linkPort}
+	if dir != "" {
+		ports = append(ports, webPort)
+		go func() { ended <- servePreviews(main, dir) }()
+	}
+	for i, port := range ports {
 		front, err := net.Listen("tcp4", entrance(i))
 		if err != nil {
 			return err
 		}
-		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, conn, i > 0) }) }()
+		go func() { ended <- each(front, func(conn net.Conn) { throughLink(main, conn, port, i > 0) }) }()
 	}
 	go func() { ended <- main.Serve(context.Background(), in) }()
 	ready()
 	return <-ended
 }
 
-func throughLink(s *server.Server, conn net.Conn, bulk bool) {
+func throughLink(s *server.Server, conn net.Conn, port uint32, bulk bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	stream, err := s.Open(ctx, linked, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: linkPort}}, Bulk: bulk})
+	stream, err := s.Open(ctx, linked, &linkv1.Open{Caller: &linkv1.Caller{Name: "jo", ApiKey: true}, To: &linkv1.Open_Service{Service: &tunnelv1.Address{Host: linkHost, Port: port}}, Bulk: bulk})
 	if err != nil {
 		_ = conn.Close()
 		return
@@ -80,38 +76,14 @@ func throughLink(s *server.Server, conn net.Conn, bulk bool) {
 	relay.Pipe(relay.Of(conn), relay.Of(stream))
 }
 
-// runLinkAgent is the agent of the cluster. It has no API server: bench answers for that.
+// runLinkAgent is the agent of the cluster. It has no API server.
 func runLinkAgent(at, cert string) error {
 	bundle, err := os.ReadFile(cert)
 	if err != nil {
 		return err
 	}
-	roots := trust.NewRoots(cert)
-	if err := roots.Set(bundle); err != nil {
-		return err
-	}
-	folder, err := os.MkdirTemp(filepath.Dir(cert), "journal-")
-	if err != nil {
-		return err
-	}
-	log, err := audit.Open(audit.Config{Dir: folder, Out: io.Discard})
-	if err != nil {
-		return err
-	}
-	service, err := reach.New(reach.Config{Allow: allow.Config{Namespace: "signadot", Domain: "cluster.local"}, Cluster: bench{}, Pods: &pods.Finder{}, Resolver: bench{}, Counts: bench{}, Audit: log})
-	if err != nil {
-		return err
-	}
-	a, err := link.New(link.Config{
-		Address: at, Verify: roots.Verify, Token: func() (string, error) { return linked.Name, nil },
-		Hello: func(context.Context) (*linkv1.Hello, error) {
-			return &linkv1.Hello{Version: admission.Version, ClusterUid: linked.Name, Instance: "bench", OperatorVersion: "bench"}, nil
-		},
-		Handle: func(ctx context.Context, in *carrier.Incoming, welcome *linkv1.Welcome) {
-			open, _ := in.Request.(*linkv1.Open)
-			user, _ := identity.Of(welcome.GetOrganisation(), open.GetCaller())
-			service.Serve(ctx, in, open, user)
-		},
+	a, err := previews.NewAgent(previews.AgentConfig{
+		Address: at, Bundle: bundle, Token: linked.Name, Dir: filepath.Dir(cert), Services: previews.Services{linkHost: netip.MustParseAddr(lab.NearAddress)},
 	})
 	if err != nil {
 		return err
@@ -121,24 +93,14 @@ func runLinkAgent(at, cert string) error {
 	return errors.New("the agent has ended")
 }
 
-// bench is a cluster with one Service.
-type bench struct{}
-
-func (bench) Rules() policy.Config                 { return policy.Config{Reach: policy.ReachCluster} }
-func (bench) Namespace(netip.Addr, string) string  { return "bench" }
-func (bench) Service(host string) bool             { return host == linkHost }
-func (bench) Kind(netip.Addr) policy.Kind          { return policy.KindPod }
-func (bench) Begun(audit.Direction) (ended func()) { return func() {} }
-
-// LookupNetIP implements outbound.Resolver.
-func (bench) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
-	return []netip.Addr{netip.MustParseAddr(lab.NearAddress)}, nil
-}
-
 func openLink(p *programs, s site) error {
 	at := lab.FarAddress + ":7443"
+	argv := []string{"-link-server", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")}
+	if _, err := os.Stat(s.file("previews")); err == nil {
+		argv = append(argv, "-previews", s.file("previews"))
+	}
 	return errors.Join(
-		p.ourselves(p.lab.Far, "-link-server", at, "-cert", s.file("cert.pem"), "-key", s.file("key.pem")),
+		p.ourselves(p.lab.Far, argv...),
 		p.ourselves(p.lab.Near, "-link-agent", at, "-cert", s.file("cert.pem")),
 	)
 }

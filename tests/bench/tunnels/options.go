@@ -13,6 +13,7 @@ import (
 var options struct {
 	line, service, proxy, workstation, cert, key   string
 	linkServer, linkAgent, plainEnd, plainEntrance string
+	web, previews                                  string
 	rtt, only, cache, peers                        string
 	delay, duration                                time.Duration
 	loss                                           float64
@@ -38,6 +39,8 @@ func setOptions() {
 	flag.DurationVar(&options.delay, "delay", 0, "of that link, one way")
 	flag.Float64Var(&options.loss, "loss", 0, "of that link, the share of lost packets")
 	flag.StringVar(&options.service, "service", "", "be the service, at addresses")
+	flag.StringVar(&options.web, "web", "", "be the HTTP service, at an address")
+	flag.StringVar(&options.previews, "previews", "", "serve previews as well, with the certificate in a folder")
 	flag.StringVar(&options.linkServer, "link-server", "", "be the control plane, at an address")
 	flag.StringVar(&options.linkAgent, "link-agent", "", "be the agent of the control plane at an address")
 	flag.StringVar(&options.plainEnd, "plain-end", "", "forward TLS to the service, at an address")
@@ -57,12 +60,14 @@ func run() error {
 		return lab.Run(near, far, options.delay, options.loss)
 	case options.service != "":
 		return runService(strings.Split(options.service, ",")...)
+	case options.web != "":
+		return runWeb(options.web)
 	case options.proxy != "":
 		return runProxy(options.proxy, options.sessions, options.cert, options.key)
 	case options.workstation != "":
 		return runWorkstation(options.workstation, options.sessions, options.cert)
 	case options.linkServer != "":
-		return runLinkServer(options.linkServer, options.cert, options.key)
+		return runLinkServer(options.linkServer, options.cert, options.key, options.previews)
 	case options.linkAgent != "":
 		return runLinkAgent(options.linkAgent, options.cert)
 	case options.plainEnd != "":

@@ -20,9 +20,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -58,13 +58,15 @@ type world struct {
 	everywhere bool
 	// many: a cluster has all tokens that it may have.
 	many bool
+	// previews are the preview domains.
+	previews endpoints.Domains
 }
 
 // newWorld starts a control plane with the organisation of the recorded session.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
-	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), log: &lines{}}
+	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), log: &lines{}, previews: endpoints.Domains{}}
 	w.must(err)
 	config := store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys}
 	if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
@@ -72,10 +74,9 @@ func newWorld(t *testing.T) *world {
 	}
 	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
-	s := w.store
 	w.handler = rest.New(rest.Config{
-		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
-		LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
+		Store: w.store, Live: &live.Clusters{Reader: w.read, Operator: "signadot"},
+		Previews: w.previews, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	server := httptest.NewServer(w.handler)

@@ -46,8 +46,11 @@ var (
 		func() string { return rand.Text() + rand.Text() })
 	// ForgedAPIKeys shows them to a REST API.
 	ForgedAPIKeys = guesses("forged keys", "GET /api/v2/orgs/ HTTP/1.1\r\nHost: a\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
-	SlowHead      = Attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
-	Junk          = Attack{"junk", func(_ context.Context, c net.Conn) {
+	// ForgedPreviewKeys shows them to a preview, and Preflights needs none.
+	ForgedPreviewKeys = guesses("forged keys of previews", "GET / HTTP/1.1\r\nHost: "+Preview+"\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
+	Preflights        = guesses("preflights", "OPTIONS /%s HTTP/1.1\r\nHost: "+Preview+"\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: PUT\r\n\r\n", rand.Text)
+	SlowHead          = Attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
+	Junk              = Attack{"junk", func(_ context.Context, c net.Conn) {
 		noise := make([]byte, 4<<10)
 		_, _ = rand.Read(noise) // never fails
 		sendAndDrain(c, noise)
@@ -198,8 +201,11 @@ func openStream(id uint32) []byte {
 	return b.Bytes()
 }
 
+// Preview is the host of a preview.
+const Preview = "web--shared-0.preview.example.net"
+
 // OverTLS returns the TLS settings of a connection to a pod. Certificates name Services, and the address is a
-// pod's address: so none is verified.
+// pod's address: so none is verified. Only the listener of previews reads the name of the server.
 func OverTLS(protocols ...string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols, ServerName: Preview}
 }

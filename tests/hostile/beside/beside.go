@@ -21,6 +21,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -28,14 +29,18 @@ import (
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/selfsigned"
 )
 
 // Role is the role of the process of the control plane. It answers with a Server.
 const Role = "controlplane"
 
-// API and Proxy are the ports of the REST API and of connections of users to Services. The others are those of a link
-// server (tests/link/plane).
-const API, Proxy = 8443, 8444
+// API, Proxy and Previews are the ports of the REST API, of connections of users to Services, and of previews. The
+// others are those of a link server (tests/link/plane).
+const API, Proxy, Previews = 8443, 8444, 8445
+
+// domain is that of the previews. Each cluster has a sandbox of its name.
+const domain = "preview.example.net"
 
 // Server is the control plane, as another process calls it.
 type Server struct{}
@@ -58,7 +63,16 @@ func (*Server) Serve(o Orders, _ *struct{}) error {
 	if err := os.Setenv("CONTROLPLANE_SOCKET", filepath.Join(o.Folder, "admin.sock")); err != nil {
 		return err
 	}
+	pair, err := selfsigned.New("*." + domain)
+	if err != nil {
+		return err
+	}
+	previews := filepath.Join(o.Folder, "previews")
+	if err := errors.Join(os.Mkdir(previews, 0o700), pair.Write(previews)); err != nil {
+		return err
+	}
 	main, err := controlplane.New(context.Background(), controlplane.Config{
+		Previews:      controlplane.Previews{Address: net.JoinHostPort(o.Address, strconv.Itoa(Previews)), Domains: map[string]string{plane.Organisation: domain}, Certificates: certificates.Config{Dir: previews}},
 		AgentsAddress: c.AgentsAddress, ProxyAddress: net.JoinHostPort(o.Address, strconv.Itoa(Proxy)), MetricsAddress: c.MetricsAddress, ReplicasAddress: c.ReplicasAddress,
 		APIAddress: net.JoinHostPort(o.Address, strconv.Itoa(API)), Store: store.Config{Path: filepath.Join(o.Folder, "store.db"), Keys: keys},
 		Link: c.Server, TLS: c.TLS, Replicas: c.TLS, SigningKey: c.SigningKey, Logger: c.Logger,
@@ -94,8 +108,21 @@ func fill(s *store.Store, file string) error {
 	}
 	for _, k := range known.ClusterTokens {
 		err = errors.Join(err, s.CreateCluster(ctx, model.Cluster{Org: k.Organisation, Name: k.Clusters[0], CreatedAt: now}, ev()),
-			s.CreateClusterToken(ctx, model.ClusterToken{Org: k.Organisation, Cluster: k.Clusters[0], ID: k.Clusters[0], Digest: k.Sum, CreatedAt: now}, ev()))
+			s.CreateClusterToken(ctx, model.ClusterToken{Org: k.Organisation, Cluster: k.Clusters[0], ID: k.Clusters[0], Digest: k.Sum, CreatedAt: now}, ev()),
+			addSandbox(ctx, s, k.Clusters[0], ev()))
 	}
+	return err
+}
+
+// addSandbox adds the sandbox of a cluster, which is ready.
+func addSandbox(ctx context.Context, s *store.Store, cluster string, ev model.Event) error {
+	const spec = `{"cluster":%q,"defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://web.shop.svc"}]}}`
+	box := model.Sandbox{Org: plane.Organisation, Name: cluster, Cluster: cluster, RoutingKey: "key-" + cluster, Spec: fmt.Appendf(nil, spec, cluster), CreatedAt: ev.At, UpdatedAt: ev.At}
+	box, err := s.PutSandbox(ctx, box, ev)
+	if err != nil {
+		return err
+	}
+	_, err = s.Observe(ctx, store.Sandbox, box.Org, box.Name, cluster, model.Status{Ready: true, Generation: box.Generation, Applied: box.Generation, Attempted: box.Generation})
 	return err
 }
 

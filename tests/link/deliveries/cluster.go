@@ -99,6 +99,8 @@ type Agent struct {
 	Dir, Address, Token string
 	// Log takes what the agent logs.
 	Log io.Writer
+	// Change changes the settings. Default: they stay.
+	Change func(*agent.Settings)
 }
 
 // Run runs the agent until ctx ends.
@@ -117,6 +119,9 @@ func (a Agent) Run(ctx context.Context) error {
 	}, io.Discard)
 	if err != nil {
 		return err
+	}
+	if a.Change != nil {
+		a.Change(&settings)
 	}
 	access := rest.CopyConfig(a.Access)
 	access.QPS, access.Impersonate = -1, rest.ImpersonationConfig{UserName: agentUser, Groups: []string{"system:serviceaccounts", "system:authenticated"}}

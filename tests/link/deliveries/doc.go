@@ -4,5 +4,6 @@
 //	Prepare    the rights, policies and namespaces of an agent in a cluster   cluster.go
 //	RunAgent   the agent                                                      cluster.go
 //	Replica    a replica without its REST API                                 replica.go
+//	Whole      the configuration of a whole control plane                     whole.go
 //	Front      the network between them, which can be cut                     front.go
 package deliveries

@@ -11,7 +11,14 @@ type Target struct {
 	Address string
 	// Key is the routing key that each request is to carry, in baggage; empty for none.
 	Key string
+	// Host is the host that requests name; empty for a name of the suite.
+	Host string
+	// Credential is the API key that each request is to carry, in signadot-api-key; empty for none.
+	Credential string
 }
+
+// CredentialHeader carries the Credential.
+const CredentialHeader = "Signadot-Api-Key"
 
 // Seen is what a suite saw, by the name of the case: texts that are equal when the caller could
 // not distinguish two targets. Names are stable, since the table of differences in

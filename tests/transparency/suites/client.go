@@ -1,6 +1,7 @@
 package suites
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -79,7 +80,10 @@ func (c client) ask(ctx context.Context, method, path string, body io.Reader, ch
 		return nil, err
 	}
 	// One name for all ways, since some applications answer with it.
-	request.Host = "app.example"
+	request.Host = hostOf(c.to)
+	if c.to.Credential != "" {
+		request.Header.Set(suite.CredentialHeader, c.to.Credential)
+	}
 	if c.to.Key != "" {
 		request.Header.Set(routingkey.Baggage, baggage(c.to.Key))
 	}
@@ -88,6 +92,9 @@ func (c client) ask(ctx context.Context, method, path string, body io.Reader, ch
 	}
 	return c.http.Do(request)
 }
+
+// hostOf returns the host that requests name.
+func hostOf(to suite.Target) string { return cmp.Or(to.Host, "app.example") }
 
 // head returns what an answer has before its body, but for its headers.
 func head(r *http.Response) string {

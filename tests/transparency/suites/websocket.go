@@ -71,7 +71,10 @@ type prober struct {
 // with opens a connection, and returns the result of f, or else the answer.
 func (p prober) with(change func(*websocket.Dialer, http.Header), f func(*websocket.Conn) string) string {
 	dialer := &websocket.Dialer{HandshakeTimeout: 10 * time.Second}
-	header := http.Header{"Host": {"app.example"}}
+	header := http.Header{"Host": {hostOf(p.to)}}
+	if p.to.Credential != "" {
+		header.Set(suite.CredentialHeader, p.to.Credential)
+	}
 	if p.to.Key != "" {
 		header.Set(routingkey.Baggage, baggage(p.to.Key))
 	}

@@ -85,6 +85,9 @@ func (c h1) run(ctx context.Context, to suite.Target) string {
 }
 
 func (c h1) fill(text string, to suite.Target) string {
+	if to.Host != "" {
+		text = strings.ReplaceAll(text, "Host: app\r\n", "Host: "+to.Host+"\r\n")
+	}
 	return strings.ReplaceAll(text, "{key}", keyLine(to))
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func (c h2) sendOn(s *session, stream uint32, to suite.Target) {
 
 // request returns the fields on the wire.
 func (c h2) request(to suite.Target) [][2]string {
-	fields := [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "app"}, {":path", "/"}}
+	fields := [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", cmp.Or(to.Host, "app")}, {":path", "/"}}
 	var more [][2]string
 	for _, f := range c.fields {
 		i := slices.IndexFunc(fields, func(have [2]string) bool { return have[0] == f[0] && strings.HasPrefix(f[0], ":") })
@@ -99,6 +100,9 @@ func (c h2) request(to suite.Target) [][2]string {
 	fields = slices.DeleteFunc(fields, func(f [2]string) bool { return f[1] == drop })
 	if to.Key != "" {
 		fields = append(fields, [2]string{"baggage", keyMember(to)})
+	}
+	if to.Credential != "" {
+		fields = append(fields, [2]string{strings.ToLower(suite.CredentialHeader), to.Credential})
 	}
 	return append(fields, more...)
 }

@@ -110,12 +110,15 @@ func cases() map[string]exchange {
 	return all
 }
 
-// keyLine is the header line of the target's key, or nothing.
-func keyLine(to suite.Target) string {
-	if to.Key == "" {
-		return ""
+// keyLine is the header lines of the target's key and credential, or nothing.
+func keyLine(to suite.Target) (lines string) {
+	if to.Key != "" {
+		lines = "baggage: " + keyMember(to) + "\r\n"
 	}
-	return "baggage: " + keyMember(to) + "\r\n"
+	if to.Credential != "" {
+		lines += suite.CredentialHeader + ": " + to.Credential + "\r\n"
+	}
+	return lines
 }
 
 func keyMember(to suite.Target) string { return "sd-routing-key=" + to.Key }

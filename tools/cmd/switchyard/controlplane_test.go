@@ -26,9 +26,9 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/golden"
@@ -52,6 +52,8 @@ type controlPlane struct {
 	ca    string
 	dir   string
 	env   map[string]string
+	// previews are the preview domains; none at first.
+	previews endpoints.Domains
 	// before handles a request first; it reports whether it has answered.
 	before func(http.ResponseWriter, *http.Request) bool
 }
@@ -59,17 +61,16 @@ type controlPlane struct {
 func newControlPlane(t *testing.T) *controlPlane { return newControlPlaneOf(t, nil) }
 
 // newControlPlaneOf is newControlPlane with reads of clusters; nil: it has none.
-func newControlPlaneOf(t *testing.T, reads stores.Live) *controlPlane {
+func newControlPlaneOf(t *testing.T, reads *live.Clusters) *controlPlane {
 	t.Helper()
-	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}}
+	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}, previews: endpoints.Domains{}}
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
 	p.must(err)
 	p.store, err = store.Open(t.Context(), store.Config{Path: filepath.Join(p.dir, "store.db"), Keys: keys})
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: reads},
-		Now:    time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Live: reads, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {
@@ -308,6 +309,10 @@ func TestAControlPlaneHasTheOutputOfACluster(t *testing.T) {
 			t.Errorf("%s list (-cluster +control plane):\n%s", kind, diff)
 		}
 	}
+	p.previews["acme"] = "preview.example.net" // A cluster has no URLs.
+	p.does(exit.OK, "Endpoint:     cart http://cart.shop.svc:80 https://cart--same-a.preview.example.net\n", "sandbox", "get", "same-a")
+	p.does(exit.OK, "Endpoint:     front http://frontend.shop.svc:8080 https://front--both.preview.example.net\n", "routegroup", "get", "both")
+	p.does(exit.OK, `"url": "https://front--both.preview.example.net"`, "routegroup", "get", "both", "-o", "json")
 	for _, form := range []string{"table", "json"} {
 		same("plugin-get."+form, exit.OK, "resourceplugin", "get", "db@1.1.0", "-o", form)
 	}
@@ -559,7 +564,7 @@ func TestClustersOfAControlPlane(t *testing.T) {
 // TestSidecarsThroughAControlPlane lists the workloads of a real cluster.
 func TestSidecarsThroughAControlPlane(t *testing.T) {
 	c := market(t, "analyzed", "")
-	p := newControlPlaneOf(t, live.Clusters{Operator: "analyzed-operator", Reader: func(context.Context, string, string, model.Author) (client.Reader, error) { return c.Client, nil }})
+	p := newControlPlaneOf(t, &live.Clusters{Operator: "analyzed-operator", Reader: func(context.Context, string, string, model.Author) (client.Reader, error) { return c.Client, nil }})
 	analyze := func(args ...string) []string {
 		return append([]string{"devmesh", "analyze", "--cluster", "demo", "--namespace", "analyzed"}, args...)
 	}

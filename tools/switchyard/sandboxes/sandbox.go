@@ -229,7 +229,7 @@ func groupText(s *command.Session, of sandboxes.Report) string {
 		}
 	}
 	for _, e := range r.Endpoints {
-		rows = append(rows, []string{"Endpoint:", e.Name + " " + e.Target})
+		rows = append(rows, []string{"Endpoint:", e.String()})
 	}
 	return rows.String() + statusLine(r.Status.Status, len("Routing key:  "))
 }

@@ -34,7 +34,7 @@ func sandboxText(s *command.Session, of sandboxes.Report) string {
 		add("Resource:", fmt.Sprintf("%s of plugin %s, %s", one.Name, one.Plugin, state))
 	}
 	for _, e := range r.Endpoints {
-		add("Endpoint:", e.Name+" "+e.Target)
+		add("Endpoint:", e.String())
 	}
 	return rows.String() + statusLine(r.Status, len("Routing key:  "))
 }

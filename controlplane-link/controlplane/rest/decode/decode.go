@@ -115,11 +115,7 @@ func clean(depth int, value any) *specfile.Problem {
 		if depth >= maxDepth {
 			return &specfile.Problem{Text: tooDeep}
 		}
-		for name, of := range v {
-			if of == nil {
-				delete(v, name)
-			}
-		}
+		maps.DeleteFunc(v, func(_ string, of any) bool { return of == nil })
 		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if p := cmp.Or(clean(depth+1, name), clean(depth+1, v[name])); p != nil {
 				return within("."+name, p)

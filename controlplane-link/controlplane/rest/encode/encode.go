@@ -5,6 +5,7 @@ package encode
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -49,9 +50,12 @@ func Cluster(c model.Cluster) (v2.Cluster, error) {
 	if c.Config == nil {
 		return out, nil
 	}
-	out.ClusterConfig = &v2.ConfigClusterConfig{}
-	if err := json.Unmarshal(c.Config, out.ClusterConfig); err != nil {
+	var config v2.ConfigClusterConfig
+	if err := json.Unmarshal(c.Config, &config); err != nil {
 		return out, fmt.Errorf("read the configuration of cluster %s: %w", c.Name, err)
+	}
+	if !reflect.ValueOf(config).IsZero() {
+		out.ClusterConfig = &config
 	}
 	return out, nil
 }

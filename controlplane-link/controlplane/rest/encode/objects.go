@@ -4,15 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
-	"switchyard.dev/workflows/spec"
 )
 
 // Reasons of a status that the control plane itself reports.
@@ -21,21 +19,17 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// Sandbox returns a sandbox as the API has it. devboxes has the one that it is bound to, by its ID.
-func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (v2.Sandbox, error) {
+// Sandbox returns a sandbox as the API has it. devboxes has the one that it is bound to, by its ID; previews has the
+// domains of previews, by cluster.
+func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, previews map[string]string, now time.Time) (v2.Sandbox, error) {
 	out := v2.Sandbox{Name: s.Name, RoutingKey: s.RoutingKey, CreatedAt: stamp(s.CreatedAt), UpdatedAt: stamp(s.UpdatedAt)}
 	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
 		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
 	}
-	if group := out.Spec.DefaultRouteGroup; group != nil {
-		for _, e := range group.Endpoints {
-			out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), deref(e.Target)))
-		}
+	for _, e := range endpoints.Of(s) {
+		out.Endpoints = append(out.Endpoints, endpoint(e, previews))
 	}
-	for _, e := range out.Spec.Endpoints {
-		out.Endpoints = append(out.Endpoints, endpointOf(deref(e.Name), fmt.Sprintf("%s://%s:%d", deref(e.Protocol), deref(e.Host), deref(e.Port))))
-	}
-	st := observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
+	st := SandboxStatus(s)
 	out.Status = v2.SandboxReadiness{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(s.Ends())}
 	if id := s.Devbox(); id != "" {
 		out.Status.Connection = &v2.SandboxConnectionStatus{Devbox: &id, Session: session(devboxes[id], now)}
@@ -49,22 +43,27 @@ func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, now time.Time) (
 	return out, nil
 }
 
-// endpointOf returns an endpoint with the parts of its target. It has no URL without previews.
-func endpointOf(name, target string) v2.SandboxEndpoint {
-	out := v2.SandboxEndpoint{Name: name, Target: target, RouteType: new("host")}
-	u, err := url.Parse(target)
-	if err != nil {
-		return out
-	}
-	out.Host, out.Protocol = new(u.Hostname()), new(u.Scheme)
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		out.Port = new(int32(n))
+// endpoint returns an endpoint with the parts of its target. It has no URL without a preview.
+func endpoint(e endpoints.Endpoint, previews map[string]string) v2.SandboxEndpoint {
+	out := v2.SandboxEndpoint{Name: e.Name, Target: e.Target, RouteType: new("host"), Host: text(e.Host), Protocol: text(e.Scheme), URL: text(e.URL(previews[e.Cluster.Name]))}
+	if e.Port != 0 {
+		out.Port = new(int32(e.Port))
 	}
 	return out
 }
 
 func tunnelOf(t model.Tunnel) *v2.SandboxTunnelStatus {
 	return &v2.SandboxTunnelStatus{Health: map[string]any{"connected": t.Connected}}
+}
+
+// SandboxStatus returns the status of a sandbox that the API reports.
+func SandboxStatus(s model.Sandbox) model.Status {
+	return observed(s.Status, "sandbox", s.Cluster, s.Generation, s.DeletedAt)
+}
+
+// RouteGroupStatus returns the status of a route group that the API reports.
+func RouteGroupStatus(g model.RouteGroup) model.Status {
+	return observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
 }
 
 // observed returns the status to report: the observed one is ready only if it is of the newest
@@ -112,31 +111,17 @@ func behind(st model.Status, cluster string, generation int64) string {
 	return "clusters " + strings.Join(names, ", ")
 }
 
-// deref returns the value of a pointer; zero for nil.
-func deref[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
-}
-
-// RouteGroup returns a route group as the API has it. The candidates are those of the organisation.
-func RouteGroup(g model.RouteGroup, candidates []model.Candidate) (v2.RouteGroup, error) {
+// RouteGroup returns a route group as the API has it. The candidates are those of the organisation; previews is as that
+// of Sandbox.
+func RouteGroup(g model.RouteGroup, candidates []model.Candidate, previews map[string]string) (v2.RouteGroup, error) {
 	out := v2.RouteGroup{Name: g.Name, RoutingKey: g.RoutingKey, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt)}
-	var s spec.GroupSpec
-	for _, into := range []any{&out.Spec, &s} {
-		if err := json.Unmarshal(g.Spec, into); err != nil {
-			return out, fmt.Errorf("read route group %s: %w", g.Name, err)
-		}
+	if err := json.Unmarshal(g.Spec, &out.Spec); err != nil {
+		return out, fmt.Errorf("read route group %s: %w", g.Name, err)
 	}
-	for _, e := range s.Endpoints {
-		cluster := e.Cluster
-		if cluster == "" {
-			cluster = g.Cluster
-		}
-		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(cluster)})
+	for _, e := range endpoints.OfGroup(g) {
+		out.Endpoints = append(out.Endpoints, v2.RoutegroupsEndpointURL{Name: e.Name, Target: e.Target, Cluster: text(e.Cluster.Name), URL: text(e.URL(previews[e.Cluster.Name]))})
 	}
-	st := observed(g.Status, "route group", g.Cluster, g.Generation, g.DeletedAt)
+	st := RouteGroupStatus(g)
 	out.Status = v2.RouteGroupStatus{Ready: st.Ready, Reason: text(st.Reason), Message: text(st.Message), ScheduledDeleteTime: when(g.Ends())}
 	for _, m := range g.Members(candidates) {
 		out.Status.MatchedSandboxes = append(out.Status.MatchedSandboxes, m.Name)

@@ -7,12 +7,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,29 +28,14 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/netfs"
 )
 
-// Config is the configuration of a DB.
-type Config struct {
-	// Path is the file of SQLite. Its folder exists, on a local file system.
-	Path string
-	// PostgreSQL is the URL of a PostgreSQL database instead, or its key=value form.
-	PostgreSQL string
-	// Migrations has the files of goose.
-	Migrations fs.FS
-	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
-	// SQLite beside the server; the watchers of that are not notified of these writes.
-	Command bool
-	// Logger logs lost connections to PostgreSQL.
-	Logger *slog.Logger
-}
-
 // DB is an open database. Make one with Open. It is safe for concurrent use.
 type DB struct {
 	reads, writes *sql.DB
 	changes       changes
 	transactions  counters
-	locked        *os.File // of SQLite
-	stop          context.CancelFunc
-	stopped       chan struct{}
+	opened        []io.Closer // closed in the reverse order
+	listening     sync.WaitGroup
+	stop          func() // ends listening
 }
 
 // Connections of a process for reads and writes. SQLite has one writer.
@@ -58,17 +46,19 @@ const (
 	busyFor        = 10 * time.Second
 )
 
-// Open opens a database, and creates or migrates its tables. The caller closes it.
-func Open(ctx context.Context, c Config) (*DB, error) {
+// Open opens a database, and creates or migrates its tables by the files of goose: SQLite in a file, in a folder that
+// exists on a local file system, or else PostgreSQL at a URL, or its key=value form. The caller closes it. The logger
+// logs lost connections to PostgreSQL.
+func Open(ctx context.Context, path, url string, migrations fs.FS, logger *slog.Logger) (*DB, error) {
 	d := &DB{stop: func() {}}
 	var err error
 	switch {
-	case (c.Path == "") == (c.PostgreSQL == ""):
+	case (path == "") == (url == ""):
 		err = errors.New("the store needs either a file for SQLite or the URL of a PostgreSQL database: configure one of them")
-	case c.Path != "":
-		err = d.openSQLite(ctx, c)
+	case path != "":
+		err = d.openSQLite(ctx, path, migrations)
 	default:
-		err = d.openPostgreSQL(ctx, c)
+		err = d.openPostgreSQL(ctx, url, migrations, logger)
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -82,66 +72,61 @@ func (d *DB) Reads() Querier { return d.reads }
 // Close closes the database. Watchers are not notified any more.
 func (d *DB) Close() error {
 	d.stop()
-	if d.stopped != nil {
-		<-d.stopped
-	}
 	var all []error
-	if d.reads != nil {
-		all = append(all, d.reads.Close())
-	}
-	if d.writes != nil {
-		all = append(all, d.writes.Close())
-	}
-	if d.locked != nil {
-		all = append(all, d.locked.Close())
+	for _, one := range slices.Backward(d.opened) {
+		all = append(all, one.Close())
 	}
 	return errors.Join(all...)
 }
 
 // openSQLite opens the file of SQLite, one connection for writes and several for reads.
-func (d *DB) openSQLite(ctx context.Context, c Config) error {
-	folder := filepath.Dir(c.Path)
+func (d *DB) openSQLite(ctx context.Context, path string, migrations fs.FS) error {
+	folder := filepath.Dir(path)
 	switch remote, err := netfs.Of(folder); {
 	case err != nil:
 		return err
 	case remote != "":
 		return fmt.Errorf("%s is on a network file system (%s), where SQLite loses data: use a local volume, or PostgreSQL", folder, remote)
 	}
-	if err := d.claim(c); err != nil {
+	if err := d.claim(path); err != nil {
 		return err
 	}
 	var err error
-	if d.writes, err = openFile(c.Path, "_txlock=immediate"); err != nil {
+	if d.writes, err = openFile(path, "_txlock=immediate"); err != nil {
 		return err
 	}
+	d.opened = append(d.opened, d.writes)
 	d.writes.SetMaxOpenConns(1)
-	if err := d.damaged(ctx, c.Path); err != nil {
+	if err := d.damaged(ctx, path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c); err != nil {
-		return fmt.Errorf("%s: %w", c.Path, err)
+	if err := migrate(ctx, goose.DialectSQLite3, d.writes, migrations); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	if d.reads, err = openFile(c.Path, "_pragma=query_only(1)"); err != nil {
+	if d.reads, err = openFile(path, "_pragma=query_only(1)"); err != nil {
 		return err
 	}
+	d.opened = append(d.opened, d.reads)
 	d.reads.SetMaxOpenConns(maxFileReaders)
 	return nil
 }
 
 // claim creates the file if it is missing, readable by its owner only, and locks it for this process.
-func (d *DB) claim(c Config) error {
-	f, err := os.OpenFile(c.Path, os.O_CREATE|os.O_RDWR, 0o600)
+func (d *DB) claim(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the store for writes: %w", err)
 	}
-	if err := f.Close(); err != nil || c.Command {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	if d.locked, err = os.OpenFile(c.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
 		return fmt.Errorf("lock the store: %w", err)
 	}
-	if err := unix.Flock(int(d.locked.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", c.Path, err)
+	d.opened = append(d.opened, lock)
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", path, err)
 	}
 	return nil
 }
@@ -175,8 +160,8 @@ func (d *DB) damaged(ctx context.Context, path string) error {
 }
 
 // openPostgreSQL connects to PostgreSQL, and begins to receive notifications.
-func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
-	config, err := pgx.ParseConfig(c.PostgreSQL)
+func (d *DB) openPostgreSQL(ctx context.Context, at string, migrations fs.FS, logger *slog.Logger) error {
+	config, err := pgx.ParseConfig(at)
 	if err != nil {
 		return fmt.Errorf("the URL of the PostgreSQL database is not valid: %w", err)
 	}
@@ -188,7 +173,8 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 		config.RuntimeParams[name] = value
 	}
 	d.reads, d.writes = pool(config, maxReaders), pool(config, maxWriters)
-	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
+	d.opened = []io.Closer{d.writes, d.reads}
+	at = fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
 	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
 	if err != nil {
 		return fmt.Errorf("%s is not reached: %w", at, err)
@@ -196,18 +182,15 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("%s has encoding %s: create it with encoding UTF8", at, encoding)
 	}
-	if err := migrate(ctx, goose.DialectPostgres, d.writes, c); err != nil {
+	if err := migrate(ctx, goose.DialectPostgres, d.writes, migrations); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
-	if !c.Command {
-		var listening context.Context
-		listening, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-		d.stopped = make(chan struct{})
-		go func() {
-			defer close(d.stopped)
-			d.changes.listen(listening, config, c.Logger)
-		}()
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = func() {
+		stop()
+		d.listening.Wait()
 	}
+	d.listening.Go(func() { d.changes.listen(listening, config, logger) })
 	d.changes.remote = true
 	return nil
 }
@@ -220,34 +203,22 @@ func pool(config *pgx.ConnConfig, n int) *sql.DB {
 	return db
 }
 
-// migrator returns what migrates a database. Replicas that start at the same time wait for each other.
-func migrator(dialect goose.Dialect, db *sql.DB, files fs.FS) (*goose.Provider, error) {
+// migrate creates the tables, or migrates those of an earlier release. There is no way back. Replicas that start at the
+// same time wait for each other.
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS) error {
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
 	if dialect == goose.DialectPostgres {
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	return goose.NewProvider(dialect, db, files, options...)
-}
-
-// migrate creates the tables, or migrates those of an earlier release; of a command it refuses them. There
-// is no way back.
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config) error {
-	m, err := migrator(dialect, db, c.Migrations)
+	m, err := goose.NewProvider(dialect, db, files, options...)
 	if err != nil {
 		return err
 	}
-	if c.Command {
-		switch pending, err := m.HasPending(ctx); {
-		case err != nil:
-			return fmt.Errorf("read the version of the tables: %w", err)
-		case pending:
-			return errors.New("the tables are missing or of an earlier release: start the server of this release first")
-		}
-	} else if _, err := m.Up(ctx); err != nil {
+	if _, err := m.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the tables: %w", err)
 	}
 	now, newest, err := m.GetVersions(ctx)
@@ -258,4 +229,39 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config) e
 		return fmt.Errorf("the tables have version %d, and this release knows versions up to %d: install the release that has migrated them, or restore a backup from before", now, newest)
 	}
 	return nil
+}
+
+// Backup writes a consistent copy of SQLite to a new file, while it is in use. To restore
+// it, stop the control plane, replace the file and delete those with its name and -wal or -shm.
+func (d *DB) Backup(ctx context.Context, path string) error {
+	if d.changes.remote {
+		return errors.New("the store is in PostgreSQL: create a backup with pg_dump")
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("create a backup: %w", err)
+	}
+	defer f.Close()
+	at, err := filepath.Abs(path)
+	if err == nil {
+		_, err = d.writes.ExecContext(ctx, backupTo, at)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(at))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write a backup to %s: %w", path, err), os.Remove(path))
+	}
+	return nil
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }

@@ -32,6 +32,26 @@ type changes struct {
 	watchers sync.Map // of func(string), by a pointer
 	// remote: PostgreSQL notifies all replicas, this one too.
 	remote bool
+	// announced are the changes of Announce that are about to be sent.
+	announced sync.Map
+}
+
+// announceAfter is the delay in which equal changes of Announce become one.
+const announceAfter = 50 * time.Millisecond
+
+// Announce notifies watchers at all replicas of a change that was observed, outside of a transaction: in PostgreSQL the
+// transactions with a notification are committed one after the other. A notification that cannot be sent is lost.
+func (d *DB) Announce(change string) {
+	if !d.changes.remote {
+		d.changes.notify(change)
+	} else if _, waits := d.changes.announced.LoadOrStore(change, true); !waits {
+		time.AfterFunc(announceAfter, func() {
+			d.changes.announced.Delete(change) // before it is sent: a later one is sent again
+			ctx, cancel := context.WithTimeout(context.Background(), checkWithin)
+			defer cancel()
+			_, _ = Exec(ctx, d.reads, notify, channel, change)
+		})
+	}
 }
 
 func (c *changes) notify(one string) {

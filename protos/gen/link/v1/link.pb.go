@@ -293,8 +293,14 @@ type Configuration struct {
 	Meshes []string `protobuf:"bytes,4,rep,name=meshes,proto3" json:"meshes,omitempty"`
 	// The domain of the cluster's Services, such as cluster.local.
 	ClusterDomain string `protobuf:"bytes,5,opt,name=cluster_domain,json=clusterDomain,proto3" json:"cluster_domain,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Whether endpoints of the cluster have no previews.
+	PreviewsDisabled bool `protobuf:"varint,6,opt,name=previews_disabled,json=previewsDisabled,proto3" json:"previews_disabled,omitempty"`
+	// The domain of the previews of the cluster's endpoints; empty: that of the organisation.
+	PreviewDomain string `protobuf:"bytes,7,opt,name=preview_domain,json=previewDomain,proto3" json:"preview_domain,omitempty"`
+	// The headers of requests, beside baggage and tracestate, that carry a routing key as their whole value.
+	RoutingHeaders []string `protobuf:"bytes,8,rep,name=routing_headers,json=routingHeaders,proto3" json:"routing_headers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Configuration) Reset() {
@@ -360,6 +366,27 @@ func (x *Configuration) GetClusterDomain() string {
 		return x.ClusterDomain
 	}
 	return ""
+}
+
+func (x *Configuration) GetPreviewsDisabled() bool {
+	if x != nil {
+		return x.PreviewsDisabled
+	}
+	return false
+}
+
+func (x *Configuration) GetPreviewDomain() string {
+	if x != nil {
+		return x.PreviewDomain
+	}
+	return ""
+}
+
+func (x *Configuration) GetRoutingHeaders() []string {
+	if x != nil {
+		return x.RoutingHeaders
+	}
+	return nil
 }
 
 // Answer answers Hello.
@@ -950,13 +977,16 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\x0fdata_connection\x18\t \x01(\v2\".switchyard.link.v1.DataConnectionR\x0edataConnection\">\n" +
 	"\x0eDataConnection\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x16\n" +
-	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xb4\x01\n" +
+	"\x06secret\x18\x02 \x01(\tR\x06secret\"\xb1\x02\n" +
 	"\rConfiguration\x12-\n" +
 	"\x12allowed_namespaces\x18\x01 \x03(\tR\x11allowedNamespaces\x12\x1a\n" +
 	"\bservices\x18\x02 \x01(\bR\bservices\x12\x19\n" +
 	"\bpod_logs\x18\x03 \x01(\bR\apodLogs\x12\x16\n" +
 	"\x06meshes\x18\x04 \x03(\tR\x06meshes\x12%\n" +
-	"\x0ecluster_domain\x18\x05 \x01(\tR\rclusterDomain\"\x80\x01\n" +
+	"\x0ecluster_domain\x18\x05 \x01(\tR\rclusterDomain\x12+\n" +
+	"\x11previews_disabled\x18\x06 \x01(\bR\x10previewsDisabled\x12%\n" +
+	"\x0epreview_domain\x18\a \x01(\tR\rpreviewDomain\x12'\n" +
+	"\x0frouting_headers\x18\b \x03(\tR\x0eroutingHeaders\"\x80\x01\n" +
 	"\x06Answer\x127\n" +
 	"\awelcome\x18\x01 \x01(\v2\x1b.switchyard.link.v1.WelcomeH\x00R\awelcome\x127\n" +
 	"\arefused\x18\x02 \x01(\v2\x1b.switchyard.link.v1.RefusedH\x00R\arefusedB\x04\n" +

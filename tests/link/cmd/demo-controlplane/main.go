@@ -8,11 +8,10 @@ import (
 
 	"switchyard.dev/tests/link"
 	"switchyard.dev/tools/demo"
-	"switchyard.dev/tools/demo/local"
 )
 
 func main() {
-	demo.Demo{Name: "demo-controlplane", Story: link.Hosted, Prepare: local.Prepare, Goodbye: func(c demo.Cluster) {
+	demo.Demo{Name: "demo-controlplane", Story: link.Hosted, Prepare: link.PrepareHosted, Goodbye: func(c demo.Cluster) {
 		fmt.Printf("\nThe cluster is still up. To look around:  %s\nTo take it down:  %s\n", c.Enter(), c.Leave())
 	}}.Main()
 }

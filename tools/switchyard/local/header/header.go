@@ -78,6 +78,7 @@ func Keyed(key string, custom []string) (func(http.Header), error) {
 		return nil, exit.Usage.Errorf("no request can carry the routing key %q: it %s", key, defects[0].Why)
 	}
 	member := routingkey.Member + "=" + key
+	others := func(h http.Header, name string) []string { return routingkey.Without(h.Values(name), routingkey.Member) }
 	return func(h http.Header) {
 		// The last one of baggage counts, and the first one of tracestate.
 		set(h, routingkey.Baggage, append(others(h, routingkey.Baggage), member))
@@ -86,19 +87,6 @@ func Keyed(key string, custom []string) (func(http.Header), error) {
 			h.Set(name, key)
 		}
 	}, nil
-}
-
-// others returns the members of a list that are not a routing key.
-func others(h http.Header, name string) (out []string) {
-	for _, line := range h.Values(name) {
-		for member := range strings.SplitSeq(line, ",") {
-			member = strings.TrimSpace(member)
-			if pair, _, _ := strings.Cut(member, "="); member != "" && strings.TrimSpace(pair) != routingkey.Member {
-				out = append(out, member)
-			}
-		}
-	}
-	return out
 }
 
 func set(h http.Header, name string, members []string) { h.Set(name, strings.Join(members, ",")) }

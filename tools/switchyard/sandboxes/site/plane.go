@@ -30,10 +30,20 @@ type Plane struct {
 type published struct {
 	Name, RoutingKey, CreatedAt, UpdatedAt string
 	Spec                                   json.RawMessage
+	Endpoints                              []sandboxes.Endpoint
 	Status                                 struct {
 		Ready                                bool
 		Reason, Message, ScheduledDeleteTime string
 		MatchedSandboxes                     []string
+	}
+}
+
+// addURLs adds the URLs of previews to endpoints of the object.
+func (a published) addURLs(to []sandboxes.Endpoint) {
+	for _, e := range a.Endpoints {
+		if i := slices.IndexFunc(to, func(one sandboxes.Endpoint) bool { return one.Name == e.Name }); i >= 0 {
+			to[i].URL = e.URL
+		}
 	}
 }
 
@@ -175,6 +185,7 @@ func (p *Plane) sandbox(ctx context.Context, a published, status sandboxes.Statu
 	}
 	out, _ := compile.Sandbox(in) // The control plane has accepted it.
 	r = sandboxes.SandboxOf(out.Sandbox)
+	a.addURLs(r.Endpoints)
 	r.CreatedAt, r.UpdatedAt, r.Spec, r.Status = a.CreatedAt, a.UpdatedAt, a.Spec, status
 	for i, one := range r.Resources { // The message has the quoted names of those that failed.
 		r.Resources[i].Ready = status.Ready
@@ -192,6 +203,7 @@ func (p *Plane) group(ctx context.Context, a published, status sandboxes.Status)
 	out, _ := compile.Group(in) // The control plane has accepted it.
 	out.Group.Spec.SandboxNames = a.Status.MatchedSandboxes
 	r = sandboxes.GroupOf(out.Group)
+	a.addURLs(r.Endpoints)
 	r.CreatedAt, r.UpdatedAt, r.Spec, r.Status.Status = a.CreatedAt, a.UpdatedAt, a.Spec, status
 	for _, name := range a.Status.MatchedSandboxes {
 		member := published{}

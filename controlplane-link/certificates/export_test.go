@@ -1,0 +1,6 @@
+package certificates
+
+import "context"
+
+// Check reads and renews once.
+func (s *Source) Check(ctx context.Context) { s.check(ctx) }

@@ -1,0 +1,119 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/credentials"
+)
+
+const headerAPIKey = "Signadot-Api-Key"
+
+// sent are the credentials of a request. A bearer token can be the application's.
+type sent struct {
+	sessions, nonces, devices []string
+	key, bearer               string
+}
+
+// take returns the credentials of a request, and removes those of the control plane. A bearer token
+// stays: it can be the application's.
+func take(r *http.Request, s Site) sent {
+	cookies := takeCookies(r.Header)
+	c := sent{sessions: cookies[sessionCookie(s)], nonces: cookies[nonceCookie(s)], devices: cookies[deviceCookie(s)], key: r.Header.Get(headerAPIKey)}
+	r.Header.Del(headerAPIKey)
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "bearer") {
+		c.bearer = token
+	}
+	return c
+}
+
+// Why a request has no sender.
+var (
+	errNone, errUnknown = errors.New("no credential"), errors.New("an API key or token that is not known")
+
+	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
+	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
+	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
+)
+
+// authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key
+// or a bearer token costs a read.
+func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials.Key, no error) {
+	no = errNone
+	for _, value := range c.sessions {
+		digest, is := opened(a.Seal, sessionPlace(s), value)
+		if !is || len(digest) != len(model.Digest{}) {
+			continue
+		}
+		switch key, err := a.find(r.Context(), model.Digest([]byte(digest))); {
+		case err != nil:
+			return nil, err
+		case key == nil || key.Organisation != s.Organisation:
+		case isUpgrade(r) && r.Header.Get("Origin") != origin(r):
+			no = errOrigin
+		case crossSite(r, s):
+			no = errSite
+		default:
+			return key, nil
+		}
+	}
+	for _, secret := range []string{c.key, c.bearer} {
+		if secret == "" {
+			continue
+		}
+		key, err := a.find(r.Context(), model.DigestOf(secret))
+		switch from := r.Header.Get("Origin"); {
+		case err != nil:
+			return nil, err
+		case key == nil && errors.Is(no, errNone):
+			no = errUnknown
+		case key == nil:
+		case key.Organisation != s.Organisation:
+			return nil, errOther
+		case isUpgrade(r) && from != "" && from != origin(r): // a browser extension can send a key with each request
+			return nil, errOrigin
+		default:
+			if secret == c.bearer {
+				r.Header["Authorization"] = r.Header["Authorization"][1:]
+			}
+			return key, nil
+		}
+	}
+	return nil, no
+}
+
+// found is a valid key, which is read again after a change of any credential, and after foundFor: a session can have
+// expired.
+type found struct {
+	key     *credentials.Key
+	changes uint64
+	until   time.Time
+}
+
+const foundFor, maxFound = 5 * time.Second, 4096
+
+// find returns the key or session with a digest; nil: it is not valid.
+func (a *Access) find(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
+	a.mu.Lock()
+	f := a.found[d]
+	a.mu.Unlock()
+	if f.key != nil && f.changes == changes && now.Before(f.until) {
+		return f.key, nil
+	}
+	key, err := a.Keys.FindDigest(ctx, d)
+	if err != nil || key == nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.found) >= maxFound {
+		clear(a.found)
+	}
+	a.found[d] = found{key, changes, now.Add(foundFor)}
+	return key, nil
+}

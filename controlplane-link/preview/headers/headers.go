@@ -1,0 +1,82 @@
+// Package headers changes the headers of requests and answers that pass a preview. It is pure.
+//
+//   - Request removes each form of a routing key that a request has, and sets the endpoint's key in all published
+//     forms. The other members of baggage and tracestate stay.
+//   - It replaces the headers X-Forwarded-* and Forwarded. Credentials are removed before (controlplane-link/preview/access).
+//   - Answer drops cookies that other hosts would receive, and those with a name of the control plane's cookies.
+package headers
+
+import (
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"switchyard.dev/xds/routingkey"
+)
+
+// CookiePrefix begins the names of all cookies that the control plane sets at the hosts of previews.
+const CookiePrefix = "__Host-switchyard-"
+
+// sandbox is the older name of routingkey.Member.
+const sandbox = "sd-sandbox"
+
+// copies are the published headers that have a key as their whole value, for libraries of tracing.
+var copies = []string{
+	"Ot-Baggage-Sd-Routing-Key", "Uberctx-Sd-Routing-Key", "Ot-Baggage-Sd-Sandbox", "Uberctx-Sd-Sandbox",
+}
+
+// Preview is what the headers of a request are changed for.
+type Preview struct {
+	// Key is the endpoint's routing key. Custom are the further headers that carry a key in its cluster.
+	Key    string
+	Custom []string
+	// Host is that of the preview as the client has sent it, and Client is the address of the client.
+	Host, Client string
+}
+
+// Request changes the headers of a request.
+func (p Preview) Request(h textproto.MIMEHeader) {
+	for name := range h {
+		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
+			delete(h, name)
+		}
+	}
+	p.Route(h)
+	h.Set("X-Forwarded-For", p.Client)
+	h.Set("X-Forwarded-Host", p.Host)
+	h.Set("X-Forwarded-Proto", "https")
+}
+
+// Route replaces the routing key of a request, and changes no other header.
+func (p Preview) Route(h textproto.MIMEHeader) {
+	member := routingkey.Member + "=" + p.Key
+	others := func(name string) []string { return routingkey.Without(h.Values(name), routingkey.Member, sandbox) }
+	// The last one of baggage counts, and the first one of tracestate.
+	baggage, tracestate := append(others(routingkey.Baggage), member), append([]string{member}, others(routingkey.Tracestate)...)
+	h.Set(routingkey.Baggage, strings.Join(baggage, ","))
+	h.Set(routingkey.Tracestate, strings.Join(tracestate, ","))
+	for _, name := range slices.Concat(copies, p.Custom) {
+		h.Set(name, p.Key)
+	}
+}
+
+// Answer changes the headers of the answer to a request to a host, which can have a port.
+func Answer(h textproto.MIMEHeader, host string) {
+	host, _, _ = strings.Cut(host, ":")
+	kept := slices.DeleteFunc(h["Set-Cookie"], func(line string) bool {
+		return strings.HasPrefix(strings.TrimSpace(line), CookiePrefix) || wider(line, host)
+	})
+	if h["Set-Cookie"] = kept; len(kept) == 0 {
+		delete(h, "Set-Cookie")
+	}
+}
+
+// wider reports whether a cookie is for another domain than a host.
+func wider(cookie, host string) bool {
+	attributes := strings.Split(cookie, ";")[1:]
+	return slices.ContainsFunc(attributes, func(attribute string) bool {
+		name, value, _ := strings.Cut(attribute, "=")
+		value = strings.TrimPrefix(strings.TrimSpace(value), ".")
+		return strings.EqualFold(strings.TrimSpace(name), "Domain") && value != "" && !strings.EqualFold(value, host)
+	})
+}

@@ -1,0 +1,135 @@
+package preview
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/controlplane-link/preview/label"
+	"switchyard.dev/controlplane-link/registry"
+)
+
+// Sites has the preview domains: one of each organisation, and those that clusters have instead of it. It is safe for
+// concurrent use.
+type Sites struct {
+	domains endpoints.Domains
+	known   atomic.Pointer[known]
+}
+
+// known are the zones by their domain, and what the agents of clusters have reported.
+type known struct {
+	zones    map[string]zone
+	settings map[registry.Cluster]endpoints.Settings
+}
+
+// zone has the hosts below a preview domain. Without clusters those of all have previews there. org is empty if clusters
+// of several organisations have the domain: it is not served.
+type zone struct {
+	org      string
+	clusters []string
+}
+
+// NewSites returns the sites of organisations with a preview domain each. It is an error if two have the same, if one
+// is below another, or if a script below one could reach cookies of the page with this origin.
+func NewSites(domains map[string]string, page string) (*Sites, error) {
+	s := &Sites{domains: endpoints.Domains{}}
+	for org, text := range domains {
+		name, err := label.Domain(text)
+		if err == nil {
+			err = access.CheckDomain(name, page)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the preview domain of organisation %q: %w", org, err)
+		}
+		for other, of := range s.domains {
+			if endpoints.Overlap(name, of) {
+				return nil, fmt.Errorf("the preview domains of organisations %q (%s) and %q (%s) are the same, or one is below the other: give each organisation a domain of its own", other, of, org, name)
+			}
+		}
+		s.domains[org] = name
+	}
+	s.set(nil)
+	return s, nil
+}
+
+// Domains are the preview domains by organisation.
+func (s *Sites) Domains() endpoints.Domains { return s.domains }
+
+// set replaces the clusters, of which some have domains of their own.
+func (s *Sites) set(clusters []model.Cluster) {
+	now := &known{map[string]zone{}, map[registry.Cluster]endpoints.Settings{}}
+	for org, name := range s.domains {
+		now.zones[name] = zone{org: org}
+	}
+	for _, c := range clusters {
+		now.settings[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
+		own := s.domains.Of(c)
+		z, has := now.zones[own]
+		switch {
+		case own == "" || own == s.domains[c.Org]:
+		case has && z.org != c.Org:
+			now.zones[own] = zone{}
+		default:
+			now.zones[own] = zone{c.Org, append(z.clusters, c.Name)}
+		}
+	}
+	s.known.Store(now)
+}
+
+// settings returns what the agent of a cluster has reported.
+func (s *Sites) settings(c registry.Cluster) endpoints.Settings { return s.known.Load().settings[c] }
+
+// place is the preview that a host names.
+type place struct {
+	access.Site
+	label label.Label
+	zone  zone
+}
+
+// has reports whether endpoints of a cluster have previews at the host.
+func (p place) has(cluster string) bool {
+	return len(p.zone.clusters) == 0 || slices.Contains(p.zone.clusters, cluster)
+}
+
+// find returns the preview that a host names, which can have a port. false: it names none.
+func (s *Sites) find(host string) (place, bool) {
+	_, below, _ := strings.Cut(host, ".")
+	below, _, _ = strings.Cut(below, ":")
+	below = strings.ToLower(strings.TrimSuffix(below, "."))
+	z := s.known.Load().zones[below]
+	l, err := label.Parse(host, below)
+	if err != nil || z.org == "" {
+		return place{}, false
+	}
+	return place{access.Site{Organisation: z.org, Domain: below, Host: l.Host(below)}, l, z}, true
+}
+
+// Site implements access.Sites.
+func (s *Sites) Site(host string) (access.Site, bool) {
+	p, is := s.find(host)
+	return p.Site, is
+}
+
+// Clusters has the clusters of an organisation, as store.Store.
+type Clusters interface {
+	Clusters(ctx context.Context, org string) ([]model.Cluster, error)
+}
+
+// Read reads what agents of clusters have reported. After an error the former ones stay.
+func (s *Sites) Read(ctx context.Context, from Clusters) error {
+	var all []model.Cluster
+	for org := range s.domains {
+		clusters, err := from.Clusters(ctx, org)
+		if err != nil {
+			return fmt.Errorf("the preview domains of the clusters of organisation %q: %w", org, err)
+		}
+		all = append(all, clusters...)
+	}
+	s.set(all)
+	return nil
+}

@@ -1,0 +1,88 @@
+package preview
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/preview/endpoints"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
+)
+
+const logins = "https://control.example.com"
+
+func TestPreviewDomainsAreApart(t *testing.T) {
+	for want, domains := range map[string]map[string]string{
+		"":                                {"a": "preview.example.net", "b": "preview.example.org", "c": "preview2.example.net."},
+		"give each organisation a domain": {"a": "preview.example.net", "b": "Preview.example.net."},
+		"or one is below the other":       {"a": "preview.example.net", "b": "b.preview.example.net"},
+		"is no domain":                    {"a": "https://preview.example.net"},
+		"share the registrable domain":    {"a": "preview.example.com"},
+	} {
+		if _, err := NewSites(domains, logins); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", domains, err)
+		}
+	}
+}
+
+// clusters are those of organisations a and b.
+type clusters []model.Cluster
+
+// Clusters implements Clusters.
+func (c clusters) Clusters(_ context.Context, org string) (of []model.Cluster, _ error) {
+	for _, one := range c {
+		if one.Org == org {
+			of = append(of, one)
+		}
+	}
+	return of, nil
+}
+
+func cluster(org, name string, c *linkv1.Configuration) model.Cluster {
+	return model.Cluster{Org: org, Name: name, Config: endpoints.Reported(c)}
+}
+
+func TestAHostNamesOnePreview(t *testing.T) {
+	s, err := NewSites(map[string]string{"a": "a.example.net", "b": "b.example.net"}, logins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := func(domain string) *linkv1.Configuration { return &linkv1.Configuration{PreviewDomain: domain} }
+	if err := s.Read(t.Context(), clusters{
+		cluster("a", "plain", own("")), cluster("a", "own", own("own.example.org")), cluster("a", "twin", own("own.example.org")),
+		cluster("a", "thief", own("b.example.net")), cluster("a", "below", own("x.b.example.net")),
+		cluster("a", "off", &linkv1.Configuration{PreviewDomain: "off.example.org", PreviewsDisabled: true}),
+		cluster("a", "both", own("both.example.org")), cluster("b", "both", own("both.example.org")),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]struct{ org, has, not string }{
+		"web--x.a.example.net":        {"a", "plain own off", ""},
+		"WEB--x.A.example.net.:8445":  {"a", "plain", ""},
+		"web--x.b.example.net":        {"b", "both", ""},
+		"web--x.own.example.org":      {"a", "own twin", "plain thief off"},
+		"web--x.off.example.org":      {},
+		"web--x.both.example.org":     {},
+		"web--x.x.b.example.net":      {},
+		"web.a.example.net":           {},
+		"a.example.net":               {},
+		"web--x.a.example.net.evil":   {},
+		"evil-web--x.y.a.example.net": {},
+	} {
+		p, is := s.find(host)
+		if is != (want.org != "") || p.Organisation != want.org {
+			t.Errorf("%s is of organisation %q", host, p.Organisation)
+		}
+		for _, name := range strings.Fields(want.has) {
+			if !p.has(name) {
+				t.Errorf("%s is none of cluster %s", host, name)
+			}
+		}
+		for _, name := range strings.Fields(want.not) {
+			if p.has(name) {
+				t.Errorf("%s is of cluster %s", host, name)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/routeserver/page"
+	"switchyard.dev/workflows/specfile"
+)
+
+// trail is the content of the page of the audit trail.
+type trail struct {
+	Type, Kind, Since, Problem string
+	Kinds                      []model.Kind
+	Rows                       []model.Event
+	Pages                      page.Pages
+}
+
+// before is the parameter with the last entry of the former page: its time in microseconds, and its ID.
+const before = "before"
+
+// sameTime is how many entries of one time a page can begin after.
+const sameTime = 50
+
+// listEvents shows the audit trail to an administrator, the newest entries first.
+func (r *request) listEvents() error {
+	if !r.admin() {
+		return refusal{http.StatusForbidden, "No access", "The audit trail is for administrators. Ask one for role admin."}
+	}
+	q := r.URL.Query()
+	t := trail{Type: strings.TrimSpace(q.Get("type")), Kind: q.Get("kind"), Since: q.Get("since"),
+		Kinds: []model.Kind{model.KindUser, model.KindServiceAccount, model.KindCluster, model.KindSystem}}
+	asked := url.Values{"type": {t.Type}, "principalKind": {t.Kind}}
+	if t.Since != "" {
+		asked.Set("startTime", t.Since+"T00:00:00Z")
+	}
+	query, err := decode.Events(asked)
+	var problems specfile.Problems
+	if errors.As(err, &problems) || decode.Query(q) != nil {
+		t.Problem = "The filter is not valid. Choose a type, a kind and a date from the fields."
+		return r.show(http.StatusBadRequest, "/audit", "Audit", "audit", t)
+	}
+	at, id := cursor(q.Get(before))
+	if query.Limit = pageSize + 1 + sameTime; id != "" {
+		query.To = at.Add(time.Microsecond)
+	}
+	all, err := r.Store.Events(r.Context(), r.by.Org, query)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if id != "" && e.At.Equal(at) && e.ID >= id {
+			continue // it is on the former page
+		}
+		if len(t.Rows) == pageSize {
+			last := t.Rows[pageSize-1]
+			q.Set(before, fmt.Sprintf("%d-%s", last.At.UnixMicro(), last.ID))
+			t.Pages.Later = r.URL.EscapedPath() + "?" + q.Encode()
+			break
+		}
+		t.Rows = append(t.Rows, e)
+	}
+	if q.Del(before); id != "" {
+		t.Pages.Earlier = r.URL.EscapedPath() + "?" + q.Encode()
+	}
+	return r.show(http.StatusOK, "/audit", "Audit", "audit", t)
+}
+
+// cursor returns the entry that a page begins after; "": there is none.
+func cursor(text string) (at time.Time, id string) {
+	var micro int64
+	first, id, _ := strings.Cut(text, "-")
+	if _, err := fmt.Sscanf(first, "%d", &micro); err != nil {
+		return at, ""
+	}
+	return time.UnixMicro(micro).UTC(), id
+}

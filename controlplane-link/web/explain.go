@@ -1,0 +1,120 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/live"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/trouble"
+	"switchyard.dev/routeserver/page"
+	"switchyard.dev/workflows/steps"
+	"switchyard.dev/xds/routingkey"
+)
+
+// starting are the reasons of a sandbox that becomes ready without a person.
+var starting = map[string]bool{
+	"NotAllDesiredForksReady": true, crdv1.ReasonPending: true, crdv1.ReasonWaitsFor: true, "ForkProgressing": true, "ResourcesNotReady": true, "RoutingNotReady": true, "NotAwaited": true,
+}
+
+// remedies are what to do about a reason, in addition to the message of the status.
+var remedies = map[string]string{
+	delivery.ReasonDeleted: "Apply the sandbox again to create it there, or delete it here.",
+	delivery.ReasonNewer:   "Ask an administrator of the control plane to run controlplane adopt for the cluster.",
+	delivery.ReasonInvalid: "Correct the specification, and apply it again.",
+	model.ReasonForeign:    "Delete the object in the cluster, or delete this sandbox and choose another name.",
+	"Forbidden":            "You lack a right in the cluster. Ask an administrator of the cluster for it, and apply the sandbox again.",
+	"Invalid":              "Correct the field that the message names, and apply the sandbox again.",
+
+	trouble.ReasonCrashLoop:      "Read the last log of the container (kubectl logs --previous), correct the image or its configuration, and apply the sandbox again.",
+	trouble.ReasonImagePull:      "Check the name and tag of the image, and that the cluster can pull it. Then apply the sandbox again.",
+	trouble.ReasonConfigError:    "Create the ConfigMap or Secret that the message names, or correct its name in the specification.",
+	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting unused sandboxes, or lower the resource requests.",
+	trouble.ReasonReadinessGates: "Check the controller that sets the readiness gate of the pod.",
+	crdv1.ReasonScaledToZero:     "Scale the baseline up.",
+	crdv1.ReasonResourceFailed:   "See the failed step under Resources. Correct its cause, and run it again with switchyard resource retry.",
+	"TunnelDisconnected":         "Start switchyard connect on the workstation that runs the local workload.",
+	"NoTunnel":                   "Start switchyard connect on the workstation that runs the local workload.",
+	"ServicesMissing":            "Create a Service that selects the baseline.",
+	"InvalidPatch":               "Correct the patch in the specification, and apply it again.",
+	"PatchFailed":                "Correct the patch in the specification, and apply it again.",
+	"PatchNotAllowed":            "Remove the field that the message names from the patch, and apply the sandbox again.",
+	"RoutingConflict":            "Two members of this routing key change the same workload. Delete the sandbox, or the member, that is not needed.",
+	"PolicyNotApplied":           "Check the policy that the message names.",
+}
+
+// advice returns what a person does about a sandbox that is not ready, in sentences.
+func advice(d details) (out []string) {
+	add := func(reason string) {
+		if text := remedies[reason]; text != "" && !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if d.State.Kind == "ok" || d.Deleting {
+		return nil
+	}
+	add(d.Reason)
+	for _, m := range d.Members {
+		if !m.Ready {
+			add(m.Reason)
+		}
+	}
+	for _, r := range d.Resources {
+		for _, s := range r.Present() {
+			if s.Trouble() {
+				out = append(out, fmt.Sprintf("Read the log of step %s: switchyard logs --sandbox %s --resource %s --step %s. Then run it again: switchyard resource retry %s.", s.Name, d.Name, r.Resource, s.Name, r.Name))
+			}
+		}
+	}
+	return out
+}
+
+// stepState is the state of a step.
+func stepState(s steps.Step) page.State {
+	switch {
+	case s.Trouble():
+		return page.State{Kind: "bad", Text: s.Phase}
+	case s.Done():
+		return page.State{Kind: "ok", Text: s.Phase}
+	case s.Waits() || s.Runs():
+		return page.State{Kind: "wait", Text: s.Phase}
+	}
+	return page.State{Text: s.Phase}
+}
+
+// resourceState is the state of a resource.
+func resourceState(r steps.Report) page.State {
+	switch {
+	case r.Reason == "":
+		return page.State{Text: "Unknown"}
+	case slices.ContainsFunc(r.Present(), steps.Step.Trouble):
+		return page.State{Kind: "bad", Text: "Failed"}
+	case r.Deleting:
+		return page.State{Kind: "wait", Text: "Deleting"}
+	case r.Ready:
+		return page.State{Kind: "ok", Text: "Ready"}
+	}
+	return page.State{Kind: "wait", Text: "In progress"}
+}
+
+// memberState is the state of a member.
+func memberState(m live.Member) page.State {
+	switch {
+	case m.Ready:
+		return page.State{Kind: "ok", Text: "Ready"}
+	case m.Reason == "":
+		return page.State{Text: "Unknown"}
+	case starting[m.Reason]:
+		return page.State{Kind: "wait", Text: "Starting"}
+	}
+	return page.State{Kind: "bad", Text: "Not ready"}
+}
+
+// header is a command that sends a request with a routing key.
+func header(key string) string { return "curl -H 'baggage: " + routingkey.Member + "=" + key + "' URL" }
+
+// sorted returns the names of a map in their order.
+func sorted[T any](all map[string]T) []string { return slices.Sorted(maps.Keys(all)) }
