@@ -23,6 +23,7 @@ import (
 	legolog "github.com/go-acme/lego/v5/log"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 )
 
@@ -45,22 +46,18 @@ type Config struct {
 
 // Source has the certificates of the preview domains. Make one with New. It is safe for concurrent use.
 type Source struct {
-	cfg     Config
-	issuer  *issuer // nil: files
-	metrics *metrics
+	cfg          Config
+	issuer       *issuer // nil: files
+	end, failure *prometheus.GaugeVec
 
 	mu      sync.Mutex
 	entries []entry
-	warned  map[string]time.Time // problems, by domain
 }
 
-// entry is the certificate of a domain.
+// entry is the certificate of a domain, nil while there is none, with its state.
 type entry struct {
-	domain string
-	cert   *tls.Certificate // nil: none yet
-	// failed is the time of the last attempt to read or to renew it, if that has failed, and reason its error.
-	failed time.Time
-	reason string
+	State
+	cert *tls.Certificate
 }
 
 // State is the state of the certificate of a domain, for users.
@@ -87,14 +84,15 @@ func New(c Config) (*Source, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Source{cfg: c, warned: map[string]time.Time{}}
-	if s.metrics = newMetrics(); c.Metrics != nil {
-		if err := s.metrics.register(c.Metrics); err != nil {
-			return nil, err
-		}
+	s := &Source{
+		cfg: c, end: gauge("end_timestamp_seconds", "End of the certificate of a preview domain; 0: there is none."),
+		failure: gauge("failure_timestamp_seconds", "Last attempt to read or renew the certificate of a preview domain, if it has failed; 0: it has not."),
+	}
+	if c.Metrics != nil {
+		c.Metrics.MustRegister(s.end, s.failure)
 	}
 	for _, d := range c.Domains {
-		s.entries = append(s.entries, entry{domain: d})
+		s.entries = append(s.entries, entry{State: State{Domain: d}})
 	}
 	if c.Dir != "" {
 		return s, nil
@@ -102,7 +100,7 @@ func New(c Config) (*Source, error) {
 	if err := c.ACME.check(); err != nil {
 		return nil, err
 	}
-	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, logger: c.Logger, me: rand.Text(), windows: map[string]window{}}
+	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, me: rand.Text()}
 	legolog.SetDefault(c.Logger) // the library has one for the process
 	return s, nil
 }
@@ -130,6 +128,7 @@ func (s *Source) check(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		next.describe(s.cfg.Now())
 		s.mu.Lock()
 		s.entries = slices.Clone(s.entries) // the old one may be in use
 		s.entries[i] = next
@@ -145,13 +144,9 @@ func (s *Source) current() []entry {
 	return s.entries
 }
 
-// States returns the state of the certificate of each domain.
+// States returns the state of the certificate of each domain, as of the last check.
 func (s *Source) States() []State {
-	all := []State{}
-	for _, e := range s.current() {
-		all = append(all, e.state(s.cfg.Now()))
-	}
-	return all
+	return lists.Map(s.current(), func(e entry) State { return e.State })
 }
 
 // Server returns the configuration of a server for HTTP/2 and HTTP/1.1 that shows the certificate for the name that a

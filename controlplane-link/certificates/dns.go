@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +17,9 @@ import (
 // DNS writes the TXT records of challenges by RFC 2136 updates with TSIG. Its fields are those of the file of settings,
 // in YAML. It implements challenge.ProviderTimeout.
 type DNS struct {
-	// Nameserver takes the updates: host, or host:port. It knows the zone, and CNAME records of _acme-challenge names.
+	// Nameserver takes the updates, at host:port. It knows the zone, and CNAME records of _acme-challenge names.
 	Nameserver string
-	// Secondaries are other nameservers, which have to have a record before the server is asked to read it.
+	// Secondaries are other nameservers, also host:port, which have to have a record before the server is asked to read it.
 	Secondaries []string
 	// KeyName, Algorithm (default: hmac-sha256) and Secret (base64) are those of the TSIG key.
 	KeyName, Algorithm, Secret string
@@ -35,33 +34,17 @@ const (
 	challengeTTL = 60
 )
 
-var algorithms = []string{dns.HmacSHA1, dns.HmacSHA224, dns.HmacSHA256, dns.HmacSHA384, dns.HmacSHA512}
-
 // check sets defaults, and returns an error if the settings are not valid.
 func (d *DNS) check() error {
 	d.Algorithm, d.KeyName = dns.CanonicalName(cmp.Or(d.Algorithm, dns.HmacSHA256)), dns.CanonicalName(d.KeyName)
 	secret, err := base64.StdEncoding.DecodeString(d.Secret)
 	switch {
 	case d.Nameserver == "":
-		return errors.New("nameserver is missing: name the one that takes updates of the zone")
+		return errors.New("nameserver is missing: write the host:port that takes updates of the zone")
 	case d.KeyName == ".", err != nil, len(secret) == 0:
 		return errors.New("keyName is missing, or secret is not base64: write both of the TSIG key")
-	case !slices.Contains(algorithms, d.Algorithm):
-		return fmt.Errorf("algorithm %q is not known: use one of %s", d.Algorithm, strings.ReplaceAll(strings.Join(algorithms, " "), ". ", ", "))
-	}
-	d.Nameserver = withPort(d.Nameserver)
-	for i, s := range d.Secondaries {
-		d.Secondaries[i] = withPort(s)
 	}
 	return nil
-}
-
-// withPort adds the port of DNS to an address without one.
-func withPort(address string) string {
-	if _, _, err := net.SplitHostPort(address); err == nil {
-		return address
-	}
-	return net.JoinHostPort(strings.Trim(address, "[]"), "53")
 }
 
 // Present adds a record.

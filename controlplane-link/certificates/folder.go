@@ -11,14 +11,14 @@ import (
 
 // readFolder reads the certificate of a domain in a folder, which other domains can share. The previous one stays if the new one cannot be used.
 func readFolder(dir string, was entry, now time.Time) entry {
-	cert, err := load(dir, was.domain, now)
+	cert, err := load(dir, was.Domain, now)
 	if err != nil { // perhaps the files were replaced between two reads
-		cert, err = load(dir, was.domain, now)
+		cert, err = load(dir, was.Domain, now)
 	}
 	if err != nil {
 		return was.with(was.cert, now, err)
 	}
-	return entry{domain: was.domain, cert: cert}
+	return entry{State: State{Domain: was.Domain}, cert: cert}
 }
 
 // load reads the files, and returns an error if clients would not accept the certificate for a domain.

@@ -6,13 +6,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/go-acme/lego/v5/acme"
-	"github.com/go-acme/lego/v5/acme/api"
 	"github.com/go-acme/lego/v5/certcrypto"
 	"github.com/go-acme/lego/v5/certificate"
 	"github.com/go-acme/lego/v5/challenge/dns01"
@@ -24,54 +22,41 @@ import (
 
 // issuer has certificates of an ACME server in the store, and orders them.
 type issuer struct {
-	cfg    *ACME
-	store  Store
-	now    func() time.Time
-	logger *slog.Logger
+	cfg   *ACME
+	store Store
+	now   func() time.Time
 	// me is this process in leases.
 	me string
-	// windows are the renewal windows that the server suggests, by domain.
-	windows map[string]window
 }
 
-// window is when a server suggests to renew a certificate; nil: it suggests nothing.
-type window struct {
-	read time.Time
-	info *certificate.RenewalInfo
-}
-
-const (
-	// requestWithin bounds a request to the server, saveWithin the writes of a result to the store.
-	requestWithin, saveWithin = 30 * time.Second, time.Minute
-	// windowEvery is the pause between two reads of a renewal window.
-	windowEvery = 6 * time.Hour
-)
+// requestWithin bounds a request to the server, saveWithin the writes of a result to the store.
+const requestWithin, saveWithin = 30 * time.Second, time.Minute
 
 // check returns the certificate of a domain, after an order if one is due.
 func (i *issuer) check(ctx context.Context, was entry) entry {
-	domain := was.domain
+	domain := was.Domain
 	r, version, err := i.read(ctx, domain)
 	if err != nil {
 		return was.with(was.cert, i.now(), err)
 	}
 	pair, damaged := r.pair()
 	s, err := i.cfg.read()
-	if err == nil && r.due(i.now(), s.digest, pair == nil || i.renews(ctx, s, domain, pair)) {
-		if r, err = i.order(ctx, domain, version, r, pair, s); err == nil {
+	if err == nil && r.due(i.now(), s.digest, pair == nil || !i.now().Before(renewAt(pair.Leaf))) {
+		if r, err = i.order(ctx, domain, version, r, s); err == nil {
 			pair, damaged = r.pair()
 		}
 	}
 	if err = errors.Join(err, damaged); err != nil {
 		return was.with(pair, i.now(), err)
 	}
-	return entry{domain: domain, cert: pair, failed: r.Failed, reason: r.Reason}
+	return entry{State{Domain: domain, Failed: r.Failed, Reason: r.Reason}, pair}
 }
 
 // with is an entry with a certificate and an error that is no failed order. Failed stays as long as the error does.
 func (e entry) with(cert *tls.Certificate, now time.Time, err error) entry {
-	next := entry{domain: e.domain, cert: cert, failed: now, reason: oneLine(err)}
-	if next.reason == e.reason {
-		next.failed = e.failed
+	next := entry{State{Domain: e.Domain, Failed: now, Reason: oneLine(err)}, cert}
+	if next.Reason == e.Reason {
+		next.Failed = e.Failed
 	}
 	return next
 }
@@ -94,39 +79,13 @@ func (i *issuer) read(ctx context.Context, domain string) (record, int64, error)
 	return r, version, err
 }
 
-// renews reports whether two thirds of the lifetime have passed, or the server suggests to renew now.
-func (i *issuer) renews(ctx context.Context, s *settings, domain string, pair *tls.Certificate) bool {
-	now := i.now()
-	if !now.Before(renewAt(pair.Leaf.NotBefore, pair.Leaf.NotAfter)) {
-		return true
-	}
-	w := i.windows[domain]
-	if now.Sub(w.read) >= windowEvery {
-		w = window{read: now}
-		client, err := i.client(s, &account{})
-		if err == nil {
-			ctx, cancel := context.WithTimeout(ctx, requestWithin)
-			defer cancel()
-			w.info, err = client.Certificate.GetRenewalInfo(ctx, pair.Leaf)
-		}
-		if err != nil {
-			i.logger.Debug("the ACME server suggests no renewal window", "domain", domain, "error", err)
-		}
-		i.windows[domain] = w
-	}
-	return w.info != nil && w.info.ShouldRenewAt(now, 0) != nil
-}
-
 // order orders a certificate, unless another replica was faster, and returns the record that is in the store then.
-func (i *issuer) order(ctx context.Context, domain string, version int64, r record, had *tls.Certificate, s *settings) (record, error) {
+func (i *issuer) order(ctx context.Context, domain string, version int64, r record, s *settings) (record, error) {
 	leased, err := i.store.SwapCertificate(ctx, i.recordOf(domain), version, r.leased(i.me, i.now()).text())
 	if err != nil || !leased {
 		return r, err
 	}
-	if r.Failures > 0 { // perhaps because the server does not know it any more
-		had = nil
-	}
-	chain, key, err := i.obtain(ctx, domain, had, s)
+	chain, key, err := i.obtain(ctx, domain, s)
 	limited, _ := errors.AsType[*acme.RateLimitedError](err)
 	switch {
 	case err == nil:
@@ -138,7 +97,6 @@ func (i *issuer) order(ctx context.Context, domain string, version int64, r reco
 	default:
 		r = r.faulted(i.now(), s.digest, err, 0)
 	}
-	delete(i.windows, domain)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveWithin)
 	defer cancel()
 	for {
@@ -153,7 +111,7 @@ func (i *issuer) order(ctx context.Context, domain string, version int64, r reco
 }
 
 // obtain orders a certificate from the server, and returns its chain and private key in PEM.
-func (i *issuer) obtain(ctx context.Context, domain string, had *tls.Certificate, s *settings) (chain, key []byte, err error) {
+func (i *issuer) obtain(ctx context.Context, domain string, s *settings) (chain, key []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	defer func() {
@@ -168,7 +126,10 @@ func (i *issuer) obtain(ctx context.Context, domain string, had *tls.Certificate
 	if who.key, err = i.accountKey(ctx); err != nil {
 		return nil, nil, err
 	}
-	client, err := i.client(s, who)
+	web := &http.Client{Timeout: requestWithin, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots},
+	}}
+	client, err := lego.NewClient(&lego.Config{CADirURL: i.cfg.Directory, User: who, HTTPClient: web, Certificate: lego.CertificateConfig{Timeout: 2 * time.Minute}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -180,29 +141,11 @@ func (i *issuer) obtain(ctx context.Context, domain string, had *tls.Certificate
 	if err = client.Challenge.SetDNS01Provider(s.dns, dns01.WrapPreCheck(s.dns.published)); err != nil {
 		return nil, nil, err
 	}
-	request := certificate.ObtainRequest{Domains: []string{"*." + domain}, KeyType: certcrypto.EC256, Bundle: true}
-	if had != nil {
-		request.ReplacesCertID, _ = api.MakeARICertID(had.Leaf) // empty: the order names no former one
-	}
-	got, err := client.Certificate.Obtain(ctx, request)
+	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: []string{"*." + domain}, KeyType: certcrypto.EC256, Bundle: true})
 	if err != nil {
 		return nil, nil, err
 	}
 	return got.Certificate, got.PrivateKey, nil
-}
-
-// client returns a client of the server. It reads the server's directory.
-func (i *issuer) client(s *settings, who *account) (*lego.Client, error) {
-	if who.key == nil { // for requests without an account
-		var err error
-		if who.key, err = certcrypto.GeneratePrivateKey(certcrypto.EC256); err != nil {
-			return nil, err
-		}
-	}
-	return lego.NewClient(&lego.Config{CADirURL: i.cfg.Directory, User: who, UserAgent: "switchyard", HTTPClient: &http.Client{
-		Timeout:   requestWithin,
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots}},
-	}, Certificate: lego.CertificateConfig{Timeout: 2 * time.Minute}})
 }
 
 // accountKey returns the key of the account that all replicas share. The first one creates it.

@@ -80,19 +80,20 @@ func TestProblems(t *testing.T) {
 		want          string
 	}{
 		"renewal is late":            {90 * day, 75 * day, "refused", ""},
-		"14 days":                    {90 * day, 76 * day, "refused", "The certificate for *.a.example ends at 2027-02-28T12:00:00Z. Last attempt: refused."},
-		"14 days, no attempt":        {90 * day, 76 * day, "", "It was not renewed. Check what renews the Secret or the folder."},
+		"14 days":                    {90 * day, 76 * day, "refused", "The certificate for *.a.example is valid until 2027-02-28T12:00:00Z: refused."},
+		"14 days, no attempt":        {90 * day, 76 * day, "", "it was not renewed; check what renews the Secret or the folder."},
 		"short":                      {6 * day, 4*day - 1, "", ""},
-		"short, after its renewal":   {6 * day, 4 * day, "", "ends at"},
-		"ended":                      {90 * day, 90 * day, "", "The certificate for *.a.example ended at 2027-02-28T12:00:00Z."},
-		"none":                       {0, 0, "refused", "There is no certificate for *.a.example. Last attempt: refused."},
+		"short, after its renewal":   {6 * day, 4 * day, "", "is valid until"},
+		"ended":                      {90 * day, 90 * day, "", "The certificate for *.a.example is valid until 2027-02-28T12:00:00Z: it was not"},
+		"none":                       {0, 0, "refused", "There is no certificate for *.a.example: refused."},
 		"there is nothing to do yet": {90 * day, 0, "", ""},
 	} {
-		e := entry{domain: "a.example", reason: c.reason}
+		e := entry{State: State{Domain: "a.example", Reason: c.reason}}
 		if c.lifetime > 0 {
 			e.cert = &tls.Certificate{Leaf: &x509.Certificate{NotBefore: noon, NotAfter: noon.Add(c.lifetime)}}
 		}
-		if got := e.state(noon.Add(c.age)).Problem; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		e.describe(noon.Add(c.age))
+		if got := e.Problem; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"log/slog"
@@ -157,18 +156,6 @@ func (w *world) manage(method, path string, body []byte) ([]byte, error) {
 		err = fmt.Errorf("status %d: %s", answer.StatusCode, text)
 	}
 	return text, err
-}
-
-// suggest sets the renewal window of a certificate.
-func (w *world) suggest(c *x509.Certificate, from, to time.Time) {
-	w.Helper()
-	window, _ := json.Marshal(map[string]any{"suggestedWindow": map[string]any{"start": from, "end": to}})
-	body, _ := json.Marshal(map[string]string{
-		"certificate": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})), "ariResponse": string(window),
-	})
-	if _, err := w.manage(http.MethodPost, "/set-renewal-info/", body); err != nil {
-		w.Fatal(err)
-	}
 }
 
 // replica is a replica of the control plane.
