@@ -14,7 +14,7 @@ import (
 
 const (
 	// streamGap is the pause between two events of a stream: changes in it are one event.
-	streamGap = 100 * time.Millisecond
+	streamGap = 50 * time.Millisecond
 	// aliveEvery is the pause between comments that keep a stream open, and writeWithin bounds each write.
 	aliveEvery, writeWithin = 15 * time.Second, 10 * time.Second
 )
@@ -106,7 +106,6 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, of Stream) {
 		cancel()
 	}()
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the request has no body; a ResponseRecorder has no deadline
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
