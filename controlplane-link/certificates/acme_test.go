@@ -128,7 +128,7 @@ func TestWrongTSIGKey(t *testing.T) {
 	w := newWorld(t)
 	w.settings("keyName: other")
 	s := w.replica("a.example.net")
-	s.check("There is no certificate for *.a.example.net. ", "with TSIG key other.: NOTAUTH. Check the name, algorithm and secret of the key")
+	s.check("There is no certificate for *.a.example.net. ", fmt.Sprintf("order a certificate for *.a.example.net at https://127.0.0.1:%d/dir: nameserver %s refuses the update of zone example.net. with TSIG key other.: NOTAUTH. Check the name, algorithm and secret of the key", w.acme, w.dns.address))
 	w.settings("secret: d3Jvbmc=")
 	s.check("no certificate", "with TSIG key switchyard.: NOTAUTH.")
 	w.settings("algorithm: hmac-md5")

@@ -35,7 +35,7 @@ type Config struct {
 	// ACME is required without Dir, and Store with it.
 	ACME  *ACME
 	Store Store
-	// Metrics registers the metrics. Required.
+	// Metrics registers the metrics. Default: they are not registered.
 	Metrics prometheus.Registerer
 	// Now returns the current time. Default: time.Now.
 	Now func() time.Time

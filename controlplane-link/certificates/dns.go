@@ -74,6 +74,9 @@ func (d *DNS) CleanUp(ctx context.Context, domain, _, keyAuth string) error {
 	return d.update(ctx, domain, keyAuth, (*dns.Msg).Remove)
 }
 
+// refusal is an error of an update. The library wraps it in texts of its own.
+type refusal struct{ error }
+
 // Timeout is how long published is called, and the pause in between.
 func (d *DNS) Timeout() (timeout, interval time.Duration) { return publishedWithin, publishedEvery }
 
@@ -82,7 +85,7 @@ func (d *DNS) update(ctx context.Context, domain, keyAuth string, change func(*d
 	info := dns01.GetChallengeInfo(ctx, domain, keyAuth)
 	zone, err := dns01.DefaultClient().FindZoneByFqdnCustom(ctx, info.EffectiveFQDN, []string{d.Nameserver})
 	if err != nil {
-		return fmt.Errorf("nameserver %s has no zone for %s: %w", d.Nameserver, info.EffectiveFQDN, err)
+		return refusal{fmt.Errorf("nameserver %s has no zone for %s: %w", d.Nameserver, info.EffectiveFQDN, err)}
 	}
 	m := new(dns.Msg).SetUpdate(zone)
 	change(m, []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: info.EffectiveFQDN, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: challengeTTL}, Txt: []string{info.Value}}})
@@ -93,8 +96,8 @@ func (d *DNS) update(ctx context.Context, domain, keyAuth string, change func(*d
 		err = errors.New(dns.RcodeToString[answer.Rcode])
 	}
 	if err != nil {
-		return fmt.Errorf("nameserver %s refuses the update of zone %s with TSIG key %s: %w. Check the name, algorithm and secret of the key, and that it may update TXT records of %s",
-			d.Nameserver, zone, d.KeyName, err, info.EffectiveFQDN)
+		return refusal{fmt.Errorf("nameserver %s refuses the update of zone %s with TSIG key %s: %w. Check the name, algorithm and secret of the key, and that it may update TXT records of %s",
+			d.Nameserver, zone, d.KeyName, err, info.EffectiveFQDN)}
 	}
 	return nil
 }

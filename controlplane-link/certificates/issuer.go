@@ -127,12 +127,13 @@ func (i *issuer) order(ctx context.Context, domain string, version int64, r reco
 		had = nil
 	}
 	chain, key, err := i.obtain(ctx, domain, had, s)
-	switch limited := (*acme.RateLimitedError)(nil); {
+	limited, _ := errors.AsType[*acme.RateLimitedError](err)
+	switch {
 	case err == nil:
 		r = r.succeeded(chain, key)
 	case ctx.Err() != nil:
 		r = r.released()
-	case errors.As(err, &limited):
+	case limited != nil:
 		r = r.faulted(i.now(), s.digest, err, limited.RetryAfter)
 	default:
 		r = r.faulted(i.now(), s.digest, err, 0)
@@ -156,6 +157,9 @@ func (i *issuer) obtain(ctx context.Context, domain string, had *tls.Certificate
 	ctx, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
 	defer func() {
+		if refused, is := errors.AsType[refusal](err); is {
+			err = refused
+		}
 		if err != nil {
 			err = fmt.Errorf("order a certificate for *.%s at %s: %w", domain, i.cfg.Directory, err)
 		}

@@ -33,11 +33,11 @@ import (
 
 // pebble builds the ACME server of tests/acme once.
 var pebble = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pebble")
-	if err != nil {
+	var err error
+	if built, err = os.MkdirTemp("", "pebble"); err != nil {
 		return "", err
 	}
-	program := filepath.Join(dir, "pebble")
+	program := filepath.Join(built, "pebble")
 	out, err := exec.Command("go", "build", "-C", "../../tests/acme", "-trimpath", "-o", program, "github.com/letsencrypt/pebble/v2/cmd/pebble").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build pebble: %w: %s", err, out)
@@ -45,10 +45,13 @@ var pebble = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
+// built is the folder of pebble; empty: no test needed it.
+var built string
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if program, err := pebble(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program))
+	if built != "" {
+		_ = os.RemoveAll(built) // it is in a temporary folder
 	}
 	os.Exit(code)
 }

@@ -14,7 +14,6 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/eventbus/wake"
@@ -23,7 +22,6 @@ import (
 // keys authenticates users of the proxy, by their API keys and by the bearer tokens of their sessions.
 // A key reaches all clusters of its organisation.
 type keys struct {
-	store  stores.Identities
 	logger *slog.Logger
 	checks *checks.Checks
 	found  singleflight.Group // checks that are under way
@@ -76,15 +74,15 @@ func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key
 	found, err, _ := k.found.Do(fmt.Sprintf("%d %x", k.changes.Load(), d), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findWithin) // it is for the others as well
 		defer cancel()
-		c, err := k.check(ctx, d)
+		now := time.Now().UTC()
+		c, err := k.checks.Caller(ctx, d, "", now)
+		if err == nil && c.Role == "" {
+			err = model.ErrNotFound
+		}
 		if err != nil {
 			return nil, err
 		}
-		if now := time.Now().UTC(); c.KeyID != "" && k.checks.Use(c.KeyID, now) {
-			if err := k.store.Used(ctx, c.KeyID, now, ""); err != nil {
-				k.logger.Warn("the last use of a credential was not recorded", "credential", c.KeyID, "error", err)
-			}
-		}
+		k.checks.Use(ctx, c, now, "", k.logger)
 		return &credentials.Key{Organisation: c.Org, User: cmp.Or(c.Principal.Name, c.Principal.ID), Roles: []string{string(c.Role)}, Clusters: []string{"*"}, Sum: d}, nil
 	})
 	if errors.Is(err, model.ErrNotFound) {
@@ -92,38 +90,6 @@ func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key
 	}
 	key, _ := found.(*credentials.Key)
 	return key, err
-}
-
-// check returns the user with an API key or a bearer token, once it is its turn; model.ErrNotFound: there is none.
-func (k *keys) check(ctx context.Context, d model.Digest) (c model.Caller, err error) {
-	leave, err := k.checks.Enter(ctx, d, time.Now())
-	if err != nil {
-		return c, err
-	}
-	valid := false
-	defer func() { leave(valid) }()
-	if c, err = k.store.CallerOf(ctx, d); errors.Is(err, model.ErrNotFound) {
-		c, err = k.holder(ctx, d)
-	}
-	isUser := c.Principal.Kind == model.KindUser || c.Principal.Kind == model.KindServiceAccount
-	if err == nil && (!isUser || c.Role == "") {
-		err = model.ErrNotFound
-	}
-	valid = err == nil
-	return c, err
-}
-
-// holder returns the user with a bearer token.
-func (k *keys) holder(ctx context.Context, d model.Digest) (model.Caller, error) {
-	s, err := k.store.Session(ctx, d)
-	if err == nil && !time.Now().Before(s.ExpiresAt) {
-		err = model.ErrNotFound
-	}
-	if err != nil {
-		return model.Caller{}, err
-	}
-	u, err := k.store.User(ctx, s.Org, s.UserID)
-	return model.Caller{Org: s.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role}, err
 }
 
 // WhileValid implements users.Keys.

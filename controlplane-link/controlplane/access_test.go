@@ -11,12 +11,11 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 )
 
 // slow are identities that take a second to read. The key is known until gone is set.
 type slow struct {
-	stores.Identities
+	checks.Identities
 	known                        model.Digest
 	reads, now, most, used, gone atomic.Int64
 }
@@ -30,7 +29,7 @@ func (s *slow) CallerOf(_ context.Context, d model.Digest) (model.Caller, error)
 	time.Sleep(time.Second)
 	s.now.Add(-1)
 	if is {
-		return model.Caller{Org: "acme", Principal: ci, Role: model.RoleMember, KeyID: "k"}, nil
+		return model.Caller{Org: "acme", Principal: ci, Role: model.RoleMember, KeyID: "k", Method: model.MethodAPIKey}, nil
 	}
 	return model.Caller{}, model.ErrNotFound
 }
@@ -48,7 +47,7 @@ var ci = model.Principal{Kind: model.KindServiceAccount, ID: "ci"}
 
 func slowly() (*slow, *keys) {
 	s := &slow{known: model.DigestOf("key")}
-	return s, &keys{store: s, logger: slog.New(slog.DiscardHandler), checks: checks.New()}
+	return s, &keys{logger: slog.New(slog.DiscardHandler), checks: checks.New(s)}
 }
 
 // TestChecksOfKeys: clients that guess keys wait for each other, and clients with one key share a read. Its use is

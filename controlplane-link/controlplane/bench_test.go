@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/tests/figures"
 )
 
@@ -23,7 +22,7 @@ func BenchmarkCallsBesideForgedKeys(b *testing.B) {
 	r := site.start(site.config())
 	r.fill()
 	s := r.Store()
-	h := rest.New(rest.Config{Stores: stores.All{Identities: s, Clusters: s}, Now: time.Now, Logger: site.logger()})
+	h := rest.New(rest.Config{Store: s, Now: time.Now, Logger: site.logger()})
 	get := func(key, from string) int {
 		q := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/api/v2/orgs/acme/clusters/prod/", nil)
 		q.RemoteAddr = from

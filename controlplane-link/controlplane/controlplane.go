@@ -32,7 +32,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/preview/access"
@@ -128,7 +127,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{store: m.store, logger: c.Logger, checks: checks.New()}
+	m.keys = &keys{logger: c.Logger, checks: checks.New(m.store)}
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
@@ -155,10 +154,9 @@ func (m *Main) forwards(a netip.Addr) bool {
 
 // handle makes the handlers of the REST API and of the pages for logins.
 func (m *Main) handle() (err error) {
-	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
+	s, read := m.store, &live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{
-		Stores: stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: read},
-		Now:    time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
+		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
 	}
 	var sites access.Sites
 	if m.previews != nil {
@@ -170,7 +168,7 @@ func (m *Main) handle() (err error) {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
-		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: *read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil

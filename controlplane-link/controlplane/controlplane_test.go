@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -234,6 +235,7 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 		c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
 		c.Link.Replica, c.Link.Linger = c.ReplicasAddress, time.Second
 		var err error
+		c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}}
 		c.Replicas, err = trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
 		s.must(err)
 		c.Link.Replicas = c.Replicas.Mutual()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
@@ -93,12 +95,12 @@ const previewsEvery = 5 * time.Second
 
 // watchPreviews reads what agents report about previews until ctx ends.
 func (m *Main) watchPreviews(ctx context.Context) error {
-	every(ctx, previewsEvery, func() {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, previewsEvery)
 		defer cancel()
 		if err := m.previews.sites.Read(within, m.store); err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			m.cfg.Logger.Warn("the settings of clusters about previews were not read", "error", err)
 		}
-	})
+	}, previewsEvery)
 	return nil
 }

@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -95,7 +94,6 @@ func (s *site) config() controlplane.Config {
 	c := controlplane.Config{
 		AgentsAddress: "127.0.0.1:0", APIAddress: "127.0.0.1:0", ProxyAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Store: store.Config{Path: filepath.Join(s.dir, "store.db"), Keys: keys}, TLS: folder, Logger: s.logger(),
-		Previews: controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}},
 	}
 	c.Link.Replica = "controlplane"
 	return c

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
@@ -95,19 +97,6 @@ func (m *Main) reported(a *server.Agent) json.RawMessage {
 // reportAfter is when a report that was not recorded is repeated.
 const reportAfter = 10 * time.Second
 
-// every calls do at once, and then after each pause, until ctx ends.
-func every(ctx context.Context, pause time.Duration, do func()) {
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for ctx.Err() == nil {
-		do()
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-		}
-	}
-}
-
 const (
 	// healthEvery is the pause between two checks of the store, healthWithin bounds one.
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
@@ -120,31 +109,42 @@ const (
 // keepHouse checks the store, and deletes expired objects, until ctx ends. Expired logins and sessions are deleted
 // by later ones.
 func (m *Main) keepHouse(ctx context.Context) error {
-	var last time.Time
-	lastLifetimes := time.Now().Add(lifetimesAfter - lifetimesEvery)
-	every(ctx, healthEvery, func() {
+	type task struct {
+		every time.Duration
+		last  time.Time
+		do    func(ctx context.Context, org string, now time.Time)
+	}
+	tasks := []*task{{lifetimesEvery, time.Now().Add(lifetimesAfter - lifetimesEvery), m.endLifetimes}, {houseEvery, time.Time{}, m.expire}}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		m.begin(ctx)
-		checking, cancel := context.WithTimeout(ctx, healthWithin)
-		defer cancel()
-		orgs, err := m.store.Organisations(checking)
-		if failed := err != nil && ctx.Err() == nil; m.unread.Swap(failed) != failed {
-			m.cfg.Logger.Warn("whether the store can be read has changed", "error", err)
-		}
+		orgs, err := m.check(ctx)
 		now := time.Now()
-		if err == nil && now.Sub(lastLifetimes) >= lifetimesEvery {
-			lastLifetimes = now
+		for _, t := range tasks {
+			if err != nil || now.Sub(t.last) < t.every {
+				continue
+			}
+			t.last = now
 			for _, o := range orgs {
-				m.endLifetimes(ctx, o.Name, now.UTC())
+				t.do(ctx, o.Name, now.UTC())
 			}
 		}
-		if err == nil && now.Sub(last) >= houseEvery {
-			last = now
-			for _, o := range orgs {
-				m.expire(ctx, o.Name, now.UTC())
-			}
-		}
-	})
+	}, healthEvery)
 	return nil
+}
+
+// check reads the organisations, and logs when that fails for the first time, or succeeds again.
+func (m *Main) check(ctx context.Context) ([]model.Organisation, error) {
+	checking, cancel := context.WithTimeout(ctx, healthWithin)
+	defer cancel()
+	orgs, err := m.store.Organisations(checking)
+	failed := err != nil && ctx.Err() == nil
+	switch changed := m.unread.Swap(failed) != failed; {
+	case changed && failed:
+		m.cfg.Logger.Warn("the store cannot be read", "error", err)
+	case changed:
+		m.cfg.Logger.Info("the store can be read again")
+	}
+	return orgs, err
 }
 
 // housekeeping is an entry of the audit trail for a deletion.
@@ -154,14 +154,11 @@ func housekeeping(what string, now time.Time) model.Event {
 
 // endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
 func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
-	event := func(what string) func(name string) model.Event {
-		return func(name string) model.Event {
-			ev := housekeeping(what, now)
-			ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
-			return ev
-		}
-	}
-	err := errors.Join(m.store.EndSandboxes(ctx, org, now, event("sandbox.expire")), m.store.EndRouteGroups(ctx, org, now, event("routegroup.expire")))
+	err := m.store.EndLifetimes(ctx, org, now, func(what store.Kind, name string) model.Event {
+		ev := housekeeping(string(what)+".expire", now)
+		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
+		return ev
+	})
 	if err != nil && ctx.Err() == nil {
 		m.cfg.Logger.Warn("expired sandboxes or route groups are not deleted", "organisation", org, "error", err)
 	}

@@ -39,7 +39,7 @@ const (
 	// keptFor is how long unused connections are kept: shorter than Services keep them, so that no request is lost.
 	keptFor = 4 * time.Second
 	// kept is how many are kept, keptEach those of one user to one endpoint.
-	kept, keptEach = 4096, 64
+	kept, keptEach = 1024, 64
 )
 
 // preflights is the client of preflights in the records of a cluster. An empty name would be that of the control plane
@@ -52,7 +52,7 @@ func (t target) caller() string { return cmp.Or(t.by.User, preflights) }
 // proxy returns the reverse proxy.
 func (h *Handler) proxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
-		Transport: transport{one: h.transport(false), two: h.transport(true)}, Rewrite: h.rewrite, FlushInterval: -1, BufferPool: &buffers{},
+		Transport: transport{one: h.transport(false), two: h.transport(true)}, Rewrite: h.rewrite, FlushInterval: -1, BufferPool: &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: func(a *http.Response) error {
 			headers.Answer(textproto.MIMEHeader(a.Header), targetOf(a.Request.Context()).headers.Host)
@@ -84,7 +84,6 @@ func (h *Handler) transport(two bool) *http.Transport {
 	t := &http.Transport{
 		DialContext: h.dial, DisableCompression: true, MaxIdleConns: kept, MaxIdleConnsPerHost: keptEach, IdleConnTimeout: keptFor,
 		MaxResponseHeaderBytes: maxAnswer, ExpectContinueTimeout: time.Second, Protocols: new(http.Protocols),
-		ReadBufferSize: bufferSize, WriteBufferSize: bufferSize,
 	}
 	t.Protocols.SetHTTP1(!two)
 	t.Protocols.SetUnencryptedHTTP2(two)
@@ -120,18 +119,13 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 }
 
 // bufferSize is that of buffers for bodies.
-const bufferSize = 64 << 10
+const bufferSize = 32 << 10
 
 // buffers implements httputil.BufferPool.
-type buffers struct{ pool sync.Pool }
+type buffers struct{ sync.Pool }
 
 // Get implements httputil.BufferPool.
-func (b *buffers) Get() []byte {
-	if known, is := b.pool.Get().(*[bufferSize]byte); is {
-		return known[:]
-	}
-	return make([]byte, bufferSize)
-}
+func (b *buffers) Get() []byte { return b.Pool.Get().(*[bufferSize]byte)[:] }
 
 // Put implements httputil.BufferPool.
-func (b *buffers) Put(buffer []byte) { b.pool.Put((*[bufferSize]byte)(buffer)) }
+func (b *buffers) Put(buffer []byte) { b.Pool.Put((*[bufferSize]byte)(buffer)) }

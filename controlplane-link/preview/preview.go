@@ -23,31 +23,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
 )
 
-// Access authorizes requests, as access.Access.
-type Access interface {
-	Decide(r *http.Request, s access.Site) (access.Visitor, http.Handler)
-}
-
-// Certificates are those of the preview domains, as certificates.Source.
-type Certificates interface {
-	Server() *tls.Config
-	// Covers reports whether the certificate of a connection for a server name has a host.
-	Covers(serverName, host string) bool
-}
-
 // Config configures a Handler. All but Forwards are required.
 type Config struct {
 	Sites        *Sites
 	Store        endpoints.Store
 	Link         *server.Server
-	Access       Access
-	Certificates Certificates
+	Access       *access.Access
+	Certificates *certificates.Source
 	Listener     *callers.Listener
 	// Forwards reports the addresses of proxies: their clients have no share of their own.
 	Forwards callers.Forwards
@@ -63,6 +52,8 @@ const (
 	maxHead, maxAnswer = 128 << 10, 1 << 20
 	// idleWithin ends connections without requests, aliveWithin those of HTTP/2 that do not answer.
 	idleWithin, aliveWithin = 2 * time.Minute, 30 * time.Second
+	// maxUnread bounds the memory of bodies of one connection of HTTP/2, which begin to arrive before a request is authorized.
+	maxUnread = 1 << 20
 	// stopWithin is the time of requests to end.
 	stopWithin = 5 * time.Second
 )
@@ -97,7 +88,7 @@ func (h *Handler) Serve(ctx context.Context) error {
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authorized
 	s.MaxHeaderBytes, s.IdleTimeout, s.ErrorLog = maxHead, idleWithin, callers.ErrorLog(h.cfg.Logger)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
-	s.HTTP2 = &http.HTTP2Config{SendPingTimeout: aliveWithin, PingTimeout: aliveWithin, MaxReceiveBufferPerConnection: 4 << 20, MaxReceiveBufferPerStream: 1 << 20}
+	s.HTTP2 = &http.HTTP2Config{SendPingTimeout: aliveWithin, PingTimeout: aliveWithin, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread / 2}
 	return callers.Serve(ctx, s, tls.NewListener(h.cfg.Listener, callers.BegunTLS(h.cfg.Certificates.Server())), stopWithin)
 }
 

@@ -110,13 +110,5 @@ func because(ctx context.Context, err error) refusal {
 	case status != 0:
 		return refusal{status: status, title: "The target of this preview is not reached", text: text}
 	}
-	return refusal{status: http.StatusBadGateway, title: "The target of this preview does not answer", text: fmt.Sprintf("%s has ended the connection, or does not answer as %s. Check the port of the endpoint's target, and the workload behind it.", t.Target, protocol(t))}
-}
-
-// protocol names the protocol of a target.
-func protocol(t target) string {
-	if t.Scheme == "grpc" {
-		return "gRPC"
-	}
-	return "HTTP"
+	return refusal{status: http.StatusBadGateway, title: "The target of this preview does not answer", text: fmt.Sprintf("%s has ended the connection, or has answered in another protocol. Check the port of the endpoint's target, and the workload behind it.", t.Target)}
 }

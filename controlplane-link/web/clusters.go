@@ -7,7 +7,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/workflows/steps"
 )
@@ -75,13 +77,14 @@ type clusterResources struct {
 	Rows            []steps.Report
 }
 
-// listResources shows the resources of all sandboxes. Clusters are read at the same time.
+// listResources shows the resources of sandboxes. Clusters are read at the same time.
 func (r *request) listResources() error {
+	some, pages := paged(r.URL, lists.Filter(r.rows.sandboxes, func(s model.Sandbox) bool { return len(s.Plugins) > 0 }))
 	var all []*clusterResources
 	var reading errgroup.Group
 	for _, c := range r.rows.clusters {
 		of := &clusterResources{Cluster: c.Name}
-		for _, s := range r.rows.sandboxes {
+		for _, s := range some {
 			if s.Cluster == c.Name {
 				of.Rows = append(of.Rows, planned(s)...)
 			}
@@ -101,5 +104,5 @@ func (r *request) listResources() error {
 	for _, of := range all {
 		r.changing(of.Rows)
 	}
-	return r.show(http.StatusOK, "/resources", "Resources", "resources", all)
+	return r.show(http.StatusOK, "/resources", "Resources", "resources", map[string]any{"Clusters": all, "Pages": pages})
 }

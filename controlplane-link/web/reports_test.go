@@ -81,7 +81,7 @@ func TestReportsOfACluster(t *testing.T) {
 
 	s.reader = w.Client
 	p = s.logIn(org, model.RoleMember)
-	p.get("/sandboxes/reports").want(http.StatusOK, "frontend Not ready Pod frontend-1: container web is crash-looping. fork Deployment/hotrod/frontend",
+	p.get("/sandboxes/reports").want(http.StatusOK, " frontend Not ready Pod frontend-1: container web is crash-looping. fork Deployment/hotrod/frontend",
 		"db Failed step create has failed", "Failed create attempt 3", "the script ended with exit code 1", "switchyard resource retry reports-db", "cache Unknown", "kubectl logs --previous").not("You lack rights", "not connected")
 	p.get("/resources").want(http.StatusOK, "Cluster prod", "db Failed step create has failed", "the script ended with exit code 1", "reports")
 	if by := s.readBy.Load(); by != p.user.Email+" member" {

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/steps"
@@ -118,7 +119,7 @@ func (r *request) listSandboxes() error {
 
 // matches reports whether the name, the author or the specification of a sandbox has a text, in any case.
 func matches(s model.Sandbox, text string) bool {
-	return strings.Contains(strings.ToLower(s.Name+"\n"+s.Author.Name+"\n"+string(s.Spec)), strings.ToLower(text))
+	return text == "" || strings.Contains(strings.ToLower(s.Name+"\n"+s.Author.Name+"\n"+string(s.Spec)), strings.ToLower(text))
 }
 
 // paged returns the part of a list that a query asks for, and the links to the others.
@@ -157,30 +158,35 @@ func (r *request) showSandbox() error {
 		return r.none("/", "sandbox")
 	}
 	d := details{row: r.sandboxRow(s), Devbox: s.Devbox(), Resources: planned(s)}
+	this := model.Candidates([]model.Sandbox{s})
 	for _, g := range r.rows.groups {
-		if slices.ContainsFunc(g.Members(r.rows.candidates), func(c model.Candidate) bool { return c.Name == s.Name }) {
+		if len(g.Members(this)) > 0 {
 			d.Groups = append(d.Groups, g.Name)
 		}
 	}
 	got, unread := report(r, s.Cluster, "sandbox/"+s.Name, func(ctx context.Context, org, cluster string, by model.Author) (live.Details, error) {
 		return r.Live.Details(ctx, org, cluster, s.Name, by)
 	})
-	d.Members, d.Notes, d.Unread = got.Members, got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
-	if d.Members == nil {
-		d.Members = members(s)
-	}
+	d.Members, d.Notes, d.Unread = members(s, got.Members), got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
 	d.Resources = merged(d.Resources, got.Resources)
 	d.Advice = advice(d)
 	r.changing(d.Resources)
 	return r.show(http.StatusOK, "/", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }
 
-// members returns the members of a specification, before the cluster reports on them.
-func members(s model.Sandbox) (out []live.Member) {
+// members returns the members of a specification, with what the cluster reports about them.
+func members(s model.Sandbox, reported []live.Member) (out []live.Member) {
 	var of spec.SandboxSpec
 	_ = json.Unmarshal(s.Spec, &of) // one that cannot be read has none
 	add := func(how, name string, w spec.Workload) {
-		out = append(out, live.Member{How: how, Name: cmp.Or(name, w.Name), Baseline: w.Kind + "/" + w.Namespace + "/" + w.Name})
+		m := live.Member{How: how, Baseline: w.Kind + "/" + w.Namespace + "/" + w.Name}
+		for _, known := range reported {
+			if known.How == how && known.Baseline == m.Baseline {
+				m = known
+			}
+		}
+		m.Name = cmp.Or(name, w.Name)
+		out = append(out, m)
 	}
 	for _, f := range of.Forks {
 		add("fork", f.Name, f.ForkOf)
@@ -246,46 +252,41 @@ func (r *request) deleteSandbox() error {
 	return nil
 }
 
-// group is a route group with its sandboxes. Rules are the labels that it matches.
+// group is a route group. It matches sandboxes, of which a page of rows is shown. Rule is what labels it matches.
 type group struct {
 	row
+	Matched   int
 	Sandboxes []row
-	Rules     []string
+	Pages     page.Pages
+	Rule      string
 	Advice    []string
 }
 
-func (r *request) group(g model.RouteGroup) group {
-	var of spec.GroupSpec
-	_ = json.Unmarshal(g.Spec, &of) // one that cannot be read has no rules
+// group returns a route group, and the sandboxes that it matches.
+func (r *request) group(g model.RouteGroup) (group, []model.Candidate) {
 	fields := model.Sandbox{Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
-	out := group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g))}
-	for _, m := range g.Members(r.rows.candidates) {
-		s, _ := r.rows.sandbox(m.Name)
-		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
-	}
-	if of.Match != nil {
-		out.Rules = rules(*of.Match)
-	}
-	out.Advice = advice(details{row: out.row})
-	return out
+	matched := g.Members(r.rows.candidates)
+	return group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g)), Matched: len(matched)}, matched
 }
 
-// rules returns the labels that a route group matches.
-func rules(m spec.Match) (out []string) {
+// rule returns the labels that a route group matches, as a condition.
+func rule(m spec.Match) string {
 	if m.Label != nil {
-		out = append(out, m.Label.Key+"="+m.Label.Value)
+		return m.Label.Key + "=" + m.Label.Value
 	}
-	for _, one := range slices.Concat(m.Any, m.All) {
-		out = append(out, rules(one)...)
+	word, all := " and ", m.All
+	if len(m.Any) > 0 {
+		word, all = " or ", m.Any
 	}
-	return out
+	return "(" + strings.Join(lists.Map(all, rule), word) + ")"
 }
 
 func (r *request) listGroups() error {
 	all, pages := paged(r.URL, r.rows.groups)
 	var rows []group
 	for _, g := range all {
-		rows = append(rows, r.group(g))
+		one, _ := r.group(g)
+		rows = append(rows, one)
 	}
 	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", map[string]any{"Rows": rows, "Pages": pages})
 }
@@ -295,5 +296,16 @@ func (r *request) showGroup() error {
 	if !is {
 		return r.none("/routegroups", "route group")
 	}
-	return r.show(http.StatusOK, "/routegroups", g.Name, "group", r.group(g))
+	out, matched := r.group(g)
+	matched, out.Pages = paged(r.URL, matched)
+	for _, m := range matched {
+		s, _ := r.rows.sandbox(m.Name)
+		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
+	}
+	var of spec.GroupSpec
+	if json.Unmarshal(g.Spec, &of) == nil && of.Match != nil {
+		out.Rule = rule(*of.Match)
+	}
+	out.Advice = advice(details{row: out.row})
+	return r.show(http.StatusOK, "/routegroups", g.Name, "group", out)
 }

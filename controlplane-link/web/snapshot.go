@@ -61,6 +61,7 @@ type snapshot struct {
 	clusters   []model.Cluster
 	sessions   map[string]admission.Entry // by cluster
 	sandboxes  []model.Sandbox
+	byName     map[string]int // of sandboxes
 	groups     []model.RouteGroup
 	candidates []model.Candidate
 }
@@ -94,7 +95,10 @@ func (s *snapshot) read(ctx context.Context, from *store.Store, org string) (err
 	if s.sandboxes, err = from.Sandboxes(ctx, org); err != nil {
 		return err
 	}
-	s.candidates = model.Candidates(s.sandboxes)
+	s.candidates, s.byName = model.Candidates(s.sandboxes), map[string]int{}
+	for i, o := range s.sandboxes {
+		s.byName[o.Name] = i
+	}
 	s.groups, err = from.RouteGroups(ctx, org)
 	return err
 }
@@ -108,8 +112,13 @@ func named[T any](all []T, name string, of func(T) string) (v T, is bool) {
 	return all[i], true
 }
 
+// sandbox returns a sandbox by its name.
 func (s *snapshot) sandbox(name string) (model.Sandbox, bool) {
-	return named(s.sandboxes, name, func(o model.Sandbox) string { return o.Name })
+	i, is := s.byName[name]
+	if !is {
+		return model.Sandbox{}, false
+	}
+	return s.sandboxes[i], true
 }
 
 // report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a

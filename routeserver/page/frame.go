@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"net/http"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 )
 
 // Policy is the Content-Security-Policy of pages with the style and the script of AssetsPath.
@@ -62,6 +64,7 @@ func Write(w http.ResponseWriter, r *http.Request, t *template.Template, status 
 		return
 	} else {
 		w.Header().Set(fragment, "1")
+		status = http.StatusOK // browsers log others as errors of the script
 	}
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(main)) // the client has closed its connection
@@ -76,29 +79,14 @@ func render(t *template.Template, name string, data any) template.HTML {
 	return template.HTML(body.String()) //nolint:gosec // a template has written it
 }
 
-// ago returns how long a time is ago, or until then, in words.
+// ago returns how long a time is ago, or until then.
 func ago(t time.Time) string {
-	d := time.Since(t)
-	if d < 0 {
-		return "in " + long(-d)
-	}
-	if d < 5*time.Second {
+	switch d := time.Since(t); {
+	case d < 0:
+		return "in " + duration.HumanDuration(-d)
+	case d < 5*time.Second:
 		return "just now"
+	default:
+		return duration.HumanDuration(d) + " ago"
 	}
-	return long(d) + " ago"
-}
-
-// long returns a duration in its largest unit.
-func long(d time.Duration) string {
-	for _, u := range []struct {
-		of   time.Duration
-		name string
-	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}} {
-		if n := int(d / u.of); n == 1 {
-			return "1 " + u.name
-		} else if n > 1 {
-			return fmt.Sprintf("%d %ss", n, u.name)
-		}
-	}
-	return "a moment"
 }

@@ -48,7 +48,6 @@
       }
       if (!at || !alike(at, next)) {
         have.insertBefore(next, at);
-        if (keyOf(next)) next.classList.add("new");
         continue;
       }
       if (at.nodeType !== 1) {

@@ -19,6 +19,11 @@ import (
 	"sync/atomic"
 	"testing"
 
+	rpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	previewed "switchyard.dev/controlplane-link/preview/endpoints"
@@ -225,6 +230,11 @@ func TestRefusals(t *testing.T) {
 		r = get("nowhere", owner)
 		r.Method, r.Header = http.MethodOptions, http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
 		refused(s, r, http.StatusNotFound, "The preflight has no answer")
+	}
+	// Clients of gRPC get the reason as well.
+	_, err := grpc_health_v1.NewHealthClient(dialled(s, preview.URL("other", "known"))).Check(metadata.AppendToOutgoingContext(t.Context(), "signadot-api-key", preview.Key), &grpc_health_v1.HealthCheckRequest{})
+	if status.Code(err) != rpccodes.NotFound || !strings.Contains(err.Error(), `has an endpoint "other".`) {
+		t.Errorf("gRPC: %v", err)
 	}
 	s.Apply("waits", preview.Endpoints(map[string]string{"web": "http://" + host}))
 	refused(s, get("web", "waits"), http.StatusServiceUnavailable, "Sandbox waits ")

@@ -136,9 +136,7 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object, d
 	if r.kind == store.Sandbox {
 		_, fault = s.Store.PutSandbox(ctx, row, ev)
 	} else {
-		_, fault = s.Store.PutRouteGroup(ctx, model.RouteGroup{
-			Org: row.Org, Name: row.Name, Cluster: row.Cluster, RoutingKey: row.RoutingKey, Spec: row.Spec, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Author: row.Author,
-		}, ev)
+		_, fault = s.Store.PutRouteGroup(ctx, model.RouteGroup(row), ev)
 	}
 	if fault != nil {
 		left = fault.Error()

@@ -378,7 +378,7 @@ func TestWritesBeforeTheFirstSession(t *testing.T) {
 		put(all[0], "of the restored store")
 	}
 	s.Must(s.store.DeleteSandbox(t.Context(), org, all[1].name, false, time.Now(), event("sandbox.delete")))
-	s.Must(s.store.EndSandboxes(t.Context(), org, time.Now().Add(2*time.Hour), func(string) model.Event { return event("sandbox.expire") }))
+	s.Must(s.store.EndLifetimes(t.Context(), org, time.Now().Add(2*time.Hour), func(store.Kind, string) model.Event { return event("sandbox.expire") }))
 	if row, err := s.store.Sandbox(t.Context(), org, all[2].name); err != nil || row.Generation <= crdv1.GenerationOf(objects[2]) || row.DeletedAt.IsZero() {
 		t.Fatalf("the row: %+v, %v", row, err)
 	}

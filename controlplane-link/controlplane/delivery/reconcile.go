@@ -29,9 +29,8 @@ const (
 // entry is a row.
 type entry struct {
 	request
-	// Sandbox is the row, or has the fields of group that are needed.
+	// Sandbox is the row, also of a route group.
 	model.Sandbox
-	group model.RouteGroup
 	// part is the status in this cluster; isNew: there is none.
 	part  model.Status
 	isNew bool
@@ -81,11 +80,9 @@ func (s *site) entry(ctx context.Context, r request) (e *entry, err error) {
 		e.Sandbox, err = s.Store.Sandbox(ctx, s.at.Organisation, r.name)
 		e.part = e.Status
 	} else {
-		e.group, err = s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
-		g, is := e.group, false
-		e.Sandbox = model.Sandbox{Org: g.Org, Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Generation: g.Generation, CreatedAt: g.CreatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
-		e.part, is = g.Status.Clusters[s.at.Name]
-		e.isNew = !is
+		g, failed := s.Store.RouteGroup(ctx, s.at.Organisation, r.name)
+		part, is := g.Status.Clusters[s.at.Name]
+		e.Sandbox, e.part, e.isNew, err = model.Sandbox(g), part, !is, failed
 	}
 	if errors.Is(err, model.ErrNotFound) || err == nil && e.Cluster != "" && e.Cluster != s.at.Name {
 		return nil, nil

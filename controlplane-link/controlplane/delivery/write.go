@@ -87,7 +87,7 @@ func (s *site) attempt(ctx context.Context, e *entry, o crdv1.Object) (is bool, 
 func (s *site) wanted(ctx context.Context, e *entry) (o crdv1.Object, fault, err error) {
 	if e.kind == store.RouteGroup {
 		members, err := s.Store.Sandboxes(ctx, e.Org)
-		o, fault = desired.Group(e.group, s.at.Name, members)
+		o, fault = desired.Group(model.RouteGroup(e.Sandbox), s.at.Name, members)
 		return o, fault, err
 	}
 	var plugins []model.Plugin

@@ -25,7 +25,7 @@ type Details struct {
 
 // Member is a workload of a sandbox.
 type Member struct {
-	// How is fork, local or virtual. Baseline is KIND/NAMESPACE/NAME; empty: it has none.
+	// How is fork, local or virtual, and Name that of the object. Baseline is KIND/NAMESPACE/NAME; empty: it has none.
 	How, Name, Baseline string
 	Ready               bool
 	// Reason and Message are those of its condition Ready; empty: the operator has not reported on it.

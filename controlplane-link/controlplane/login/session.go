@@ -28,7 +28,9 @@ func (v Visitor) Session() model.Digest { return model.DigestOf(v.secret) }
 
 // Visitor returns the person with the session of a request; model.ErrNotFound: there is none.
 func (h *Handler) Visitor(r *http.Request) (v Visitor, err error) {
-	v.secret = h.cookie(r, sessionCookie)
+	if v.secret = h.cookie(r, sessionCookie); v.secret == "" {
+		return v, model.ErrNotFound
+	}
 	s, err := h.Store.Session(r.Context(), model.DigestOf(v.secret))
 	if err == nil && !h.Now().Before(s.ExpiresAt) {
 		err = model.ErrNotFound
@@ -41,7 +43,7 @@ func (h *Handler) Visitor(r *http.Request) (v Visitor, err error) {
 }
 
 // Sender returns the person with the session of a request, if the request is a form of the pages of this origin, which was
-// parsed. The error is shown by Refuse.
+// parsed. The error has a text for the person.
 func (h *Handler) Sender(r *http.Request) (Visitor, error) {
 	v, err := h.Visitor(r)
 	if errors.Is(err, model.ErrNotFound) || r.Header.Get("Origin") != h.URL || !same(r.PostForm.Get("token"), v.Token()) {

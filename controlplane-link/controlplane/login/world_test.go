@@ -29,7 +29,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	v2 "switchyard.dev/protos/controlplane/v2"
@@ -121,8 +120,7 @@ func (w *world) replica() {
 	s, mux := w.store, http.NewServeMux()
 	mux.Handle(login.Prefix, h)
 	mux.Handle("/", rest.New(rest.Config{
-		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s},
-		LoginURL: h.DeviceURL(), Now: w.now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, LoginURL: h.DeviceURL(), Now: w.now, Logger: slog.New(slog.DiscardHandler),
 	}))
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,7 +1,11 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"switchyard.dev/workflows/spec"
@@ -35,30 +39,30 @@ type Sandbox struct {
 	DeletedAt time.Time
 	// Force: the deletion does not wait for the delete steps of resources.
 	Force bool
+	// UnmatchedAt is since when a route group has had no sandbox; zero: it has some. The store sets it.
+	UnmatchedAt time.Time
 	// Author is that of the last write or deletion.
 	Author Author
 	Status Status
 }
 
-// Ends returns the end of the lifetime of a sandbox; zero: it has none, or another store has written a newer object,
-// which may live longer.
+// Ends returns the end of the lifetime; zero: it has none, it has not begun, or another store has written a newer
+// object, which may live longer.
 func (s Sandbox) Ends() time.Time {
-	var of spec.SandboxSpec
-	if s.Status.IsNewer() || json.Unmarshal(s.Spec, &of) != nil || of.TTL == nil {
+	var of struct{ TTL spec.TTL }
+	if s.Status.IsNewer() || json.Unmarshal(s.Spec, &of) != nil {
 		return time.Time{}
 	}
-	return ends(*of.TTL, s.CreatedAt, s.UpdatedAt, time.Time{})
-}
-
-// ends returns the end of a lifetime; zero: it has none, or it has not begun.
-func ends(ttl spec.TTL, created, updated, unmatched time.Time) time.Time {
-	from := map[string]time.Time{spec.FromCreated: created, spec.FromUpdated: updated, spec.FromUnmatched: unmatched}[ttl.OffsetFrom]
-	life, err := spec.Lifetime(ttl.Duration)
+	from := map[string]time.Time{spec.FromCreated: s.CreatedAt, spec.FromUpdated: s.UpdatedAt, spec.FromUnmatched: s.UnmatchedAt}[of.TTL.OffsetFrom]
+	life, err := spec.Lifetime(of.TTL.Duration)
 	if err != nil || from.IsZero() {
 		return time.Time{}
 	}
 	return from.Add(life)
 }
+
+// Ends is that of Sandbox.
+func (g RouteGroup) Ends() time.Time { return Sandbox(g).Ends() }
 
 // Devbox returns the workstation that the specification binds the sandbox to; empty: none.
 func (s Sandbox) Devbox() string {
@@ -104,22 +108,9 @@ type Tunnel struct {
 	Connected bool   `json:"connected,omitempty"`
 }
 
-// RouteGroup is the desired state of a route group, and the last observed one. Its fields are as
-// those of Sandbox.
-type RouteGroup struct {
-	Org, Name string
-	// Cluster is empty for a group of several clusters.
-	Cluster              string
-	RoutingKey           string
-	Spec                 json.RawMessage
-	Generation           int64
-	CreatedAt, UpdatedAt time.Time
-	DeletedAt            time.Time
-	// UnmatchedAt is since when the group has had no sandbox; zero: it has some. The store sets it.
-	UnmatchedAt time.Time
-	Author      Author
-	Status      Status
-}
+// RouteGroup is the desired state of a route group, and the last observed one. Plugins and Force are zero, and Cluster
+// is empty for a group of several clusters.
+type RouteGroup Sandbox
 
 // Plugin is one version of a resource plugin.
 type Plugin struct {
@@ -172,4 +163,122 @@ func (d Devbox) Connected(at time.Time) *DevboxSession {
 type DevboxSession struct {
 	ID                               string
 	CreatedAt, RenewedAt, ValidUntil time.Time
+}
+
+// Candidate is a sandbox that route groups can match.
+type Candidate struct {
+	Name, Cluster string
+	// Labels are those of its specification.
+	Labels map[string]string
+}
+
+// Candidates returns the sandboxes that are not deleted, with their labels. A specification that cannot be
+// read has none.
+func Candidates(all []Sandbox) []Candidate {
+	var out []Candidate
+	for _, s := range all {
+		var labelled struct {
+			Labels map[string]string `json:"labels"`
+		}
+		if s.DeletedAt.IsZero() && json.Unmarshal(s.Spec, &labelled) == nil {
+			out = append(out, Candidate{s.Name, s.Cluster, labelled.Labels})
+		}
+	}
+	return out
+}
+
+// Members returns the candidates that a route group matches, of all its clusters, by name. One that is
+// deleted, or with a specification that cannot be read, has none.
+func (g RouteGroup) Members(of []Candidate) []Candidate {
+	m := g.spec().Match
+	if m == nil || !g.DeletedAt.IsZero() {
+		return nil
+	}
+	var out []Candidate
+	for _, c := range of {
+		if (g.Cluster == "" || g.Cluster == c.Cluster) && m.Matches(c.Labels) {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b Candidate) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Clusters returns the clusters that a route group names, by the path of the field.
+func (g RouteGroup) Clusters() map[string]string {
+	out := map[string]string{}
+	if g.Cluster != "" {
+		out["spec.cluster"] = g.Cluster
+	}
+	for i, e := range g.spec().Endpoints {
+		if e.Cluster != "" {
+			out[fmt.Sprintf("spec.endpoints[%d].cluster", i)] = e.Cluster
+		}
+	}
+	return out
+}
+
+// spec returns the specification; an empty one if it cannot be read.
+func (g RouteGroup) spec() (s spec.GroupSpec) {
+	if json.Unmarshal(g.Spec, &s) != nil {
+		return spec.GroupSpec{}
+	}
+	return s
+}
+
+// ReasonForeign: the cluster has an object of that name with another manager, which the message names.
+const ReasonForeign = "ManagedByOther"
+
+// IsNewer reports whether a cluster has a newer object than the store that was not adopted.
+func (s Status) IsNewer() bool {
+	for _, part := range s.Clusters {
+		if part.IsNewer() {
+			return true
+		}
+	}
+	return s.Newer > s.Adopted
+}
+
+// With returns the status of a route group with the part of a cluster: the union of all parts.
+func (s Status) With(cluster string, part Status) Status {
+	parts := maps.Clone(s.Clusters)
+	if parts == nil {
+		parts = map[string]Status{}
+	}
+	parts[cluster] = part
+	return union(parts)
+}
+
+// Without returns the status of a route group without the part of a cluster.
+func (s Status) Without(cluster string) Status {
+	parts := maps.Clone(s.Clusters)
+	if delete(parts, cluster); len(parts) == 0 {
+		return Status{}
+	}
+	return union(parts)
+}
+
+// union is ready if all parts are, and of the generation that all have. Its reason is that of the first
+// cluster that is not ready.
+func union(parts map[string]Status) Status {
+	out := Status{Ready: true, Clusters: parts}
+	for n, cluster := range slices.Sorted(maps.Keys(parts)) {
+		p := parts[cluster]
+		if n == 0 || p.Generation < out.Generation {
+			out.Generation = p.Generation
+		}
+		if n == 0 || out.Ready && !p.Ready {
+			out.Ready, out.Reason, out.Message = p.Ready, p.Reason, p.Message
+			if len(parts) > 1 && !p.Ready {
+				out.Message = fmt.Sprintf("cluster %s: %s", cluster, p.Message)
+			}
+		}
+		if end := p.ScheduledDeleteTime; out.ScheduledDeleteTime.IsZero() || !end.IsZero() && end.Before(out.ScheduledDeleteTime) {
+			out.ScheduledDeleteTime = end
+		}
+		out.Matched = append(out.Matched, p.Matched...)
+	}
+	slices.Sort(out.Matched)
+	out.Matched = slices.Compact(out.Matched)
+	return out
 }

@@ -1,10 +1,12 @@
 package rest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/identity"
 	v2 "switchyard.dev/protos/controlplane/v2"
@@ -13,59 +15,57 @@ import (
 
 var noAccount = missing("service account not found")
 
-// accountIn decodes a service account. A field that is not in the body is that of before.
-func accountIn(r *request, before model.ServiceAccount) (model.ServiceAccount, error) {
+// decodeAccount changes a service account to that of the body. A field that is not in the body stays.
+func (r *request) decodeAccount(a *model.ServiceAccount) error {
 	in := struct {
 		Name        string     `json:"name"`
 		Description string     `json:"description"`
 		Role        model.Role `json:"role"`
-	}{Description: before.Description, Role: before.Role}
-	_, err := r.decode(&in)
-	if err == nil && in.Role != model.RoleMember && in.Role != model.RoleAdmin {
-		err = specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
+	}{Description: a.Description, Role: a.Role}
+	if _, err := r.decode(&in); err != nil {
+		return err
 	}
-	return model.ServiceAccount{Org: r.org(), Name: in.Name, Description: in.Description, Role: in.Role, CreatedAt: r.now, UpdatedAt: r.now}, err
+	if in.Role != model.RoleMember && in.Role != model.RoleAdmin {
+		return specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
+	}
+	a.Name, a.Description, a.Role, a.UpdatedAt = cmp.Or(a.Name, in.Name), in.Description, in.Role, r.now
+	return nil
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
-	return each(encode.ServiceAccount)(h.Stores.Accounts.ServiceAccounts(r.Context(), r.org()))
+	return each(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.org()))
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
-	return one(encode.ServiceAccount, noAccount)(h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
+	return one(encode.ServiceAccount, noAccount)(h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
-	a, err := accountIn(r, model.ServiceAccount{Role: model.RoleMember})
-	if err != nil {
+	a := model.ServiceAccount{Org: r.org(), Role: model.RoleMember, CreatedAt: r.now}
+	if err := r.decodeAccount(&a); err != nil {
 		return nil, err
 	}
 	if err := identity.Valid("service account", a.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err = h.Stores.Accounts.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
+	err := h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
 	return one(encode.ServiceAccount, taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
-	before, err := h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
-	if err != nil {
-		return nil, noAccount(err)
+	a, err := h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	if err == nil {
+		err = r.decodeAccount(&a)
 	}
-	a, err := accountIn(r, before)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = h.Store.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role}))
 	}
-	a.Name = r.vars["serviceAccountName"]
-	if err := h.Stores.Accounts.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role})); err != nil {
-		return nil, noAccount(err)
-	}
-	return h.getServiceAccount(r)
+	return one(encode.ServiceAccount, noAccount)(a, err)
 }
 
 func (h *Handler) deleteServiceAccount(r *request) (any, error) {
 	name := r.vars["serviceAccountName"]
-	return nil, noAccount(h.Stores.Accounts.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
+	return nil, noAccount(h.Store.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
 }
 
 // keyOwner returns the owner of the API keys in a path. A member has access to its own keys only.
@@ -87,10 +87,10 @@ func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
 	case err != nil:
 		return owner, err
 	case owner.Kind == model.KindServiceAccount:
-		_, err = h.Stores.Accounts.ServiceAccount(r.Context(), r.org(), owner.ID)
+		_, err = h.Store.ServiceAccount(r.Context(), r.org(), owner.ID)
 		return owner, noAccount(err)
 	}
-	_, err = h.Stores.Identities.User(r.Context(), r.org(), owner.ID)
+	_, err = h.Store.User(r.Context(), r.org(), owner.ID)
 	return owner, missing("user not found")(err)
 }
 
@@ -99,7 +99,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := h.Stores.Keys.APIKeys(r.Context(), r.org(), owner)
+	kept, err := h.Store.APIKeys(r.Context(), r.org(), owner)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (h *Handler) createKey(r *request) (any, error) {
 	}
 	secret := newSecret()
 	k := model.APIKey{Org: r.org(), ID: newID("key"), Owner: owner, Description: in.Description, Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Stores.Keys.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
+	if err := h.Store.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
 		return nil, err
 	}
 	out, err := encode.APIKey(k)
@@ -130,10 +130,76 @@ func (h *Handler) createKey(r *request) (any, error) {
 
 func (h *Handler) deleteKey(r *request) (any, error) {
 	owner, err := keyOwner(r)
+	if id := r.vars["apiKeyId"]; err == nil {
+		err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
+	}
+	return nil, missing("API key not found")(err)
+}
+
+var noSecret = missing("secret not found")
+
+func (h *Handler) listSecrets(r *request) (any, error) {
+	return each(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
+}
+
+func (h *Handler) getSecret(r *request) (any, error) {
+	return one(encode.Secret, noSecret)(h.Store.Secret(r.Context(), r.org(), r.vars["secretName"]))
+}
+
+// secret is the body of createSecret and updateSecret.
+type secret struct {
+	Name        string `json:"name"`
+	Value       string `json:"value"`
+	Description string `json:"description"`
+}
+
+func (h *Handler) createSecret(r *request, in secret, _ tree) (any, error) {
+	s, err := r.secret(in)
 	if err != nil {
 		return nil, err
 	}
-	id := r.vars["apiKeyId"]
-	err = h.Stores.Keys.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
-	return nil, missing("API key not found")(err)
+	if err := identity.Valid("secret", s.Name); err != nil {
+		return nil, fail(http.StatusBadRequest, "%v", err)
+	}
+	err = h.Store.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
+	return one(encode.Secret, taken("secret"))(s, err)
+}
+
+func (h *Handler) updateSecret(r *request, in secret, _ tree) (any, error) {
+	in.Name = r.vars["secretName"]
+	s, err := r.secret(in)
+	if err == nil {
+		err = h.Store.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name}))
+	}
+	if err != nil {
+		return nil, noSecret(err)
+	}
+	return h.getSecret(r)
+}
+
+// secret returns the secret of a body.
+func (r *request) secret(in secret) (model.Secret, error) {
+	if in.Value == "" {
+		return model.Secret{}, specfile.Problems{{Path: "value", Text: "is missing"}}
+	}
+	return model.Secret{Org: r.org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.now, UpdatedAt: r.now}, nil
+}
+
+func (h *Handler) deleteSecret(r *request) (any, error) {
+	name := r.vars["secretName"]
+	return nil, noSecret(h.Store.DeleteSecret(r.Context(), r.org(), name, r.event("secret.delete", tree{"name": name})))
+}
+
+// listEvents serves the audit trail.
+func (h *Handler) listEvents(r *request) (any, error) {
+	q, err := decode.Events(r.URL.Query())
+	if err != nil {
+		return nil, err
+	}
+	kept, err := h.Store.Events(r.Context(), r.org(), q)
+	if err != nil {
+		return nil, err
+	}
+	events, err := encode.Each(kept, encode.Event)
+	return v2.ListEventsResponse{Events: events}, err
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/eventbus/callers"
@@ -42,43 +43,13 @@ func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
 	if secret == "" {
 		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
 	}
-	caller, err = h.check(r, model.DigestOf(secret), by)
-	if err == nil && by == model.MethodAPIKey && h.checks.Use(caller.KeyID, r.now) {
-		if err := h.Stores.Identities.Used(r.Context(), caller.KeyID, r.now, addressOf(r.Request)); err != nil {
-			h.Logger.WarnContext(r.Context(), "The last use of a credential was not recorded.", "request", r.id, "credential", caller.KeyID, "error", err)
-		}
-	}
-	return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
-}
-
-// check returns the caller with a credential, which must be in the header of its method, once it is its turn.
-func (h *Handler) check(r *request, credential model.Digest, by model.Method) (caller model.Caller, err error) {
-	leave, err := h.checks.Enter(r.Context(), credential, r.now)
+	caller, err = h.checks.Caller(r.Context(), model.DigestOf(secret), by, r.now)
 	if err != nil {
-		return caller, err
+		err = as(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
+		return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 	}
-	valid := false
-	defer func() { leave(valid) }()
-	if by == model.MethodBearer {
-		caller, err = h.holder(r, credential)
-	} else if caller, err = h.Stores.Identities.CallerOf(r.Context(), credential); err == nil && caller.Method != by {
-		err = model.ErrNotFound
-	}
-	valid = err == nil
-	return caller, err
-}
-
-// holder returns the user with a bearer token.
-func (h *Handler) holder(r *request, token model.Digest) (model.Caller, error) {
-	s, err := h.Stores.Identities.Session(r.Context(), token)
-	if err != nil {
-		return model.Caller{}, err
-	}
-	if !r.now.Before(s.ExpiresAt) {
-		return model.Caller{}, fail(http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
-	}
-	u, err := h.Stores.Identities.User(r.Context(), s.Org, s.UserID)
-	return model.Caller{Org: s.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}, err
+	h.checks.Use(r.Context(), caller, r.now, addressOf(r.Request), h.Logger.With("request", r.id))
+	return caller, nil
 }
 
 // addressOf returns the address of a client, without its port.
@@ -110,7 +81,7 @@ func (a access) allows(r *request) error {
 
 // getOrgs returns the organisation of the caller, and the caller.
 func (h *Handler) getOrgs(r *request) (any, error) {
-	org, err := h.Stores.Identities.Organisation(r.Context(), r.caller.Org)
+	org, err := h.Store.Organisation(r.Context(), r.caller.Org)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +91,7 @@ func (h *Handler) getOrgs(r *request) (any, error) {
 	case model.KindCluster:
 		out.ClusterID = &who.ID
 	case model.KindUser:
-		u, err := h.Stores.Identities.User(r.Context(), r.caller.Org, who.ID)
+		u, err := h.Store.User(r.Context(), r.caller.Org, who.ID)
 		if err != nil {
 			return nil, err
 		}

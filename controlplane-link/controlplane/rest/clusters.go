@@ -1,13 +1,19 @@
 package rest
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/identity"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/sidecars/coverage"
 )
 
 // noCluster replaces the text of an error about a cluster that does not exist.
@@ -18,11 +24,11 @@ func (r *request) noCluster(err error) error {
 var noToken = missing("cluster token not found")
 
 func (h *Handler) listClusters(r *request) (any, error) {
-	return each(encode.Cluster)(h.Stores.Clusters.Clusters(r.Context(), r.org()))
+	return each(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
 }
 
 func (h *Handler) getCluster(r *request) (any, error) {
-	return one(encode.Cluster, r.noCluster)(h.Stores.Clusters.Cluster(r.Context(), r.org(), r.vars["clusterName"]))
+	return one(encode.Cluster, r.noCluster)(h.Store.Cluster(r.Context(), r.org(), r.vars["clusterName"]))
 }
 
 func (h *Handler) addCluster(r *request) (any, error) {
@@ -30,33 +36,33 @@ func (h *Handler) addCluster(r *request) (any, error) {
 	if err := identity.Valid("cluster", c.Name); err != nil {
 		return nil, fail(http.StatusBadRequest, "%v", err)
 	}
-	err := h.Stores.Clusters.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
+	err := h.Store.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
 	return one(encode.Cluster, taken("cluster"))(c, err)
 }
 
 func (h *Handler) deleteCluster(r *request) (any, error) {
 	name := r.vars["clusterName"]
-	err := h.Stores.Clusters.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
+	err := h.Store.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
 	return nil, r.noCluster(err)
 }
 
 func (h *Handler) listClusterTokens(r *request) (any, error) {
 	name := r.vars["clusterName"]
-	if _, err := h.Stores.Clusters.Cluster(r.Context(), r.org(), name); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
-	return each(encode.ClusterToken)(h.Stores.Clusters.ClusterTokens(r.Context(), r.org(), name))
+	return each(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.org(), name))
 }
 
 func (h *Handler) getClusterToken(r *request) (any, error) {
-	return one(encode.ClusterToken, noToken)(h.Stores.Clusters.ClusterToken(r.Context(), r.org(), r.vars["clusterName"], r.vars["tokenId"]))
+	return one(encode.ClusterToken, noToken)(h.Store.ClusterToken(r.Context(), r.org(), r.vars["clusterName"], r.vars["tokenId"]))
 }
 
 func (h *Handler) createClusterToken(r *request) (any, error) {
 	name := r.vars["clusterName"]
 	secret := newSecret()
 	k := model.ClusterToken{Org: r.org(), Cluster: name, ID: newID("tok"), Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Stores.Clusters.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
+	if err := h.Store.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
 		return nil, r.noCluster(err)
 	}
 	out, err := encode.ClusterToken(k)
@@ -66,7 +72,7 @@ func (h *Handler) createClusterToken(r *request) (any, error) {
 
 func (h *Handler) deleteClusterToken(r *request) (any, error) {
 	name, id := r.vars["clusterName"], r.vars["tokenId"]
-	err := h.Stores.Clusters.DeleteClusterToken(r.Context(), r.org(), name, id, r.event("clusterToken.delete", tree{"cluster": name, "id": id}))
+	err := h.Store.DeleteClusterToken(r.Context(), r.org(), name, id, r.event("clusterToken.delete", tree{"cluster": name, "id": id}))
 	return nil, noToken(err)
 }
 
@@ -78,3 +84,89 @@ func masked(secret string) string { return secret[:6] }
 
 // newID returns an identifier that is unique in the installation.
 func newID(kind string) string { return kind + "-" + rand.Text() }
+
+// meshStatuses are the statuses of pods in the API.
+var meshStatuses = []string{string(v2.ClustersDevMeshWorkloadStatusOk), string(v2.ClustersDevMeshWorkloadStatusMissing), string(v2.ClustersDevMeshWorkloadStatusNeedsUpdate)}
+
+// errNotLive is the failure of operations that read clusters, where none can be read.
+var errNotLive = fail(http.StatusNotImplemented, "this control plane does not read clusters")
+
+// unreadable is the failure of a read of a cluster. The text of an error of its connection is in the log only.
+func (h *Handler) unreadable(r *request, cluster string, err error) error {
+	switch {
+	case errors.Is(err, model.ErrUnreachable):
+		return fail(http.StatusBadGateway, "cluster %q cannot be read: its agent %v", cluster, model.ErrUnreachable)
+	case errors.Is(err, model.ErrRefused):
+		return fail(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
+	case isMissing(err), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.org(), "cluster", cluster, "error", err)
+	return fail(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
+}
+
+func (h *Handler) analyzeDevMesh(r *request) (any, error) {
+	if h.Live == nil {
+		return nil, errNotLive
+	}
+	name := r.vars["clusterName"]
+	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
+		return nil, r.noCluster(err)
+	}
+	statuses := listed(r.URL.Query().Get("status"))
+	for _, s := range statuses {
+		if !slices.Contains(meshStatuses, s) {
+			return nil, fail(http.StatusBadRequest, "status has %q; use %s", s, strings.Join(meshStatuses, ", "))
+		}
+	}
+	namespaces := listed(r.URL.Query().Get("namespace"))
+	if len(namespaces) == 0 {
+		namespaces = []string{""} // all
+	}
+	of := r.org() + "/" + name
+	if _, busy := h.surveys.LoadOrStore(of, true); busy {
+		return nil, fail(http.StatusTooManyRequests, "another request reads the workloads of cluster %q now; send this one again", name)
+	}
+	defer h.surveys.Delete(of)
+	var reports []coverage.Report
+	for _, namespace := range namespaces {
+		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
+		if err != nil {
+			return nil, h.unreadable(r, name, err)
+		}
+		reports = append(reports, found...)
+	}
+	return encode.DevMesh(reports, statuses), nil
+}
+
+// explainSandboxStatus explains the status of a sandbox by what its operator reports now.
+func (h *Handler) explainSandboxStatus(r *request) (any, error) {
+	mode := r.URL.Query().Get("mode")
+	switch {
+	case h.Live == nil:
+		return nil, errNotLive
+	case mode == string(v2.SandboxesExplainModeContext):
+		return nil, fail(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
+	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
+		return nil, fail(http.StatusBadRequest, "mode is %q; use explain", mode)
+	}
+	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	if err != nil {
+		return nil, missing(sandboxNotFound)(err)
+	}
+	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
+	if err != nil && !isMissing(err) {
+		return nil, h.unreadable(r, s.Cluster, err)
+	}
+	of := &report
+	if err != nil {
+		of = nil
+	}
+	out, err := h.sandbox(r, s)
+	return encode.Explanation(s.Cluster, out, of), err
+}
+
+// listed returns the items of a list with commas, each once; none for the empty one.
+func listed(text string) []string {
+	return slices.Compact(slices.Sorted(strings.FieldsFuncSeq(text, func(c rune) bool { return c == ',' })))
+}

@@ -40,7 +40,7 @@ func (r *request) mayUse(d model.Devbox) bool {
 
 // devbox returns the devbox in the path, if the caller may use it.
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
-	d, err := h.Stores.Devboxes.Devbox(r.Context(), r.org(), r.vars["devboxId"])
+	d, err := h.Store.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
 		return d, missing("devbox not found")(err)
 	}
@@ -55,7 +55,7 @@ func (h *Handler) devboxOf(r *request, d model.Devbox) (v2.Devbox, error) {
 	if d.UserID == "" {
 		return encode.Devbox(d, "", r.now), nil
 	}
-	u, err := h.Stores.Identities.User(r.Context(), d.Org, d.UserID)
+	u, err := h.Store.User(r.Context(), d.Org, d.UserID)
 	if isMissing(err) {
 		err = nil
 	}
@@ -63,7 +63,7 @@ func (h *Handler) devboxOf(r *request, d model.Devbox) (v2.Devbox, error) {
 }
 
 func (h *Handler) listDevboxes(r *request) (any, error) {
-	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	kept, err := h.Store.Devboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -81,14 +81,13 @@ func (h *Handler) getDevbox(r *request) (any, error) {
 	return h.devboxOf(r, d)
 }
 
-func (h *Handler) registerDevbox(r *request) (any, error) {
-	var in struct {
-		Metadata map[string]string `json:"metadata"`
-		Claim    bool              `json:"claim"`
-	}
-	if _, err := r.decode(&in); err != nil {
-		return nil, err
-	}
+// registration is the body of registerDevbox.
+type registration struct {
+	Metadata map[string]string `json:"metadata"`
+	Claim    bool              `json:"claim"`
+}
+
+func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, error) {
 	for _, name := range []string{"name", "machine-id"} {
 		if in.Metadata[name] == "" {
 			return nil, specfile.Problems{{Path: "metadata." + name, Text: "is missing"}}
@@ -101,7 +100,7 @@ func (h *Handler) registerDevbox(r *request) (any, error) {
 	}
 	sum := sha256.Sum256(identity)
 	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
-	isNew, err := h.Stores.Devboxes.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
+	isNew, err := h.Store.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
 	if err != nil {
 		return nil, as(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
 	}
@@ -110,29 +109,27 @@ func (h *Handler) registerDevbox(r *request) (any, error) {
 	if in.Claim {
 		answer = h.claimDevbox
 	}
-	out, err := answer(r)
-	if err == nil && isNew {
-		return created{out}, nil
+	if isNew {
+		r.status = http.StatusCreated
 	}
-	return out, err
+	return answer(r)
 }
 
 func (h *Handler) deleteDevbox(r *request) (any, error) {
 	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = h.Store.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
 	}
-	err = h.Stores.Devboxes.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
 	return nil, claimed(err)
 }
 
 // session changes the session of the devbox in the path, and returns that.
 func (h *Handler) session(r *request, change func(id string) error) (any, error) {
 	d, err := h.devbox(r)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = change(d.ID)
 	}
-	if err := change(d.ID); err != nil {
+	if err != nil {
 		return nil, claimed(err)
 	}
 	return h.getDevbox(r)
@@ -141,19 +138,19 @@ func (h *Handler) session(r *request, change func(id string) error) (any, error)
 func (h *Handler) claimDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
 		s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.now, RenewedAt: r.now, ValidUntil: r.now.Add(sessionFor)}
-		return h.Stores.Devboxes.ClaimDevbox(r.Context(), r.org(), id, s, r.event("devbox.claim", tree{"id": id, "session": s.ID}))
+		return h.Store.ClaimDevbox(r.Context(), r.org(), id, s, r.event("devbox.claim", tree{"id": id, "session": s.ID}))
 	})
 }
 
 func (h *Handler) renewDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
-		return h.Stores.Devboxes.RenewDevbox(r.Context(), r.org(), id, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor))
+		return h.Store.RenewDevbox(r.Context(), r.org(), id, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor))
 	})
 }
 
 func (h *Handler) releaseDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
-		return h.Stores.Devboxes.ReleaseDevbox(r.Context(), r.org(), id, r.event("devbox.release", tree{"id": id}))
+		return h.Store.ReleaseDevbox(r.Context(), r.org(), id, r.event("devbox.release", tree{"id": id}))
 	})
 }
 

@@ -39,6 +39,11 @@ func missing(text string) func(error) error {
 	return func(err error) error { return as(err, model.ErrNotFound, http.StatusNotFound, text) }
 }
 
+// forbidden is missing for a secret that is not known.
+func forbidden(text string) func(error) error {
+	return func(err error) error { return as(err, model.ErrNotFound, http.StatusForbidden, text) }
+}
+
 // taken is missing for an object that exists.
 func taken(what string) func(error) error {
 	return func(err error) error { return as(err, model.ErrExists, http.StatusConflict, what+" already exists") }
@@ -89,6 +94,6 @@ func statusOf(err error) (int, string) {
 }
 
 // errorBody returns the published error object.
-func errorBody(r *request, status int, text string) any {
-	return v2.ErrorResponse{Code: status, Error: text, RequestID: r.id}
+func errorBody(r *request, text string) any {
+	return v2.ErrorResponse{Code: r.status, Error: text, RequestID: r.id}
 }

@@ -115,7 +115,7 @@ func TestFaultsAreInTheLog(t *testing.T) {
 	}
 	log.Reset()
 	w := httptest.NewRecorder()
-	h.write(w, &request{Request: req, id: "req-1"}, http.StatusOK, func() {})
+	h.write(w, &request{Request: req, id: "req-1", status: http.StatusOK}, func() {})
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "req-1") || !strings.Contains(log.String(), "unsupported type") || !strings.Contains(log.String(), "req-1") {
 		t.Errorf("%d %s, log %s", w.Code, w.Body, log)
 	}

@@ -22,18 +22,17 @@ const (
 	refreshFor = 30 * 24 * time.Hour
 )
 
-// noLogins is a failure unless persons can accept logins: there is a page for that.
-func (h *Handler) noLogins() error {
-	if h.LoginURL == "" {
-		return fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+// login serves an operation if persons can accept logins: there is a page for that.
+func login(serve func(*Handler, *request) (any, error)) func(*Handler, *request) (any, error) {
+	return func(h *Handler, r *request) (any, error) {
+		if h.LoginURL == "" {
+			return nil, fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+		}
+		return serve(h, r)
 	}
-	return nil
 }
 
 func (h *Handler) startDeviceLogin(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
 	leave, err := h.logins.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
@@ -42,7 +41,7 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
-	if err := h.Stores.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
+	if err := h.Store.CreateDeviceLogin(r.Context(), l); err != nil {
 		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
 	return v2.AuthdevicesCode{
@@ -51,30 +50,26 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	}, nil
 }
 
-func (h *Handler) pollDeviceLogin(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
-	var in struct {
-		DeviceCode string `json:"deviceCode"`
-	}
-	if _, err := r.decode(&in); err != nil {
-		return nil, err
-	}
-	const unknown = "access denied: the device code is unknown, or has expired"
+// deviceCode is the body of pollDeviceLogin.
+type deviceCode struct {
+	DeviceCode string `json:"deviceCode"`
+}
+
+func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error) {
+	unknown := forbidden("access denied: the device code is unknown, or has expired")
 	device := model.DigestOf(in.DeviceCode)
-	l, err := h.Stores.Logins.DeviceLogin(r.Context(), device)
+	l, err := h.Store.DeviceLogin(r.Context(), device)
 	switch {
 	case err != nil:
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	case !r.now.Before(l.ExpiresAt):
-		return nil, fail(http.StatusForbidden, unknown)
+		return nil, unknown(model.ErrNotFound)
 	case l.Denied:
 		return nil, fail(http.StatusForbidden, "access denied")
 	}
 	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
 	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
-	if err := h.Stores.Logins.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
+	if err := h.Store.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
 		return nil, err
 	}
 	switch {
@@ -83,19 +78,16 @@ func (h *Handler) pollDeviceLogin(r *request) (any, error) {
 	case l.UserID == "":
 		return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusPending}, nil
 	}
-	u, err := h.Stores.Identities.User(r.Context(), l.Org, l.UserID)
+	u, err := h.Store.User(r.Context(), l.Org, l.UserID)
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	}
 	return h.tokens(r, u, "login.finish", r.now.Add(refreshFor), func(s model.Session, ev model.Event) error {
-		return as(h.Stores.Logins.FinishDeviceLogin(r.Context(), device, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return unknown(h.Store.FinishDeviceLogin(r.Context(), device, s, ev))
 	})
 }
 
 func (h *Handler) refreshToken(r *request) (any, error) {
-	if err := h.noLogins(); err != nil {
-		return nil, err
-	}
 	text, err := r.text()
 	if err != nil {
 		return nil, err
@@ -108,27 +100,27 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if !ok {
 		return nil, specfile.Problems{{Text: "the body must be a JSON string: the refresh token"}}
 	}
-	const unknown = "access denied: the refresh token is unknown, was used, or has expired; log in again"
+	unknown := forbidden("access denied: the refresh token is unknown, was used, or has expired; log in again")
 	refresh := model.DigestOf(token)
-	old, err := h.Stores.Logins.SessionByRefresh(r.Context(), refresh)
+	old, err := h.Store.SessionByRefresh(r.Context(), refresh)
 	if err == nil && !r.now.Before(old.RefreshBy) {
 		err = model.ErrNotFound
 	}
-	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+	u := model.User{}
+	if err == nil {
+		u, err = h.Store.User(r.Context(), old.Org, old.UserID)
 	}
-	u, err := h.Stores.Identities.User(r.Context(), old.Org, old.UserID)
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusForbidden, unknown)
+		return nil, unknown(err)
 	}
 	return h.tokens(r, u, "login.refresh", old.RefreshBy, func(s model.Session, ev model.Event) error {
-		return as(h.Stores.Logins.ReplaceSession(r.Context(), refresh, s, ev), model.ErrNotFound, http.StatusForbidden, unknown)
+		return unknown(h.Store.ReplaceSession(r.Context(), refresh, s, ev))
 	})
 }
 
 // tokens begins a session of a user, which keep keeps, and returns its tokens. They can be refreshed until by.
 func (h *Handler) tokens(r *request, u model.User, what string, by time.Time, keep func(model.Session, model.Event) error) (any, error) {
-	r.caller = model.Caller{Org: u.Org, Principal: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: model.MethodBearer}
+	r.caller = u.Caller()
 	access, refresh := newSecret(), newSecret()
 	s := model.Session{
 		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),

@@ -1,15 +1,21 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/workflows/compile"
+	"switchyard.dev/workflows/plugins"
 	"switchyard.dev/workflows/spec"
 	"switchyard.dev/workflows/specfile"
 )
@@ -20,27 +26,10 @@ const (
 	allVersions = "all"
 )
 
-// sortedPlugins returns the versions of plugins by name, the highest version first. bare selects one
-// plugin; empty: all.
-func (h *Handler) sortedPlugins(r *request, bare string) ([]model.Plugin, error) {
-	kept, err := h.Stores.Plugins.Plugins(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	by := map[spec.PluginName]model.Plugin{}
-	var order []spec.PluginName
-	for _, p := range kept {
-		if bare == "" || p.Name.Bare == bare {
-			by[p.Name] = p
-			order = append(order, p.Name)
-		}
-	}
-	spec.NewestFirst(order)
-	out := make([]model.Plugin, 0, len(order))
-	for _, name := range order {
-		out = append(out, by[name])
-	}
-	return out, nil
+// versions returns the versions of the plugin in the path, the highest one first.
+func (h *Handler) versions(r *request) ([]model.Plugin, error) {
+	kept, err := h.Store.Plugins(r.Context(), r.org())
+	return slices.DeleteFunc(kept, func(p model.Plugin) bool { return p.Name.Bare != r.vars["pluginName"] }), err
 }
 
 func (h *Handler) listResourcePlugins(r *request) (any, error) {
@@ -48,7 +37,7 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 	if version != "" && version != latest && version != allVersions {
 		return nil, fail(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, allVersions)
 	}
-	kept, err := h.sortedPlugins(r, "")
+	kept, err := h.Store.Plugins(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -59,48 +48,34 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 }
 
 func (h *Handler) listResourcePluginVersions(r *request) (any, error) {
-	return each(encode.Plugin)(h.sortedPlugins(r, r.vars["pluginName"]))
+	return each(encode.Plugin)(h.versions(r))
 }
 
-// version returns the version of a plugin that a request names, by default the highest one; a failure
-// with the text if there is none.
-func (h *Handler) version(r *request, missing string) (model.Plugin, error) {
-	kept, err := h.sortedPlugins(r, r.vars["pluginName"])
+// version returns the version of a plugin that a request names, by default the highest one;
+// model.ErrNotFound: there is none.
+func (h *Handler) version(r *request) (model.Plugin, error) {
+	kept, err := h.versions(r)
 	if err != nil {
 		return model.Plugin{}, err
 	}
-	version := r.URL.Query().Get("version")
-	if version == "" || version == latest {
-		if len(kept) == 0 {
-			return model.Plugin{}, fail(http.StatusNotFound, "%s", missing)
+	if version := r.URL.Query().Get("version"); version != "" && version != latest {
+		name, err := spec.ParsePluginName(r.vars["pluginName"] + "@" + version)
+		if err != nil {
+			return model.Plugin{}, fail(http.StatusBadRequest, "version %v", err)
 		}
-		return kept[0], nil
+		kept = slices.DeleteFunc(kept, func(p model.Plugin) bool { return p.Name != name })
 	}
-	name, err := spec.ParsePluginName(r.vars["pluginName"] + "@" + version)
-	if err != nil {
-		return model.Plugin{}, fail(http.StatusBadRequest, "version %v", err)
+	if len(kept) == 0 {
+		return model.Plugin{}, model.ErrNotFound
 	}
-	i := slices.IndexFunc(kept, func(p model.Plugin) bool { return p.Name == name })
-	if i < 0 {
-		return model.Plugin{}, fail(http.StatusNotFound, "%s", missing)
-	}
-	return kept[i], nil
+	return kept[0], nil
 }
 
 func (h *Handler) getResourcePlugin(r *request) (any, error) {
-	p, err := h.version(r, "unable to fetch resource plugin: not found")
-	if err != nil {
-		return nil, err
-	}
-	return encode.Plugin(p)
+	return one(encode.Plugin, missing("unable to fetch resource plugin: not found"))(h.version(r))
 }
 
-func (h *Handler) applyResourcePlugin(r *request) (any, error) {
-	var in spec.Plugin
-	body, err := r.decode(&in)
-	if err != nil {
-		return nil, err
-	}
+func (h *Handler) applyResourcePlugin(r *request, in spec.Plugin, body tree) (any, error) {
 	name, err := spec.ParsePluginName(in.Name)
 	if err == nil && name.Bare != r.vars["pluginName"] {
 		err = fmt.Errorf("is %q, and the path names %q", in.Name, r.vars["pluginName"])
@@ -116,19 +91,37 @@ func (h *Handler) applyResourcePlugin(r *request) (any, error) {
 		return nil, err
 	}
 	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Stores.Plugins.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
+	err = h.Store.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
 	return nil, as(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 
 func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
-	const missing = "unable to delete resource plugin: not found"
-	p, err := h.version(r, missing)
-	if err != nil {
-		return nil, err
+	p, err := h.version(r)
+	if err == nil {
+		err = h.Store.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	}
-	err = h.Stores.Plugins.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	if errors.Is(err, model.ErrInUse) { // it names the sandboxes
 		return nil, fail(http.StatusBadRequest, "%v; delete them first", err)
 	}
-	return nil, as(err, model.ErrNotFound, http.StatusNotFound, missing)
+	return nil, missing("unable to delete resource plugin: not found")(err)
+}
+
+// pluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.
+type pluginsOf struct {
+	from *store.Store
+	org  string
+}
+
+// List implements sandboxes.Plugins.
+func (p pluginsOf) List(ctx context.Context) ([]plugins.Kept, error) {
+	rows, err := p.from.Plugins(ctx, p.org)
+	if err != nil {
+		return nil, err
+	}
+	all, err := desired.Plugins(rows)
+	var out []plugins.Kept
+	for i, one := range all {
+		out = append(out, plugins.Kept{Name: rows[i].Name, Plugin: one, Created: metav1.NewTime(rows[i].CreatedAt)})
+	}
+	return out, err
 }

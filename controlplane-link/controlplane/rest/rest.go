@@ -5,20 +5,24 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"switchyard.dev/controlplane-link/controlplane/checks"
+	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/workflows/specfile"
 )
 
 // Limits of one user: requests at once, requests a second, and requests in a row; of all users:
@@ -38,7 +42,10 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	Stores stores.All
+	// Store has the objects and the credentials.
+	Store *store.Store
+	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
+	Live *live.Clusters
 	// Previews are the domains of URLs of endpoints; without one an organisation has no previews.
 	Previews endpoints.Domains
 	// LoginURL is the page on which a person accepts the login of a device.
@@ -70,7 +77,7 @@ func New(c Config) *Handler {
 		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
 		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
-		checks:    checks.New(),
+		checks:    checks.New(c.Store),
 		bodies:    semaphore.NewWeighted(maxBodies),
 	}
 }
@@ -87,43 +94,37 @@ type request struct {
 	// vars are the variables of the path.
 	vars   map[string]string
 	caller model.Caller
+	// status is that of the answer.
+	status int
 }
 
 // org is the organisation in the path.
 func (r *request) org() string { return r.vars["orgName"] }
 
-// created is an answer with status 201.
-type created struct{ body any }
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
 	defer cancel()
-	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond)}
-	status, body := http.StatusOK, any(nil)
-	defer func() {
-		if p := recover(); p != nil {
-			h.Logger.ErrorContext(req.Context(), "A request has failed in an unexpected way.", "request", r.id, "method", req.Method, "panic", p, "stack", string(debug.Stack()))
-			status, body = http.StatusInternalServerError, errorBody(r, http.StatusInternalServerError, "internal error")
-		}
-		h.write(w, r, status, body)
-	}()
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: h.Now().UTC().Truncate(time.Microsecond), status: http.StatusOK}
 	body, err := h.answer(w, r)
-	switch c, ok := body.(created); {
-	case err != nil:
+	if err != nil {
 		var text string
-		if status, text = statusOf(err); status >= http.StatusInternalServerError && status != http.StatusNotImplemented {
+		if r.status, text = statusOf(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
 			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "error", err)
 		}
-		body = errorBody(r, status, text)
-	case ok:
-		status, body = http.StatusCreated, c.body
+		body = errorBody(r, text)
 	}
+	h.write(w, r, body)
 }
 
-// answer finds the operation, authenticates and authorises the caller, and calls the operation.
-func (h *Handler) answer(w http.ResponseWriter, r *request) (any, error) {
-	var err error
+// answer finds the operation, authenticates and authorises the caller, and calls the operation. The error of a panic has
+// its stack.
+func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	if r.op, err = route(w, r); err != nil {
 		return nil, err
 	}
@@ -163,25 +164,25 @@ func (h *Handler) pooled(r *request) callers.Caller {
 }
 
 // write writes an answer; nil is an empty object.
-func (h *Handler) write(w http.ResponseWriter, r *request, status int, body any) {
+func (h *Handler) write(w http.ResponseWriter, r *request, body any) {
 	if body == nil {
 		body = struct{}{}
 	}
 	text, err := json.Marshal(body)
 	if err != nil {
 		h.Logger.ErrorContext(r.Context(), "An answer cannot be encoded.", "request", r.id, "method", r.Method, "error", err)
-		status = http.StatusInternalServerError
-		text, _ = json.Marshal(errorBody(r, status, "internal error")) // it has texts and a number
+		r.status = http.StatusInternalServerError
+		text, _ = json.Marshal(errorBody(r, "internal error")) // it has texts and a number
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+	if r.status == http.StatusTooManyRequests || r.status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 		// Else net/http reads the body before it sends the answer, and a slow client waits for its refusal.
 		w.Header().Set("Connection", "close")
 	}
-	w.WriteHeader(status)
+	w.WriteHeader(r.status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 
@@ -197,4 +198,68 @@ func (r *request) event(what string, data map[string]any) model.Event {
 		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
 	}
 	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Role: r.caller.Role, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
+}
+
+// Maximum sizes of bodies, in bytes: of one, of one with a specification, and of all that are decoded at
+// the same time. A decoded body can take 50 times its size.
+const (
+	maxBody   = 64 << 10
+	maxSpec   = 1 << 20
+	maxBodies = 8 << 20
+)
+
+// withSpec are the operations with a specification in their body.
+var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
+
+// maxBody is the maximum size of the body of an operation.
+func (o *operation) maxBody() int {
+	if slices.Contains(withSpec, o.name) {
+		return maxSpec
+	}
+	return maxBody
+}
+
+// tree is a JSON object.
+type tree = decode.Tree
+
+// text returns the body. It waits until it can be decoded beside those of other requests, until the end of
+// the request.
+func (r *request) text() ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r.Body, int64(r.op.maxBody())+1))
+	if err != nil {
+		return nil, specfile.Problems{{Text: "the body cannot be read"}}
+	}
+	if len(text) > r.op.maxBody() {
+		return nil, specfile.Problems{{Text: fmt.Sprintf("the body has more than %d bytes", r.op.maxBody())}}
+	}
+	if err := r.bodies.Acquire(r.Context(), int64(len(text))); err != nil {
+		return nil, err
+	}
+	r.decoding += int64(len(text))
+	return text, nil
+}
+
+// with serves an operation with its body, as decode.Object decodes it.
+func with[T any](serve func(*Handler, *request, T, tree) (any, error)) func(*Handler, *request) (any, error) {
+	return func(h *Handler, r *request) (any, error) {
+		var in T
+		body, err := r.decode(&in)
+		if err != nil {
+			return nil, err
+		}
+		return serve(h, r, in, body)
+	}
+}
+
+// decode decodes the body, as decode.Object.
+func (r *request) decode(into any) (tree, error) {
+	text, err := r.text()
+	if err != nil {
+		return nil, err
+	}
+	body, err := decode.Object(text, into)
+	if err == nil && !slices.Contains(withSpec, r.op.name) {
+		err = decode.Short(body)
+	}
+	return body, err
 }

@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
@@ -31,7 +30,7 @@ const (
 )
 
 func (h *Handler) listSandboxes(r *request) (any, error) {
-	all, err := h.Stores.Sandboxes.Sandboxes(r.Context(), r.org())
+	all, err := h.Store.Sandboxes(r.Context(), r.org())
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +63,7 @@ func (h *Handler) previews(r *request) (map[string]string, error) {
 	if h.Previews[r.org()] == "" {
 		return nil, nil
 	}
-	clusters, err := h.Stores.Clusters.Clusters(r.Context(), r.org())
+	clusters, err := h.Store.Clusters(r.Context(), r.org())
 	out := map[string]string{}
 	for _, c := range clusters {
 		out[c.Name] = h.Previews.Of(c)
@@ -77,7 +76,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 	if !slices.ContainsFunc(all, func(s model.Sandbox) bool { return s.Devbox() != "" }) {
 		return nil, nil
 	}
-	kept, err := h.Stores.Devboxes.Devboxes(r.Context(), r.org())
+	kept, err := h.Store.Devboxes(r.Context(), r.org())
 	out := map[string]model.Devbox{}
 	for _, d := range kept {
 		if r.mayUse(d) {
@@ -88,23 +87,21 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
-	s, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, sandboxNotFound)
+		return nil, missing(sandboxNotFound)(err)
 	}
 	return h.sandbox(r, s)
 }
 
-func (h *Handler) applySandbox(r *request) (any, error) {
-	var in struct {
-		Spec spec.SandboxSpec `json:"spec"`
-	}
-	body, err := r.decode(&in)
-	if err != nil {
-		return nil, err
-	}
+// specification is a body of which the specification counts.
+type specification[S any] struct {
+	Spec S `json:"spec"`
+}
+
+func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], body tree) (any, error) {
 	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
-	before, err := h.Stores.Sandboxes.Sandbox(r.Context(), r.org(), asked.Name)
+	before, err := h.Store.Sandbox(r.Context(), r.org(), asked.Name)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
@@ -126,7 +123,7 @@ func (h *Handler) applySandbox(r *request) (any, error) {
 	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
-		return h.Stores.Sandboxes.PutSandbox(r.Context(), s, ev)
+		return h.Store.PutSandbox(r.Context(), s, ev)
 	})
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
@@ -140,12 +137,12 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	if asked.Spec.Cluster == "" {
 		return nil, specfile.Problems{{Path: "spec.cluster", Text: "is missing; name a registered cluster"}}
 	}
-	if _, err := h.Stores.Sandboxes.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
 		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	var err error
-	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), stores.PluginsOf{From: h.Stores.Sandboxes, Org: r.org()}, asked, nil); err != nil {
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{from: h.Store, org: r.org()}, asked, nil); err != nil {
 		return nil, err
 	}
 	out, err := compile.Sandbox(in)
@@ -172,8 +169,8 @@ func (h *Handler) deleteSandbox(r *request) (any, error) {
 		}
 	}
 	name := r.vars["sandboxName"]
-	err := h.Stores.Sandboxes.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
-	return nil, as(err, model.ErrNotFound, http.StatusNotFound, "can't delete sandbox: not found")
+	err := h.Store.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
+	return nil, missing("can't delete sandbox: not found")(err)
 }
 
 // written returns the specification of a body as it is kept: without null, and with the default start of
@@ -214,4 +211,81 @@ func conflict(err error, kind, name string) error {
 	err = as(err, model.ErrExists, http.StatusConflict, fmt.Sprintf("the name %q is taken; a sandbox and a route group cannot share a name", name))
 	err = as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
 	return as(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
+}
+
+func (h *Handler) listRouteGroups(r *request) (any, error) {
+	all, err := h.Store.RouteGroups(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	candidates, err := h.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RouteGroup) (v2.RouteGroup, error) { return encode.RouteGroup(g, candidates, previews) })
+}
+
+// candidates returns the sandboxes that a route group can match.
+func (h *Handler) candidates(r *request) ([]model.Candidate, error) {
+	sandboxes, err := h.Store.Sandboxes(r.Context(), r.org())
+	return model.Candidates(sandboxes), err
+}
+
+func (h *Handler) getRouteGroup(r *request) (any, error) {
+	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
+	if err != nil {
+		return nil, missing(routeGroupNotFound)(err)
+	}
+	return h.group(r, g)
+}
+
+// group returns a route group as the API has it, with the sandboxes that match.
+func (h *Handler) group(r *request, g model.RouteGroup) (any, error) {
+	candidates, err := h.candidates(r)
+	if err != nil {
+		return nil, err
+	}
+	previews, err := h.previews(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.RouteGroup(g, candidates, previews)
+}
+
+func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
+	name := r.vars["routegroupName"]
+	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
+		return nil, err
+	}
+	text, err := written(body, spec.FromUnmatched)
+	if err != nil {
+		return nil, err
+	}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	before, err := h.Store.RouteGroup(r.Context(), r.org(), name)
+	if err != nil && !isMissing(err) {
+		return nil, err
+	}
+	if err := endpoints.Check(endpoints.OfGroup(g), endpoints.OfGroup(before)); err != nil {
+		return nil, err
+	}
+	ev := r.event("routegroup.apply", specified(name, g.Spec))
+	g, err = withKey(func(key string) (model.RouteGroup, error) {
+		g.RoutingKey = key
+		return h.Store.PutRouteGroup(r.Context(), g, ev)
+	})
+	if err != nil {
+		return nil, conflict(err, "route group", name)
+	}
+	return h.group(r, g)
+}
+
+func (h *Handler) deleteRouteGroup(r *request) (any, error) {
+	name := r.vars["routegroupName"]
+	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
+	return nil, missing("unable to delete routegroup: not found")(err)
 }

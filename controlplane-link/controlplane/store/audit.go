@@ -12,7 +12,7 @@ import (
 
 // record adds an event to the audit trail.
 func record(ctx context.Context, q database.Querier, ev model.Event) error {
-	_, err := database.Exec(ctx, q, insertEvent, ev.ID, ev.Org, ev.At, ev.Type, string(ev.By.Kind), ev.By.ID, ev.By.Name, string(ev.Method), ev.Masked, ev.Data)
+	_, err := database.Exec(ctx, q, insertEvent, ev.ID, ev.Org, ev.At, ev.Type, ev.By.Kind, ev.By.ID, ev.By.Name, ev.Method, ev.Masked, ev.Data)
 	if err != nil {
 		return fmt.Errorf("record event %s in the audit trail: %w", ev.Type, err)
 	}
@@ -59,13 +59,13 @@ func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]m
 		where(eventsTo, q.To)
 	}
 	if q.Kind != "" {
-		where(eventsKind, string(q.Kind))
+		where(eventsKind, q.Kind)
 	}
 	if q.PrincipalID != "" {
 		where(eventsBy, q.PrincipalID)
 	}
 	if q.Method != "" {
-		where(eventsMethod, string(q.Method))
+		where(eventsMethod, q.Method)
 	}
 	if len(q.Types) > 0 {
 		var among []string

@@ -42,17 +42,11 @@ func (s *Store) SwapCertificate(ctx context.Context, name string, version int64,
 }
 
 // resealCertificates encrypts values again that were encrypted with another key than the current one.
-func (s *Store) resealCertificates(ctx context.Context, t *tx) error {
-	all, err := database.List(ctx, t, scanCertificate, selectCertificatesWithout, s.keys.Current())
-	for _, v := range all {
-		var value string
-		if value, err = s.keys.Open(v.key, certificatePlace(v.name), v.text); err != nil {
-			return err
-		}
+func (s *Store) resealCertificates(t *tx) {
+	for _, v := range list(t, scanCertificate, selectCertificatesWithout, s.keys.Current()) {
+		value, err := s.keys.Open(v.key, certificatePlace(v.name), v.text)
+		t.fail(err)
 		key, text := s.keys.Seal(certificatePlace(v.name), value)
-		if _, err = database.Exec(ctx, t, resealCertificate, v.name, v.version, key, text); err != nil {
-			return err
-		}
+		t.exec(resealCertificate, v.name, v.version, key, text)
 	}
-	return err
 }

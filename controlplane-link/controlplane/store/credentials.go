@@ -14,30 +14,32 @@ func scanAPIKey(r database.Row) (k model.APIKey, err error) {
 
 // CreateAPIKey adds an API key to a user or a service account.
 func (s *Store) CreateAPIKey(ctx context.Context, k model.APIKey, ev model.Event) error {
-	return s.write(ctx, k.Org, ev, func(ctx context.Context, t *tx) error {
-		what, owner := "user", selectUser
-		if k.Owner.Kind != model.KindUser {
-			what, owner = "service account", selectServiceAccount
+	return s.write(ctx, k.Org, ev, func(t *tx) {
+		if k.Owner.Kind == model.KindUser {
+			t.exists(user(k.Owner.ID), selectUser, k.Org, k.Owner.ID)
+		} else {
+			t.exists(serviceAccount(k.Owner.ID), selectServiceAccount, k.Org, k.Owner.ID)
 		}
-		if err := database.Exists(ctx, t, owner, k.Org, k.Owner.ID); err != nil {
-			return of(what, k.Owner.ID, err)
-		}
-		return of("API key", k.ID, t.insert(ctx, []any{k.Org, string(k.Owner.Kind), k.Owner.ID}, []maximum{apiKeys}, insertCredential, k.Digest, k.ID, k.Org, string(k.Owner.Kind), k.Owner.ID, k.Description, k.Masked, k.CreatedAt))
+		t.insertCredential(thing{what: "API key", name: k.ID}, k, apiKeys)
 	})
+}
+
+// insertCredential adds a credential to its owner.
+func (t *tx) insertCredential(o thing, k model.APIKey, most maximum) {
+	t.insert(o, []any{k.Org, k.Owner.Kind, k.Owner.ID}, []maximum{most}, insertCredential,
+		k.Digest, k.ID, k.Org, k.Owner.Kind, k.Owner.ID, k.Description, k.Masked, k.CreatedAt)
 }
 
 // APIKeys returns the API keys of a user or a service account, by their creation.
 func (s *Store) APIKeys(ctx context.Context, org string, owner model.Principal) ([]model.APIKey, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanAPIKey, selectAPIKeys, org, string(owner.Kind), owner.ID)
-	return byTime(all, func(k model.APIKey) (time.Time, string) { return k.CreatedAt, k.ID }), err
+	return listed(ctx, s, func(k model.APIKey) (time.Time, string) { return k.CreatedAt, k.ID },
+		scanAPIKey, selectAPIKeys, org, owner.Kind, owner.ID)
 }
 
 // DeleteAPIKey deletes an API key of a user or a service account.
 func (s *Store) DeleteAPIKey(ctx context.Context, org string, owner model.Principal, id string, ev model.Event) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: APIKey, Org: org, Name: id})
-		return of("API key", id, database.Must(ctx, t, model.ErrNotFound, deleteCredential, org, string(owner.Kind), owner.ID, id))
-	})
+	key := thing{"API key", id, Change{Kind: APIKey, Org: org, Name: id}}
+	return s.set(ctx, org, ev, key, deleteCredential, org, owner.Kind, owner.ID, id)
 }
 
 // CallerOf returns the client that shows an API key or a cluster token; model.ErrNotFound: it is not
@@ -59,47 +61,45 @@ func (s *Store) Used(ctx context.Context, id string, at time.Time, from string) 
 	return err
 }
 
+func clusterToken(id string) thing { return thing{what: "cluster token", name: id} }
+
 func scanClusterToken(r database.Row) (k model.ClusterToken, err error) {
 	return k, r.Scan(&k.ID, &k.Org, &k.Cluster, &k.Masked, &k.Digest, &k.CreatedAt, &k.LastConnectedAt, &k.LastConnectedIP)
 }
 
 // CreateClusterToken adds a token to a cluster.
 func (s *Store) CreateClusterToken(ctx context.Context, k model.ClusterToken, ev model.Event) error {
-	return s.write(ctx, k.Org, ev, func(ctx context.Context, t *tx) error {
-		if err := database.Exists(ctx, t, selectCluster, k.Org, k.Cluster); err != nil {
-			return of("cluster", k.Cluster, err)
-		}
-		return of("cluster token", k.ID, t.insert(ctx, []any{k.Org, string(model.KindCluster), k.Cluster}, []maximum{clusterTokens}, insertCredential, k.Digest, k.ID, k.Org, string(model.KindCluster), k.Cluster, "", k.Masked, k.CreatedAt))
+	return s.write(ctx, k.Org, ev, func(t *tx) {
+		t.exists(cluster(k.Cluster), selectCluster, k.Org, k.Cluster)
+		owner := model.Principal{Kind: model.KindCluster, ID: k.Cluster}
+		credential := model.APIKey{Org: k.Org, ID: k.ID, Owner: owner, Masked: k.Masked, Digest: k.Digest, CreatedAt: k.CreatedAt}
+		t.insertCredential(clusterToken(k.ID), credential, clusterTokens)
 	})
 }
 
 // ClusterToken returns a token of a cluster.
 func (s *Store) ClusterToken(ctx context.Context, org, cluster, id string) (model.ClusterToken, error) {
-	k, err := database.One(ctx, s.db.Reads(), scanClusterToken, selectClusterToken, org, cluster, id)
-	return k, of("cluster token", id, err)
+	return get(ctx, s, clusterToken(id), scanClusterToken, selectClusterToken, org, cluster, id)
 }
 
 // ClusterTokens returns the tokens of a cluster, by their creation.
 func (s *Store) ClusterTokens(ctx context.Context, org, cluster string) ([]model.ClusterToken, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanClusterToken, selectClusterTokens, org, cluster)
-	return byTime(all, func(k model.ClusterToken) (time.Time, string) { return k.CreatedAt, k.ID }), err
+	return listed(ctx, s, func(k model.ClusterToken) (time.Time, string) { return k.CreatedAt, k.ID },
+		scanClusterToken, selectClusterTokens, org, cluster)
 }
 
 // DeleteClusterToken deletes a token of a cluster, and ends the session of its agent.
 func (s *Store) DeleteClusterToken(ctx context.Context, org, cluster, id string, ev model.Event) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: ClusterToken, Org: org, Cluster: cluster, Name: id})
-		return of("cluster token", id, database.Must(ctx, t, model.ErrNotFound, deleteCredential, org, string(model.KindCluster), cluster, id))
-	})
+	token := clusterToken(id)
+	token.change = Change{Kind: ClusterToken, Org: org, Cluster: cluster, Name: id}
+	return s.set(ctx, org, ev, token, deleteCredential, org, model.KindCluster, cluster, id)
 }
 
 // dropCredentials deletes all credentials of an owner.
-func dropCredentials(ctx context.Context, t *tx, what Kind, org string, owner model.Principal) error {
-	ids, err := database.List(ctx, t, database.Column[string], deleteCredentialsOf, org, string(owner.Kind), owner.ID)
-	for _, id := range ids {
+func (t *tx) dropCredentials(what Kind, org string, owner model.Principal) {
+	for _, id := range list(t, database.Column[string], deleteCredentialsOf, org, owner.Kind, owner.ID) {
 		t.changed(Change{Kind: what, Org: org, Name: id})
 	}
-	return err
 }
 
 func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
@@ -137,28 +137,22 @@ func (s *Store) PolledDeviceLogin(ctx context.Context, device model.Digest, at t
 
 // DecideDeviceLogin accepts a pending login for a user of the organisation of the event, or denies it.
 func (s *Store) DecideDeviceLogin(ctx context.Context, device model.Digest, userID string, denied bool, ev model.Event) error {
-	return s.write(ctx, ev.Org, ev, func(ctx context.Context, t *tx) error {
-		return database.Must(ctx, t, model.ErrNotFound, decideDeviceLogin, device, ev.Org, userID, denied)
-	})
+	return s.set(ctx, ev.Org, ev, thing{}, decideDeviceLogin, device, ev.Org, userID, denied)
 }
 
 // FinishDeviceLogin replaces an accepted login by a session; model.ErrNotFound: it is not accepted, or
 // was finished.
 func (s *Store) FinishDeviceLogin(ctx context.Context, device model.Digest, l model.Session, ev model.Event) error {
-	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
-		if err := database.Must(ctx, t, model.ErrNotFound, deleteDeviceLogin, device, l.Org, l.UserID); err != nil {
-			return err
-		}
-		return insertSessionOf(ctx, t, l)
+	return s.write(ctx, l.Org, ev, func(t *tx) {
+		t.must(model.ErrNotFound, thing{}, deleteDeviceLogin, device, l.Org, l.UserID)
+		t.insertSession(l)
 	})
 }
 
-// insertSessionOf adds a session, and deletes those that cannot be refreshed any more.
-func insertSessionOf(ctx context.Context, t *tx, l model.Session) error {
-	if _, err := database.Exec(ctx, t, deleteLoginsBefore, l.CreatedAt); err != nil {
-		return err
-	}
-	return database.Must(ctx, t, model.ErrExists, insertLogin, l.Access, l.Refresh, l.Org, l.UserID, l.CreatedAt, l.ExpiresAt, l.RefreshBy)
+// insertSession adds a session, and deletes those that cannot be refreshed any more.
+func (t *tx) insertSession(l model.Session) {
+	t.exec(deleteLoginsBefore, l.CreatedAt)
+	t.must(model.ErrExists, thing{}, insertLogin, l.Access, l.Refresh, l.Org, l.UserID, l.CreatedAt, l.ExpiresAt, l.RefreshBy)
 }
 
 func scanLogin(r database.Row) (l model.Session, err error) {
@@ -167,7 +161,7 @@ func scanLogin(r database.Row) (l model.Session, err error) {
 
 // CreateSession adds the session of a login.
 func (s *Store) CreateSession(ctx context.Context, l model.Session, ev model.Event) error {
-	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error { return insertSessionOf(ctx, t, l) })
+	return s.write(ctx, l.Org, ev, func(t *tx) { t.insertSession(l) })
 }
 
 // Session returns the session of a bearer token. It may have expired.
@@ -183,28 +177,21 @@ func (s *Store) SessionByRefresh(ctx context.Context, refresh model.Digest) (mod
 // ReplaceSession replaces the session of a refresh token by another one; model.ErrNotFound: it was
 // replaced, or has ended.
 func (s *Store) ReplaceSession(ctx context.Context, refresh model.Digest, l model.Session, ev model.Event) error {
-	return s.write(ctx, l.Org, ev, func(ctx context.Context, t *tx) error {
-		if err := database.Must(ctx, t, model.ErrNotFound, deleteLoginByRefresh, refresh); err != nil {
-			return err
-		}
-		t.changed(Change{Kind: Login, Org: l.Org, Name: l.UserID})
-		return insertSessionOf(ctx, t, l)
+	return s.write(ctx, l.Org, ev, func(t *tx) {
+		t.must(model.ErrNotFound, thing{change: Change{Kind: Login, Org: l.Org, Name: l.UserID}}, deleteLoginByRefresh, refresh)
+		t.insertSession(l)
 	})
 }
 
 // EndSession ends the session of a bearer token.
 func (s *Store) EndSession(ctx context.Context, access model.Digest, ev model.Event) error {
-	return s.write(ctx, ev.Org, ev, func(ctx context.Context, t *tx) error {
-		t.changed(Change{Kind: Login, Org: ev.Org, Name: ev.By.ID})
-		return database.Must(ctx, t, model.ErrNotFound, deleteLogin, access)
-	})
+	return s.set(ctx, ev.Org, ev, thing{change: Change{Kind: Login, Org: ev.Org, Name: ev.By.ID}}, deleteLogin, access)
 }
 
 // EndSessions ends all sessions of a user.
 func (s *Store) EndSessions(ctx context.Context, org, userID string, ev model.Event) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
+	return s.write(ctx, org, ev, func(t *tx) {
 		t.changed(Change{Kind: Login, Org: org, Name: userID})
-		_, err := database.Exec(ctx, t, deleteLoginsOf, org, userID)
-		return err
+		t.exec(deleteLoginsOf, org, userID)
 	})
 }

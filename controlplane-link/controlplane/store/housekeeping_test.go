@@ -25,7 +25,7 @@ func TestEndedLifetimes(t *testing.T) {
 		o := sandbox("endless")
 		o.Spec = json.RawMessage(`{}`)
 		value[model.Sandbox](t)(s.PutSandbox(ctx, o, event("sandbox.apply")))
-		expiry := func(name string) model.Event {
+		expiry := func(_ store.Kind, name string) model.Event {
 			ev := event("sandbox.expire")
 			ev.Data = json.RawMessage(`{"name":"` + name + `"}`)
 			return ev
@@ -35,7 +35,7 @@ func TestEndedLifetimes(t *testing.T) {
 			at   int
 			want string
 		}{{59, ""}, {60, "created "}, {61, "created "}, {90, "created updated "}} {
-			must(t, s.EndSandboxes(ctx, org, at(row.at), expiry))
+			must(t, s.EndLifetimes(ctx, org, at(row.at), expiry))
 			got := ""
 			for _, o := range value[[]model.Sandbox](t)(s.Sandboxes(ctx, org)) {
 				if !o.DeletedAt.IsZero() {
@@ -52,7 +52,7 @@ func TestEndedLifetimes(t *testing.T) {
 			t.Errorf("the entries are %+v", entries)
 		}
 		long := value[model.Sandbox](t)(s.Sandbox(ctx, org, "long"))
-		must(t, s.EndSandboxes(ctx, org, at(3600), func(string) model.Event { // it is extended after it was read
+		must(t, s.EndLifetimes(ctx, org, at(3600), func(store.Kind, string) model.Event { // it is extended after it was read
 			long.Spec = json.RawMessage(`{"ttl":{"duration":"2h","offsetFrom":"createdAt"}}`)
 			value[model.Sandbox](t)(s.PutSandbox(ctx, long, event("sandbox.apply")))
 			return event("sandbox.expire")

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -35,30 +34,25 @@ var (
 // maxDeviceLogins is how many can be pending in the installation.
 const smallSpec, maxDeviceLogins = 4 << 10, 1000
 
-// check returns an error that wraps model.ErrTooMany if a write has exceeded a maximum. key selects the rows.
-func (t *tx) check(ctx context.Context, key []any, maxima ...maximum) error {
+// check fails with model.ErrTooMany if a write has exceeded a maximum. key selects the rows.
+func (t *tx) check(o thing, key []any, maxima ...maximum) {
 	for _, m := range maxima {
-		if n, err := database.One(ctx, t, database.Column[int64], m.count, key...); err != nil {
-			return err
-		} else if n > m.most {
-			return fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, m.what, m.most)
+		if n := one(t, o, database.Column[int64], m.count, key...); n > m.most {
+			t.fail(o.of(fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, m.what, m.most)))
 		}
 	}
-	return nil
 }
 
 // insert adds a row to those that maxima count.
-func (t *tx) insert(ctx context.Context, key []any, maxima []maximum, query string, args ...any) error {
-	if err := database.Must(ctx, t, model.ErrExists, query, args...); err != nil {
-		return err
-	}
-	return t.check(ctx, key, maxima...)
+func (t *tx) insert(o thing, key []any, maxima []maximum, query string, args ...any) {
+	t.must(model.ErrExists, o, query, args...)
+	t.check(o, key, maxima...)
 }
 
 // maximaOf returns the maxima that a write of an object can exceed.
-func maximaOf(what Kind, o model.Sandbox, isNew bool) (all []maximum) {
+func maximaOf(o object, isNew bool) (all []maximum) {
 	if isNew {
-		all = append(all, map[Kind]maximum{Sandbox: sandboxes, RouteGroup: routeGroups}[what])
+		all = append(all, map[Kind]maximum{Sandbox: sandboxes, RouteGroup: routeGroups}[o.kind])
 	}
 	if len(o.Spec) >= smallSpec {
 		all = append(all, objectBytes)

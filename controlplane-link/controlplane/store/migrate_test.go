@@ -105,6 +105,17 @@ func TestMigrationFromEachVersion(t *testing.T) {
 	}
 }
 
+// pluginOf returns a version of a plugin.
+func pluginOf(ctx context.Context, s *Store, org string, name spec.PluginName) (model.Plugin, error) {
+	all, err := s.Plugins(ctx, org)
+	for _, p := range all {
+		if p.Name == name {
+			return p, err
+		}
+	}
+	return model.Plugin{}, errors.Join(err, model.ErrNotFound)
+}
+
 // readAll reads a row of each table of testdata.
 func readAll(t *testing.T, s *Store) {
 	t.Helper()
@@ -119,7 +130,7 @@ func readAll(t *testing.T, s *Store) {
 		"cluster":         func() (any, error) { return s.Cluster(ctx, org, "demo") },
 		"token":           func() (any, error) { return s.ClusterToken(ctx, org, "demo", "t1") },
 		"sandbox":         func() (any, error) { return s.Sandbox(ctx, org, "a") },
-		"plugin":          func() (any, error) { return s.Plugin(ctx, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
+		"plugin":          func() (any, error) { return pluginOf(ctx, s, org, spec.PluginName{Bare: "db", Version: "1.0.0"}) },
 		"secret":          func() (any, error) { return s.SecretValue(ctx, org, "s") },
 		"certificate":     func() (any, error) { v, _, err := s.Certificate(ctx, "preview.example.net"); return v, err },
 		"devbox":          func() (any, error) { return s.Devbox(ctx, org, "d1") },
@@ -175,47 +186,19 @@ func TestMigrationsOnlyGoForward(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotMigrate: a command refuses tables that the server has not migrated.
-func TestCommandsDoNotMigrate(t *testing.T) {
-	for name, c := range places(t) {
-		t.Run(name, func(t *testing.T) {
-			c.Command = true
-			const want = "start the server of this release first"
-			if s, err := Open(t.Context(), c); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v %v, want %s", s, err, want)
-			}
-			c.Command = false
-			server, err := Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer server.Close()
-			c.Command = true
-			command, err := Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := command.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestWritesOfACommandNotifyTheServer on PostgreSQL.
-func TestWritesOfACommandNotifyTheServer(t *testing.T) {
+// TestWritesOfAReplicaNotifyTheOthers on PostgreSQL.
+func TestWritesOfAReplicaNotifyTheOthers(t *testing.T) {
 	c := places(t)["postgres"]
 	server, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	c.Command = true
-	command, err := Open(t.Context(), c)
+	other, err := Open(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer command.Close()
+	defer other.Close()
 	var changed atomic.Bool
 	server.Watch(t.Context(), func(c Change) {
 		if c.Kind == Cluster && c.Name == "demo" {
@@ -223,7 +206,7 @@ func TestWritesOfACommandNotifyTheServer(t *testing.T) {
 		}
 	})
 	wait.Eventually(t, 5*time.Minute, "a notification", func() error { // the server may not listen yet
-		err := command.db.Write(t.Context(), func(_ context.Context, raw *database.Tx) error {
+		err := other.db.Write(t.Context(), func(_ context.Context, raw *database.Tx) error {
 			(&tx{Tx: raw}).changed(Change{Kind: Cluster, Org: "acme", Name: "demo"})
 			return nil
 		})

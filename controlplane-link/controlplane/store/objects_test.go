@@ -213,7 +213,7 @@ func TestAGroupEndsAfterItsLastSandbox(t *testing.T) {
 		// left are the groups that have not ended at a time.
 		left := func(when int, want ...string) {
 			t.Helper()
-			must(t, s.EndRouteGroups(ctx, org, at(when), func(name string) model.Event { return event("routegroup.expire") }))
+			must(t, s.EndLifetimes(ctx, org, at(when), func(store.Kind, string) model.Event { return event("routegroup.expire") }))
 			var got []string
 			for _, g := range value[[]model.RouteGroup](t)(s.RouteGroups(ctx, org)) {
 				if g.DeletedAt.IsZero() {
@@ -316,7 +316,6 @@ func TestPluginsInUse(t *testing.T) {
 			plugins = append(plugins, p)
 		}
 		same(t, value[[]model.Plugin](t)(s.Plugins(ctx, org)), []model.Plugin{plugins[1], plugins[2], plugins[0]})
-		same(t, value[model.Plugin](t)(s.Plugin(ctx, org, name(""))), plugins[0])
 		for sb, cluster := range map[string]string{"x": "demo", "y": "other"} {
 			o := sandbox(sb)
 			o.Cluster, o.Plugins = cluster, map[string]spec.PluginName{"store": name("1.9.0")}
@@ -327,7 +326,7 @@ func TestPluginsInUse(t *testing.T) {
 		_, err := s.PutSandbox(ctx, unknown, event("sandbox.apply"))
 		refused(t, err, model.ErrNotFound, "db@2.0.0")
 		plugins[2].Uses = []model.Use{{Resource: "store", Sandbox: "x", Cluster: "demo"}, {Resource: "store", Sandbox: "y", Cluster: "other"}}
-		same(t, value[model.Plugin](t)(s.Plugin(ctx, org, name("1.9.0"))), plugins[2])
+		same(t, value[[]model.Plugin](t)(s.Plugins(ctx, org))[1], plugins[2])
 		err = s.DeletePlugin(ctx, org, name("1.9.0"), event("plugin.delete"))
 		refused(t, err, model.ErrInUse, "db@1.9.0")
 		if want := `in use by sandbox "x" in cluster "demo", sandbox "y" in cluster "other"`; !strings.Contains(err.Error(), want) {

@@ -53,10 +53,6 @@ func TestSQLiteHasOneProcess(t *testing.T) {
 	c := store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys("k")}
 	s := filled(t, c)
 	wrong(t, c, "stop it, or use PostgreSQL for several replicas")
-	command := c
-	command.Command = true
-	must(t, open(t, command).CreateCluster(t.Context(), model.Cluster{Org: org, Name: "third"}, event("cluster.create")))
-	value[model.Cluster](t)(s.Cluster(t.Context(), org, "third"))
 	must(t, s.Close())
 	open(t, c)
 	info, err := os.Stat(c.Path)

@@ -12,6 +12,8 @@ import (
 	"switchyard.dev/workflows/spec"
 )
 
+func plugin(name spec.PluginName) thing { return thing{what: "resource plugin", name: name.String()} }
+
 func scanPlugin(r database.Row) (p model.Plugin, err error) {
 	return p, r.Scan(&p.Org, &p.Name.Bare, &p.Name.Version, &p.Spec, &p.CreatedAt, &p.UpdatedAt)
 }
@@ -19,18 +21,8 @@ func scanPlugin(r database.Row) (p model.Plugin, err error) {
 // CreatePlugin adds a version of a plugin. The error wraps model.ErrExists if there is one: versions
 // never change.
 func (s *Store) CreatePlugin(ctx context.Context, p model.Plugin, ev model.Event) error {
-	return s.add(ctx, p.Org, ev, object{"resource plugin", p.Name.String()}, []maximum{versions, pluginBytes}, insertPlugin, p.Org, p.Name.Bare, p.Name.Defaulted().Version, p.Spec, p.CreatedAt, p.UpdatedAt)
-}
-
-// Plugin returns a version of a plugin.
-func (s *Store) Plugin(ctx context.Context, org string, name spec.PluginName) (model.Plugin, error) {
-	p, err := database.One(ctx, s.db.Reads(), scanPlugin, selectPlugin, org, name.Bare, name.Defaulted().Version)
-	if err != nil {
-		return p, of("resource plugin", name.String(), err)
-	}
-	used, err := uses(ctx, s.db.Reads(), org)
-	p.Uses = used[p.Name.String()]
-	return p, err
+	return s.add(ctx, p.Org, ev, plugin(p.Name), []maximum{versions, pluginBytes}, insertPlugin,
+		p.Org, p.Name.Bare, p.Name.Defaulted().Version, p.Spec, p.CreatedAt, p.UpdatedAt)
 }
 
 // Plugins returns all versions of all plugins of an organisation, by name, the newest version first.
@@ -39,10 +31,11 @@ func (s *Store) Plugins(ctx context.Context, org string) ([]model.Plugin, error)
 	if err != nil {
 		return nil, err
 	}
-	used, err := uses(ctx, s.db.Reads(), org)
+	with, err := database.List(ctx, s.db.Reads(), scanObject, selectObjectsWithPlugins, org)
 	if err != nil {
 		return nil, err
 	}
+	used := uses(with)
 	var names []spec.PluginName
 	for i := range all {
 		all[i].Uses = used[all[i].Name.String()]
@@ -56,19 +49,15 @@ func (s *Store) Plugins(ctx context.Context, org string) ([]model.Plugin, error)
 // DeletePlugin deletes a version of a plugin. The error wraps model.ErrInUse and names the sandboxes
 // while any has a resource of it, also those that are being deleted.
 func (s *Store) DeletePlugin(ctx context.Context, org string, name spec.PluginName, ev model.Event) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		if err := database.Must(ctx, t, model.ErrNotFound, deletePlugin, org, name.Bare, name.Defaulted().Version); err != nil {
-			return of("resource plugin", name.String(), err)
-		}
-		used, err := uses(ctx, t, org)
-		if err != nil || len(used[name.String()]) == 0 {
-			return err
-		}
+	return s.write(ctx, org, ev, func(t *tx) {
+		t.must(model.ErrNotFound, plugin(name), deletePlugin, org, name.Bare, name.Defaulted().Version)
 		var by []string
-		for _, u := range used[name.String()] {
+		for _, u := range uses(list(t, scanObject, selectObjectsWithPlugins, org))[name.String()] {
 			by = append(by, fmt.Sprintf("sandbox %q in cluster %q", u.Sandbox, u.Cluster))
 		}
-		return of("resource plugin", name.String(), inUse(slices.Compact(by)))
+		if len(by) > 0 {
+			t.fail(plugin(name).of(inUse(slices.Compact(by))))
+		}
 	})
 }
 

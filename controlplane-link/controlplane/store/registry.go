@@ -54,13 +54,11 @@ func (r Registry) Swap(ctx context.Context, c registry.Cluster, old, next admiss
 		query, args = updateSession, append(args, entryValues(old)...)
 	}
 	swapped := false
-	err := r.db.ObserveIn(ctx, func(ctx context.Context, raw *database.Tx) error {
-		n, err := database.Exec(ctx, raw, query, args...)
-		swapped = n == 1
+	err := r.observe(ctx, func(t *tx) {
+		swapped = t.exec(query, args...) == 1
 		if swapped && (next.Epoch > old.Epoch || next.Until.Before(old.Until)) {
-			(&tx{Tx: raw}).changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
+			t.changed(Change{Kind: AgentSession, Org: c.Organisation, Cluster: c.Name})
 		}
-		return err
 	})
 	return swapped && err == nil, err
 }
@@ -111,15 +109,14 @@ func (t *Tokens) Valid(ctx context.Context, id string) (bool, error) {
 
 // Bind implements registry.Tokens.
 func (t *Tokens) Bind(ctx context.Context, id, uid string) (string, error) {
-	bound, err := database.One(ctx, t.db.Reads(), database.Column[string], selectTokenBound, id)
+	bound, err := get(ctx, t.Store, clusterToken(id), database.Column[string], selectTokenBound, id)
 	if err != nil || bound != "" {
-		return bound, of("cluster token", id, err)
+		return bound, err
 	}
 	if _, err := t.db.Observe(ctx, bindToken, id, uid); err != nil {
 		return "", err
 	}
-	bound, err = database.One(ctx, t.db.Reads(), database.Column[string], selectTokenBound, id)
-	return bound, of("cluster token", id, err)
+	return get(ctx, t.Store, clusterToken(id), database.Column[string], selectTokenBound, id)
 }
 
 // Watch implements registry.Tokens.

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
+
+func secret(name string) thing { return thing{what: "secret", name: name} }
 
 func scanSecret(r database.Row) (s model.Secret, err error) {
 	return s, r.Scan(&s.Org, &s.Name, &s.Description, &s.CreatedAt, &s.UpdatedAt)
@@ -21,25 +24,24 @@ func place(org, name string) string { return "secret " + org + "/" + name }
 // CreateSecret adds a secret. The error wraps model.ErrExists if there is one.
 func (s *Store) CreateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
 	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
-	return s.add(ctx, v.Org, ev, object{"secret", v.Name}, []maximum{secrets}, insertSecret, v.Org, v.Name, v.Description, key, sealed, v.CreatedAt, v.UpdatedAt)
+	return s.add(ctx, v.Org, ev, secret(v.Name), []maximum{secrets}, insertSecret,
+		v.Org, v.Name, v.Description, key, sealed, v.CreatedAt, v.UpdatedAt)
 }
 
 // UpdateSecret replaces the value and the description of a secret.
 func (s *Store) UpdateSecret(ctx context.Context, v model.Secret, ev model.Event) error {
 	key, sealed := s.keys.Seal(place(v.Org, v.Name), v.Value)
-	return s.set(ctx, v.Org, ev, object{"secret", v.Name}, updateSecret, v.Org, v.Name, v.Description, key, sealed, v.UpdatedAt)
+	return s.set(ctx, v.Org, ev, secret(v.Name), updateSecret, v.Org, v.Name, v.Description, key, sealed, v.UpdatedAt)
 }
 
 // Secret returns a secret without its value.
 func (s *Store) Secret(ctx context.Context, org, name string) (model.Secret, error) {
-	v, err := database.One(ctx, s.db.Reads(), scanSecret, selectSecret, org, name)
-	return v, of("secret", name, err)
+	return get(ctx, s, secret(name), scanSecret, selectSecret, org, name)
 }
 
 // Secrets returns the secrets of an organisation, without their values.
 func (s *Store) Secrets(ctx context.Context, org string) ([]model.Secret, error) {
-	all, err := database.List(ctx, s.db.Reads(), scanSecret, selectSecrets, org)
-	return byName(all, func(v model.Secret) string { return v.Name }), err
+	return listed(ctx, s, func(v model.Secret) (time.Time, string) { return time.Time{}, v.Name }, scanSecret, selectSecrets, org)
 }
 
 // sealed is a value with the key that it is encrypted with.
@@ -51,38 +53,31 @@ func scanSealed(r database.Row) (v sealed, err error) {
 
 // SecretValue returns the value of a secret.
 func (s *Store) SecretValue(ctx context.Context, org, name string) (string, error) {
-	v, err := database.One(ctx, s.db.Reads(), scanSealed, selectSealed, org, name)
+	v, err := get(ctx, s, secret(name), scanSealed, selectSealed, org, name)
 	if err != nil {
-		return "", of("secret", name, err)
+		return "", err
 	}
 	return s.keys.Open(v.key, place(org, name), v.text)
 }
 
 // DeleteSecret deletes a secret.
 func (s *Store) DeleteSecret(ctx context.Context, org, name string, ev model.Event) error {
-	return s.set(ctx, org, ev, object{"secret", name}, deleteSecret, org, name)
+	return s.set(ctx, org, ev, secret(name), deleteSecret, org, name)
 }
 
 // Reseal encrypts the secrets of an organisation again that were encrypted with another key than the
 // first one of the file, and returns how many; and all certificates. After that the other keys can be removed from the file.
 func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, err error) {
-	err = s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		all, err := database.List(ctx, t, scanSealed, selectSealedWithout, org, s.keys.Current())
-		if err != nil {
-			return err
-		}
+	err = s.write(ctx, org, ev, func(t *tx) {
+		all := list(t, scanSealed, selectSealedWithout, org, s.keys.Current())
 		for _, v := range all {
 			value, err := s.keys.Open(v.key, place(v.org, v.name), v.text)
-			if err != nil {
-				return err
-			}
+			t.fail(err)
 			key, text := s.keys.Seal(place(v.org, v.name), value)
-			if err := database.Must(ctx, t, model.ErrNotFound, resealSecret, v.org, v.name, key, text); err != nil {
-				return err
-			}
+			t.must(model.ErrNotFound, thing{}, resealSecret, v.org, v.name, key, text)
 		}
 		n = len(all)
-		return s.resealCertificates(ctx, t)
+		s.resealCertificates(t)
 	})
 	return n, err
 }

@@ -83,20 +83,16 @@ const (
 	updateSession = `UPDATE agent_sessions SET epoch = $3, instance = $4, replica = $5, until = $6, superseded = $7
 		WHERE organisation = $1 AND cluster = $2 AND epoch = $8 AND instance = $9 AND replica = $10 AND until = $11 AND superseded = $12`
 
-	objectColumns = `SELECT organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, status
+	selectAllObjects = `SELECT kind, organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, unmatched, author, status
 		FROM objects WHERE organisation = $1`
-	groupColumns = `SELECT organisation, name, cluster, routing_key, spec, generation, created, updated, deleted, unmatched, author, status
-		FROM objects WHERE organisation = $1 AND kind = 'routegroup'`
-	selectGroups             = groupColumns
-	selectGroup              = groupColumns + ` AND name = $2`
+	selectNamed              = selectAllObjects + ` AND name = $2`
+	selectObjects            = selectAllObjects + ` AND kind = $2`
+	selectObject             = selectObjects + ` AND name = $3`
+	selectObjectsWithPlugins = selectAllObjects + ` AND plugins <> ''`
 	numberGroup              = `UPDATE objects SET generation = $3, unmatched = $4 WHERE organisation = $1 AND name = $2`
-	selectObject             = objectColumns + ` AND name = $2 AND kind = $3`
-	selectObjects            = objectColumns + ` AND kind = $2`
-	selectObjectsWithPlugins = objectColumns + ` AND plugins <> ''`
 	selectObjectsIn          = `SELECT kind, name FROM objects WHERE organisation = $1 AND cluster IN ($2, '')`
 	countObjects             = `SELECT COUNT(*) FROM objects WHERE organisation = $1 AND kind = $2`
 	sumObjects               = `SELECT COALESCE(SUM(OCTET_LENGTH(spec)), 0) FROM objects WHERE organisation = $1 AND kind = $2`
-	selectObjectRow          = `SELECT kind, name, cluster, spec, deleted FROM objects WHERE organisation = $1 AND name = $2`
 	insertRoutingKey         = `INSERT INTO routing_keys (routing_key, organisation, name) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, 0, '')`

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -8,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"strconv"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
@@ -23,9 +26,6 @@ type Config struct {
 	PostgreSQL string
 	// Keys encrypt secrets.
 	Keys *seal.Keys
-	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
-	// SQLite beside the server; the watchers of that are not notified of these writes.
-	Command bool
 	// Logger logs lost connections to PostgreSQL. It can be nil.
 	Logger *slog.Logger
 }
@@ -51,7 +51,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := database.Open(ctx, database.Config{Path: c.Path, PostgreSQL: c.PostgreSQL, Migrations: files, Command: c.Command, Logger: c.Logger})
+	db, err := database.Open(ctx, database.Config{Path: c.Path, PostgreSQL: c.PostgreSQL, Migrations: files, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -73,35 +73,40 @@ func (s *Store) Transactions() (writes, observations uint64) { return s.db.Trans
 // it, stop the control plane, replace the file and delete those with its name and -wal or -shm.
 func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
-// tx is the transaction of a write.
+// tx is a transaction. Its first error ends it: later statements do nothing, reads return nothing, and it is rolled back.
 type tx struct {
 	*database.Tx
-	// generation is that of the write; recorded are numbers that the event gets.
+	ctx context.Context
+	err error
+	// generation is that of a write; recorded are numbers that its event gets.
 	generation int64
 	recorded   map[string]int64
 }
 
-// changed notifies watchers once the transaction is committed.
-func (t *tx) changed(c Change) {
-	text, _ := json.Marshal(c) // its fields are texts
-	t.Changed(string(text))
-}
-
 // write runs the transaction of a write in an organisation, and records its event. Writes of an
 // organisation are serial.
-func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(context.Context, *tx) error) error {
+func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(*tx)) error {
 	ev.Org = org
 	return s.db.Write(ctx, func(ctx context.Context, raw *database.Tx) error {
-		generation, err := database.One(ctx, raw, database.Column[int64], lockOrganisation, org)
-		if err != nil {
-			return of("organisation", org, err)
+		t := &tx{Tx: raw, ctx: ctx}
+		t.generation = one(t, organisation(org), database.Column[int64], lockOrganisation, org)
+		if t.err == nil {
+			do(t)
 		}
-		t := &tx{Tx: raw, generation: generation}
-		if err := do(ctx, t); err != nil {
-			return err
+		if t.err != nil {
+			return t.err
 		}
 		ev.Data = withNumbers(ev.Data, t.recorded)
 		return record(ctx, raw, ev)
+	})
+}
+
+// observe runs the transaction of an observation.
+func (s *Store) observe(ctx context.Context, do func(*tx)) error {
+	return s.db.ObserveIn(ctx, func(ctx context.Context, raw *database.Tx) error {
+		t := &tx{Tx: raw, ctx: ctx}
+		do(t)
+		return t.err
 	})
 }
 
@@ -118,27 +123,146 @@ func withNumbers(object json.RawMessage, numbers map[string]int64) json.RawMessa
 	return text
 }
 
-// object names an object in errors.
-type object struct{ what, name string }
+// thing is what a statement is about: its name in errors, if it has one, and the change that watchers are notified of; none: they are not.
+type thing struct {
+	what, name string
+	change     Change
+}
 
-// set is a write of one statement, which changes the row of an object.
-func (s *Store) set(ctx context.Context, org string, ev model.Event, o object, query string, args ...any) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, database.Must(ctx, t, model.ErrNotFound, query, args...))
-	})
+// of adds the thing to an error about its state.
+func (o thing) of(err error) error {
+	if err == nil || o.what == "" {
+		return err
+	}
+	return fmt.Errorf("%s %q: %w", o.what, o.name, err)
+}
+
+// fail ends the transaction with an error; nil changes nothing.
+func (t *tx) fail(err error) {
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// changed notifies watchers once the transaction is committed.
+func (t *tx) changed(c Change) {
+	text, _ := json.Marshal(c) // its fields are texts
+	t.Changed(string(text))
+}
+
+// exec runs a statement, and returns how many rows it has changed.
+func (t *tx) exec(query string, args ...any) (n int64) {
+	if t.err == nil {
+		n, t.err = database.Exec(t.ctx, t, query, args...)
+	}
+	return n
+}
+
+// must is exec for a statement that changes the row of a thing; without one the transaction fails with an error.
+func (t *tx) must(missing error, o thing, query string, args ...any) {
+	if t.err == nil {
+		t.err = o.of(database.Must(t.ctx, t, missing, query, args...))
+	}
+	if o.change.Kind != "" {
+		t.changed(o.change)
+	}
+}
+
+// list returns the rows of a query.
+func list[T any](t *tx, scan func(database.Row) (T, error), query string, args ...any) (all []T) {
+	if t.err == nil {
+		all, t.err = database.List(t.ctx, t, scan, query, args...)
+	}
+	return all
+}
+
+// one returns the row of a thing; without one the transaction fails with model.ErrNotFound.
+func one[T any](t *tx, o thing, scan func(database.Row) (T, error), query string, args ...any) (v T) {
+	if t.err == nil {
+		var err error
+		v, err = database.One(t.ctx, t, scan, query, args...)
+		t.err = o.of(err)
+	}
+	return v
+}
+
+// exists fails unless the query about a thing has a row.
+func (t *tx) exists(o thing, query string, args ...any) {
+	if t.err == nil {
+		t.err = o.of(database.Exists(t.ctx, t, query, args...))
+	}
+}
+
+// set is a write of one statement, which changes the row of a thing.
+func (s *Store) set(ctx context.Context, org string, ev model.Event, o thing, query string, args ...any) error {
+	return s.write(ctx, org, ev, func(t *tx) { t.must(model.ErrNotFound, o, query, args...) })
 }
 
 // add is a write of one statement, which adds a row to those of the organisation that maxima count.
-func (s *Store) add(ctx context.Context, org string, ev model.Event, o object, maxima []maximum, query string, args ...any) error {
-	return s.write(ctx, org, ev, func(ctx context.Context, t *tx) error {
-		return of(o.what, o.name, t.insert(ctx, []any{org}, maxima, query, args...))
+func (s *Store) add(ctx context.Context, org string, ev model.Event, o thing, maxima []maximum, query string, args ...any) error {
+	return s.write(ctx, org, ev, func(t *tx) { t.insert(o, []any{org}, maxima, query, args...) })
+}
+
+// get returns the row of a thing.
+func get[T any](ctx context.Context, s *Store, o thing, scan func(database.Row) (T, error), query string, args ...any) (T, error) {
+	v, err := database.One(ctx, s.db.Reads(), scan, query, args...)
+	return v, o.of(err)
+}
+
+// Kind is the kind of a changed object.
+type Kind string
+
+// Kinds of changed objects.
+const (
+	// Everything may have changed: notifications were lost. Watchers read all that they need.
+	Everything   Kind = "everything"
+	Sandbox      Kind = "sandbox"
+	RouteGroup   Kind = "routegroup"
+	Cluster      Kind = "cluster"
+	AgentSession Kind = "agentsession"
+	ClusterToken Kind = "clustertoken"
+	APIKey       Kind = "apikey"
+	Login        Kind = "login"
+	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have
+	// changed. Such a change names no object, and can be lost.
+	Observed Kind = "observed"
+)
+
+// Change names an object that was written or deleted, or is Observed.
+type Change struct {
+	Kind Kind
+	Org  string
+	// Cluster is that of the object; empty for objects of no cluster or of several, and for those that
+	// were removed.
+	Cluster string `json:",omitempty"`
+	// Name is that of the object, or the ID of a credential, or of the user of a login.
+	Name string `json:",omitempty"`
+}
+
+// Watch calls changed after each change at any replica, until ctx ends. It does not block, and changed
+// must not.
+func (s *Store) Watch(ctx context.Context, changed func(Change)) {
+	s.db.Watch(ctx, func(text string) {
+		c := Change{Kind: Everything}
+		if text == "" || json.Unmarshal([]byte(text), &c) == nil {
+			changed(c)
+		}
 	})
 }
 
-// of adds the object to an error about its state.
-func of(what, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %q: %w", what, name, err)
+// observed notifies watchers of an observation.
+func (s *Store) observed(org string) {
+	text, _ := json.Marshal(Change{Kind: Observed, Org: org}) // its fields are texts
+	s.db.Announce(string(text))
+}
+
+// listed returns the rows of a query by the time and the name in a key. Databases sort texts by their locale.
+func listed[T any](ctx context.Context, s *Store, key func(T) (time.Time, string), scan func(database.Row) (T, error), query string, args ...any) ([]T, error) {
+	all, err := database.List(ctx, s.db.Reads(), scan, query, args...)
+	slices.SortFunc(all, func(a, b T) int {
+		first, name := key(a)
+		second, other := key(b)
+		return cmp.Or(first.Compare(second), cmp.Compare(name, other))
+	})
+	return all, err
 }

@@ -129,6 +129,15 @@ func TestEmbedded(t *testing.T) {
 	if res, text := f.load(at); res.StatusCode != http.StatusOK || userCode.FindString(text) != code {
 		t.Errorf("before it is accepted: %d %s", res.StatusCode, text)
 	}
+	elsewhere := request("GET", embeddedPath)
+	for name, value := range f.jar {
+		elsewhere.Header.Add("Cookie", name+"="+value)
+	}
+	_, answer := w.Decide(elsewhere, other)
+	rec := httptest.NewRecorder()
+	if answer.ServeHTTP(rec, elsewhere); strings.Contains(rec.Body.String(), code) {
+		t.Errorf("another preview continues the login: %s", rec.Body)
+	}
 	decide(code, "acme", false)
 	res, text := f.load(at)
 	want(res, text, http.StatusSeeOther, "https://"+site.Host+"/a?b=c")

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 )
 
 // TestNoSecretLeaves: API keys, cluster tokens, tokens of logins, values of secrets and of variables are in no log, no
@@ -120,7 +121,7 @@ func TestASandboxEnds(t *testing.T) {
 	w.must(err)
 	end := func(at time.Time) {
 		t.Helper()
-		w.must(w.store.EndSandboxes(w.ctx(), org, at, func(string) model.Event { return w.event() }))
+		w.must(w.store.EndLifetimes(w.ctx(), org, at, func(store.Kind, string) model.Event { return w.event() }))
 	}
 	end(ends.Add(-time.Second))
 	if _, reason := status(); reason == "Terminating" {

@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/endpoints"
@@ -75,9 +74,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
-	s := w.store
 	w.handler = rest.New(rest.Config{
-		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s, Live: live.Clusters{Reader: w.read, Operator: "signadot"}},
+		Store: w.store, Live: &live.Clusters{Reader: w.read, Operator: "signadot"},
 		Previews: w.previews, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

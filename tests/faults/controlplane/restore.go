@@ -141,8 +141,8 @@ func (d *restoring) early(ctx context.Context) error {
 			return err
 		}
 	}
-	expire := func(string) model.Event { return d.event() }
-	return errors.Join(d.drop(ctx, "dropped"), d.store.EndSandboxes(ctx, deliveries.Organisation, time.Now().Add(2*time.Hour), expire))
+	expire := func(store.Kind, string) model.Event { return d.event() }
+	return errors.Join(d.drop(ctx, "dropped"), d.store.EndLifetimes(ctx, deliveries.Organisation, time.Now().Add(2*time.Hour), expire))
 }
 
 // write writes and deletes sandboxes of the restored store, and waits until each row has a status of that.

@@ -24,7 +24,6 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest"
-	"switchyard.dev/controlplane-link/controlplane/rest/stores"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/endpoints"
@@ -66,9 +65,7 @@ func newControlPlane(t *testing.T) *controlPlane {
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Stores:   stores.All{Identities: s, Logins: s, Keys: s, Accounts: s, Clusters: s, Sandboxes: s, Groups: s, Plugins: s, Secrets: s, Devboxes: s, Events: s},
-		Previews: p.previews,
-		Now:      time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {

@@ -7,12 +7,15 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,9 +36,6 @@ type Config struct {
 	PostgreSQL string
 	// Migrations has the files of goose.
 	Migrations fs.FS
-	// Command: the process ends after a few writes, and does not migrate tables. It can open a file of
-	// SQLite beside the server; the watchers of that are not notified of these writes.
-	Command bool
 	// Logger logs lost connections to PostgreSQL.
 	Logger *slog.Logger
 }
@@ -45,9 +45,9 @@ type DB struct {
 	reads, writes *sql.DB
 	changes       changes
 	transactions  counters
-	locked        *os.File // of SQLite
-	stop          context.CancelFunc
-	stopped       chan struct{}
+	opened        []io.Closer // closed in the reverse order
+	listening     sync.WaitGroup
+	stop          func() // ends listening
 }
 
 // Connections of a process for reads and writes. SQLite has one writer.
@@ -82,18 +82,9 @@ func (d *DB) Reads() Querier { return d.reads }
 // Close closes the database. Watchers are not notified any more.
 func (d *DB) Close() error {
 	d.stop()
-	if d.stopped != nil {
-		<-d.stopped
-	}
 	var all []error
-	if d.reads != nil {
-		all = append(all, d.reads.Close())
-	}
-	if d.writes != nil {
-		all = append(all, d.writes.Close())
-	}
-	if d.locked != nil {
-		all = append(all, d.locked.Close())
+	for _, one := range slices.Backward(d.opened) {
+		all = append(all, one.Close())
 	}
 	return errors.Join(all...)
 }
@@ -114,16 +105,18 @@ func (d *DB) openSQLite(ctx context.Context, c Config) error {
 	if d.writes, err = openFile(c.Path, "_txlock=immediate"); err != nil {
 		return err
 	}
+	d.opened = append(d.opened, d.writes)
 	d.writes.SetMaxOpenConns(1)
 	if err := d.damaged(ctx, c.Path); err != nil {
 		return err
 	}
-	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c); err != nil {
+	if err := migrate(ctx, goose.DialectSQLite3, d.writes, c.Migrations); err != nil {
 		return fmt.Errorf("%s: %w", c.Path, err)
 	}
 	if d.reads, err = openFile(c.Path, "_pragma=query_only(1)"); err != nil {
 		return err
 	}
+	d.opened = append(d.opened, d.reads)
 	d.reads.SetMaxOpenConns(maxFileReaders)
 	return nil
 }
@@ -134,13 +127,15 @@ func (d *DB) claim(c Config) error {
 	if err != nil {
 		return fmt.Errorf("open the store for writes: %w", err)
 	}
-	if err := f.Close(); err != nil || c.Command {
+	if err := f.Close(); err != nil {
 		return err
 	}
-	if d.locked, err = os.OpenFile(c.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	lock, err := os.OpenFile(c.Path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
 		return fmt.Errorf("lock the store: %w", err)
 	}
-	if err := unix.Flock(int(d.locked.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	d.opened = append(d.opened, lock)
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("another process uses %s (%w): stop it, or use PostgreSQL for several replicas", c.Path, err)
 	}
 	return nil
@@ -188,6 +183,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 		config.RuntimeParams[name] = value
 	}
 	d.reads, d.writes = pool(config, maxReaders), pool(config, maxWriters)
+	d.opened = []io.Closer{d.writes, d.reads}
 	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
 	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
 	if err != nil {
@@ -196,18 +192,15 @@ func (d *DB) openPostgreSQL(ctx context.Context, c Config) error {
 	if encoding != "UTF8" {
 		return fmt.Errorf("%s has encoding %s: create it with encoding UTF8", at, encoding)
 	}
-	if err := migrate(ctx, goose.DialectPostgres, d.writes, c); err != nil {
+	if err := migrate(ctx, goose.DialectPostgres, d.writes, c.Migrations); err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
-	if !c.Command {
-		var listening context.Context
-		listening, d.stop = context.WithCancel(context.WithoutCancel(ctx))
-		d.stopped = make(chan struct{})
-		go func() {
-			defer close(d.stopped)
-			d.changes.listen(listening, config, c.Logger)
-		}()
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = func() {
+		stop()
+		d.listening.Wait()
 	}
+	d.listening.Go(func() { d.changes.listen(listening, config, c.Logger) })
 	d.changes.remote = true
 	return nil
 }
@@ -220,34 +213,22 @@ func pool(config *pgx.ConnConfig, n int) *sql.DB {
 	return db
 }
 
-// migrator returns what migrates a database. Replicas that start at the same time wait for each other.
-func migrator(dialect goose.Dialect, db *sql.DB, files fs.FS) (*goose.Provider, error) {
+// migrate creates the tables, or migrates those of an earlier release. There is no way back. Replicas that start at the
+// same time wait for each other.
+func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, files fs.FS) error {
 	options := []goose.ProviderOption{goose.WithDisableGlobalRegistry(true), goose.WithLogger(goose.NopLogger())}
 	if dialect == goose.DialectPostgres {
 		locker, err := lock.NewPostgresSessionLocker()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	return goose.NewProvider(dialect, db, files, options...)
-}
-
-// migrate creates the tables, or migrates those of an earlier release; of a command it refuses them. There
-// is no way back.
-func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config) error {
-	m, err := migrator(dialect, db, c.Migrations)
+	m, err := goose.NewProvider(dialect, db, files, options...)
 	if err != nil {
 		return err
 	}
-	if c.Command {
-		switch pending, err := m.HasPending(ctx); {
-		case err != nil:
-			return fmt.Errorf("read the version of the tables: %w", err)
-		case pending:
-			return errors.New("the tables are missing or of an earlier release: start the server of this release first")
-		}
-	} else if _, err := m.Up(ctx); err != nil {
+	if _, err := m.Up(ctx); err != nil {
 		return fmt.Errorf("migrate the tables: %w", err)
 	}
 	now, newest, err := m.GetVersions(ctx)
@@ -258,4 +239,39 @@ func migrate(ctx context.Context, dialect goose.Dialect, db *sql.DB, c Config) e
 		return fmt.Errorf("the tables have version %d, and this release knows versions up to %d: install the release that has migrated them, or restore a backup from before", now, newest)
 	}
 	return nil
+}
+
+// Backup writes a consistent copy of SQLite to a new file, while it is in use. To restore
+// it, stop the control plane, replace the file and delete those with its name and -wal or -shm.
+func (d *DB) Backup(ctx context.Context, path string) error {
+	if d.changes.remote {
+		return errors.New("the store is in PostgreSQL: create a backup with pg_dump")
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("create a backup: %w", err)
+	}
+	defer f.Close()
+	at, err := filepath.Abs(path)
+	if err == nil {
+		_, err = d.writes.ExecContext(ctx, backupTo, at)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(at))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write a backup to %s: %w", path, err), os.Remove(path))
+	}
+	return nil
+}
+
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
