@@ -95,7 +95,7 @@ func (r *request) listResources() error {
 		all = append(all, of)
 		reading.Go(func() error {
 			var reported []steps.Report
-			reported, of.Unread = report(r, c.Name, "resources", r.Live.Resources)
+			reported, of.Unread = report(r, c.Name, "resources", r.live.Resources)
 			of.Rows = merged(of.Rows, reported)
 			return nil
 		})

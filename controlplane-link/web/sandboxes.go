@@ -165,7 +165,7 @@ func (r *request) showSandbox() error {
 		}
 	}
 	got, unread := report(r, s.Cluster, "sandbox/"+s.Name, func(ctx context.Context, org, cluster string, by model.Author) (live.Details, error) {
-		return r.Live.Details(ctx, org, cluster, s.Name, by)
+		return r.live.Details(ctx, org, cluster, s.Name, by)
 	})
 	d.Members, d.Notes, d.Unread = members(s, got.Members), got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
 	d.Resources = merged(d.Resources, got.Resources)

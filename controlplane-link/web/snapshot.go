@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/controlplane-link/admission"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -19,7 +21,8 @@ import (
 const (
 	readGap, readFor, readWithin = 100 * time.Millisecond, 10 * time.Second, 10 * time.Second
 	reportFor, reportWithin      = time.Second, 3 * time.Second
-	maxShared                    = 1000
+	// keepFor is how long a value takes memory.
+	keepFor = time.Minute
 )
 
 // shared has values that are read once for all requests that need them at the same time. The zero value is empty.
@@ -37,13 +40,14 @@ type cell[T any] struct {
 // get returns the value of a key. read returns the one to use: the last one, which was read at a time, or a new one.
 func (s *shared[T]) get(key string, read func(last T, at time.Time) (T, time.Time, error)) (T, error) {
 	s.mu.Lock()
-	if s.all == nil || len(s.all) >= maxShared {
+	if s.all == nil {
 		s.all = map[string]*cell[T]{}
 	}
 	c := s.all[key]
 	if c == nil {
 		c = &cell[T]{}
 		s.all[key] = c
+		time.AfterFunc(keepFor, func() { s.drop(key) })
 	}
 	s.mu.Unlock()
 	c.mu.Lock()
@@ -53,6 +57,13 @@ func (s *shared[T]) get(key string, read func(last T, at time.Time) (T, time.Tim
 		c.of, c.at = of, at
 	}
 	return of, err
+}
+
+// drop drops the value of a key; it is read again if it is needed.
+func (s *shared[T]) drop(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, key)
 }
 
 // snapshot has the rows of an organisation.
@@ -101,6 +112,18 @@ func (s *snapshot) read(ctx context.Context, from *store.Store, org string) (err
 	}
 	s.groups, err = from.RouteGroups(ctx, org)
 	return err
+}
+
+// reader returns the reader of a cluster with the rights of a person. It is kept for a while: each new one has connections
+// of its own, and asks the cluster for its kinds.
+func (h *Handler) reader(ctx context.Context, org, cluster string, by model.Author) (client.Reader, error) {
+	return h.readers.get(strings.Join([]string{org, cluster, by.ID, by.Name, string(by.Role)}, "/"), func(last client.Reader, at time.Time) (client.Reader, time.Time, error) {
+		if last != nil {
+			return last, at, nil
+		}
+		now, err := h.Live.Reader(ctx, org, cluster, by)
+		return now, time.Now(), err
+	})
 }
 
 // named returns the value of a name, in a path or in a row.

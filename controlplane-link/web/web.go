@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -55,6 +57,8 @@ type Handler struct {
 	mux       *http.ServeMux
 	snapshots shared[*snapshot]
 	reports   shared[any]
+	readers   shared[client.Reader]
+	live      live.Clusters // by readers
 	streams   *page.Streams
 	limits    *callers.Pool
 }
@@ -72,6 +76,7 @@ func New(c Config) *Handler {
 		Config: c, mux: http.NewServeMux(), streams: page.NewStreams(streamsEach, streamsAll),
 		limits: callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 	}
+	h.live = live.Clusters{Reader: h.reader, Operator: c.Live.Operator}
 	for pattern, show := range map[string]func(*request) error{
 		"GET /{$}": (*request).listSandboxes, "GET /sandboxes/{name}": (*request).showSandbox,
 		"GET /sandboxes/{name}/delete": (*request).askDelete, "POST /sandboxes/{name}/delete": (*request).deleteSandbox,

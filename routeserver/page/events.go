@@ -106,7 +106,6 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, of Stream) {
 		cancel()
 	}()
 	out := http.NewResponseController(w)
-	_ = out.SetReadDeadline(time.Time{}) // the request has no body; a ResponseRecorder has no deadline
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -41,18 +42,30 @@ func (c Clusters) Details(ctx context.Context, org, cluster, name string, by mod
 	if err != nil {
 		return out, err
 	}
-	if out.Sandbox, err = c.Report(ctx, org, cluster, name, by); err != nil {
-		return out, err
+	var members []crdv1.Member
+	var resources []crdv1.Resource
+	var unreadMembers, unreadResources error
+	var reads errgroup.Group // a request takes a while
+	reads.Go(func() error {
+		out.Sandbox, err = reportOf(ctx, reader, cluster, name)
+		return nil
+	})
+	reads.Go(func() error {
+		members, unreadMembers = publish.Members(ctx, reader, client.MatchingLabels{crdv1.LabelSandbox: name})
+		return nil
+	})
+	resources, unreadResources = steps.List(ctx, reader, name)
+	_ = reads.Wait() // each has its own error
+	if err != nil {
+		return Details{}, err
 	}
-	members, errMembers := publish.Members(ctx, reader, client.MatchingLabels{crdv1.LabelSandbox: name})
 	for _, m := range members {
 		out.Members = append(out.Members, memberOf(m))
 	}
-	resources, errResources := steps.List(ctx, reader, name)
 	for i := range resources {
 		out.Resources = append(out.Resources, steps.Of(&resources[i], time.Now()))
 	}
-	if err = known(cluster, errors.Join(errMembers, errResources)); errors.Is(err, model.ErrRefused) {
+	if err = known(cluster, errors.Join(unreadMembers, unreadResources)); errors.Is(err, model.ErrRefused) {
 		out.Unread, err = err, nil
 	}
 	return out, err

@@ -43,8 +43,13 @@ func (c Clusters) Report(ctx context.Context, org, cluster, name string, by mode
 	if err != nil {
 		return sandboxes.Sandbox{}, err
 	}
+	return reportOf(ctx, reader, cluster, name)
+}
+
+// reportOf reads the report of a sandbox.
+func reportOf(ctx context.Context, reader client.Reader, cluster, name string) (sandboxes.Sandbox, error) {
 	o := &crdv1.SignadotSandbox{}
-	err = reader.Get(ctx, client.ObjectKey{Name: name}, o)
+	err := reader.Get(ctx, client.ObjectKey{Name: name}, o)
 	if apierrors.IsNotFound(err) {
 		err = fmt.Errorf("sandbox %q in cluster %q: %w", name, cluster, model.ErrNotFound)
 	}
