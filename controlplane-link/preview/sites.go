@@ -1,11 +1,10 @@
 package preview
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -19,20 +18,28 @@ import (
 // concurrent use.
 type Sites struct {
 	domains endpoints.Domains
-	// all are the domains of organisations and clusters, the longest ones first.
-	all      atomic.Pointer[[]domain]
-	clusters atomic.Pointer[map[registry.Cluster]endpoints.Settings]
+	known   atomic.Pointer[known]
 }
 
-// domain is a preview domain. cluster: only endpoints of that have previews there; empty: those of all clusters.
-type domain struct{ name, org, cluster string }
+// known are the zones by their domain, and what the agents of clusters have reported.
+type known struct {
+	zones    map[string]zone
+	settings map[registry.Cluster]endpoints.Settings
+}
+
+// zone has the hosts below a preview domain. Without clusters those of all have previews there. org is empty if clusters
+// of several organisations have the domain: it is not served.
+type zone struct {
+	org      string
+	clusters []string
+}
 
 // NewSites returns the sites of organisations with a preview domain each. It is an error if two have the same, if one
 // is below another, or if a script below one could reach cookies of the page with this origin.
 func NewSites(domains map[string]string, page string) (*Sites, error) {
 	s := &Sites{domains: endpoints.Domains{}}
-	for _, org := range slices.Sorted(maps.Keys(domains)) {
-		name, err := label.Domain(domains[org])
+	for org, text := range domains {
+		name, err := label.Domain(text)
 		if err == nil {
 			err = access.CheckDomain(name, page)
 		}
@@ -55,56 +62,51 @@ func (s *Sites) Domains() endpoints.Domains { return s.domains }
 
 // set replaces the clusters, of which some have domains of their own.
 func (s *Sites) set(clusters []model.Cluster) {
-	var all []domain
+	now := &known{map[string]zone{}, map[registry.Cluster]endpoints.Settings{}}
 	for org, name := range s.domains {
-		all = append(all, domain{name: name, org: org})
+		now.zones[name] = zone{org: org}
 	}
-	reported := map[registry.Cluster]endpoints.Settings{}
 	for _, c := range clusters {
-		reported[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
-		if own := s.domains.Of(c); own != "" && own != s.domains[c.Org] {
-			all = append(all, domain{name: own, org: c.Org, cluster: c.Name})
+		now.settings[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
+		own := s.domains.Of(c)
+		z, has := now.zones[own]
+		switch {
+		case own == "" || own == s.domains[c.Org]:
+		case has && z.org != c.Org:
+			now.zones[own] = zone{}
+		default:
+			now.zones[own] = zone{c.Org, append(z.clusters, c.Name)}
 		}
 	}
-	slices.SortFunc(all, func(a, b domain) int {
-		return cmp.Or(cmp.Compare(len(b.name), len(a.name)), cmp.Compare(a.name, b.name), cmp.Compare(a.org, b.org), cmp.Compare(a.cluster, b.cluster))
-	})
-	s.all.Store(&all)
-	s.clusters.Store(&reported)
+	s.known.Store(now)
 }
 
 // settings returns what the agent of a cluster has reported.
-func (s *Sites) settings(c registry.Cluster) endpoints.Settings { return (*s.clusters.Load())[c] }
+func (s *Sites) settings(c registry.Cluster) endpoints.Settings { return s.known.Load().settings[c] }
 
 // place is the preview that a host names.
 type place struct {
 	access.Site
 	label label.Label
-	// domains are those that the host is below, which clusters can share.
-	domains []domain
+	zone  zone
 }
 
 // has reports whether endpoints of a cluster have previews at the host.
 func (p place) has(cluster string) bool {
-	return slices.ContainsFunc(p.domains, func(d domain) bool { return d.cluster == "" || d.cluster == cluster })
+	return len(p.zone.clusters) == 0 || slices.Contains(p.zone.clusters, cluster)
 }
 
-// find returns the preview that a host names, which can have a port. false: it is below no preview domain, or below
-// that of clusters of several organisations.
-func (s *Sites) find(host string) (p place, _ bool) {
-	for _, d := range *s.all.Load() {
-		l, err := label.Parse(host, d.name)
-		switch {
-		case err != nil:
-			continue
-		case p.Organisation == "":
-			p.Site, p.label = access.Site{Organisation: d.org, Domain: d.name, Host: l.Host(d.name)}, l
-		case p.Organisation != d.org:
-			return place{}, false
-		}
-		p.domains = append(p.domains, d)
+// find returns the preview that a host names, which can have a port. false: it names none.
+func (s *Sites) find(host string) (place, bool) {
+	_, below, _ := strings.Cut(host, ".")
+	below, _, _ = strings.Cut(below, ":")
+	below = strings.ToLower(strings.TrimSuffix(below, "."))
+	z := s.known.Load().zones[below]
+	l, err := label.Parse(host, below)
+	if err != nil || z.org == "" {
+		return place{}, false
 	}
-	return p, p.Organisation != ""
+	return place{access.Site{Organisation: z.org, Domain: below, Host: l.Host(below)}, l, z}, true
 }
 
 // Site implements access.Sites.
@@ -121,7 +123,7 @@ type Clusters interface {
 // Read reads what agents of clusters have reported. After an error the former ones stay.
 func (s *Sites) Read(ctx context.Context, from Clusters) error {
 	var all []model.Cluster
-	for _, org := range slices.Sorted(maps.Keys(s.domains)) {
+	for org := range s.domains {
 		clusters, err := from.Clusters(ctx, org)
 		if err != nil {
 			return fmt.Errorf("the preview domains of the clusters of organisation %q: %w", org, err)
