@@ -19,7 +19,7 @@ import (
 // Pauses between two reads of an organisation and of a cluster, how long a read is used if nothing changes, and what bounds
 // one: a page without the report of a cluster is better than none.
 const (
-	readGap, readFor, readWithin = 100 * time.Millisecond, 10 * time.Second, 10 * time.Second
+	readGap, readFor, readWithin = 50 * time.Millisecond, 10 * time.Second, 10 * time.Second
 	reportFor, reportWithin      = time.Second, 3 * time.Second
 	// keepFor is how long a value takes memory.
 	keepFor = time.Minute

@@ -14,7 +14,7 @@ import (
 
 const (
 	// streamGap is the pause between two events of a stream: changes in it are one event.
-	streamGap = 100 * time.Millisecond
+	streamGap = 50 * time.Millisecond
 	// aliveEvery is the pause between comments that keep a stream open, and writeWithin bounds each write.
 	aliveEvery, writeWithin = 15 * time.Second, 10 * time.Second
 )
