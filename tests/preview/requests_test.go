@@ -316,7 +316,7 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 	s.Sandbox("good", map[string]string{"web": "http://" + service(s, "web", echo)})
 	c, err := tls.Dial("tcp", s.Address("previews"), &tls.Config{RootCAs: s.Roots, ServerName: "web--good." + preview.Domain})
 	s.Must(err)
-	defer c.Close()
+	s.Cleanup(func() { _ = c.Close() }) // the server may have closed it
 	from := bufio.NewReader(c)
 	key, own := "signadot-api-key: "+preview.Key+"\r\n\r\n", "Host: web--good."+preview.Domain+"\r\n"
 	for head, status := range map[string]int{
