@@ -312,7 +312,7 @@ STALL ?= 0
 RESTARTS ?= 5
 
 .PHONY: transparency
-transparency: ## compare the responses of applications with and without the sidecar (as root, 45 minutes; ONLY=restarts or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
+transparency: ## compare the responses of applications with and without the sidecar, and over a preview (as root, 45 minutes; ONLY=restarts, previews or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
 ifneq ($(STALL),0)
 	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL)
 else
@@ -371,6 +371,14 @@ bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 1
 .PHONY: bench-link
 bench-link: override ARGS += -link
 bench-link: bench-tunnels ## the link of an agent beside plain TLS, konnectivity, remotedialer and tunnels at 0, 20 and 100 ms, previews beside nginx, a stalled stream among 1,000, and streams beside requests with loss (as root, 45 minutes; ARGS='-rounds 1' for less)
+
+# How many changes a page shows, and the folder for its screenshots.
+PAGE_CHANGES ?= 100
+SCREENSHOTS ?= $(CACHE)/screenshots
+
+.PHONY: bench-page
+bench-page: ## a change of a sandbox until a person sees it in Chromium, and a page after a restart of its control plane (as root, two minutes; PAGE_CHANGES= for less)
+	$(GO) test -vet=off -count=1 -v -timeout 30m ./tests/browser -run 'TestPage$$' -changes $(PAGE_CHANGES) -screenshots $(SCREENSHOTS)
 
 .PHONY: clients-tunnels
 clients-tunnels: ## psql, grpcurl and other stock clients through a tunnel, both ways, beside a real API server (as root, two minutes)

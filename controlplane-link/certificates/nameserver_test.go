@@ -2,6 +2,7 @@ package certificates_test
 
 import (
 	"encoding/base64"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"switchyard.dev/tests/port"
 )
 
 // secret is that of the TSIG key switchyard.
@@ -31,12 +34,11 @@ type nameserver struct {
 
 func newNameserver(t *testing.T) *nameserver {
 	t.Helper()
-	n := &nameserver{before: func() {}, changed: func(dns.RR) {}}
-	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
+	n := &nameserver{address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), before: func() {}, changed: func(dns.RR) {}}
+	packets, err := net.ListenPacket("udp", n.address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.address = packets.LocalAddr().String()
 	connections, err := net.Listen("tcp", n.address)
 	if err != nil {
 		t.Fatal(err)

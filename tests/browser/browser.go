@@ -38,7 +38,7 @@ type View struct {
 }
 
 // Request is a request that the browser has sent. Document is the URL of the page that sent it, Kind its type in the
-// DevTools protocol, and Bytes what was received, with the headers of the answer.
+// DevTools protocol, and Bytes the size of the answer with its headers.
 type Request struct {
 	URL, Document, Kind string
 	Bytes               float64
@@ -122,13 +122,17 @@ func (b *Browser) Type(selector, text string) error {
 // Look shows pages so from now on.
 func (b *Browser) Look(v View) error { return b.call("Look", v, &none{}) }
 
-// Headers are sent with each request from now on.
-func (b *Browser) Headers(headers map[string]string) error {
-	return b.call("Headers", headers, &none{})
+// Intercept is what the driver does with requests.
+type Intercept struct {
+	// Files are served in place of other hosts, by their URLs.
+	Files map[string]string
+	// Headers are added to requests with a URL that matches Pattern, in which * is any text.
+	Pattern string
+	Headers map[string]string
 }
 
-// Serve answers requests to these URLs with files, in place of other hosts.
-func (b *Browser) Serve(files map[string]string) error { return b.call("Serve", files, &none{}) }
+// Intercept intercepts requests from now on.
+func (b *Browser) Intercept(i Intercept) error { return b.call("Intercept", i, &none{}) }
 
 // Screenshot writes the whole page to a file, as PNG.
 func (b *Browser) Screenshot(path string) error { return b.call("Screenshot", path, &none{}) }
@@ -166,7 +170,7 @@ func (f Finding) String() string {
 	return text
 }
 
-// Audit returns the findings of axe-core, whose script is an argument, about the page.
+// Audit returns the findings of axe-core about the page. The argument is its script.
 func (b *Browser) Audit(script string) (found []Finding, err error) {
 	if err := b.Evaluate(script+"; true", nil); err != nil {
 		return nil, err

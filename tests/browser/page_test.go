@@ -275,7 +275,7 @@ func (v *visit) quiet() {
 	}
 }
 
-// count adds up what was received for the page, and fails for requests to other hosts.
+// count adds up the bytes for the page, and fails for requests to other hosts.
 func (v *visit) count(t browser.Traffic) {
 	v.Helper()
 	for _, r := range t.Requests {
@@ -311,7 +311,7 @@ func (v *visit) measure() {
 	v.restart()
 	after := v.seen("restarted")
 	figures.AtMost(os.Stdout, "PAGE_CURRENT_AFTER_RESTART", after.Seconds(), "s", 5)
-	// Browsers report a stream whose server has gone as an error.
+	// Browsers report an interrupted stream as an error.
 	t, err := v.Traffic()
 	v.Must(err)
 	v.count(t)

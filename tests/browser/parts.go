@@ -62,7 +62,7 @@ func driver(ctx context.Context) (string, error) {
 	return to, nil
 }
 
-// axe is axe-core, whose licence is MPL 2.0.
+// axe is axe-core, under the licence MPL 2.0.
 var axe = Script{"axe-core@4.14.1", "axe.min.js", "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"}
 
 // Axe returns the script of axe-core, which checks the accessibility of pages.

@@ -119,6 +119,7 @@ func TestTheScriptKeepsAPageCurrent(t *testing.T) {
 	l.change(false, "e", "d", "c", "a")
 	l.is("[...document.querySelectorAll('tr')].map(r => r.dataset.key).join('')", "edca")
 	l.is("document.activeElement.id", "row-c")
+	l.is("document.getElementById('row-c').mark", "same")
 	l.is("[...document.querySelectorAll('#long p')].map(r => r.textContent).join('')", "edca")
 	l.change(false)
 	l.is("document.querySelectorAll('tr').length", "0")

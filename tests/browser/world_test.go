@@ -172,7 +172,7 @@ func (s *site) fill() {
 	s.Must(in.Close())
 }
 
-// startIssuer starts the issuer of logins, whose users are administrators, and writes the settings of logins.
+// startIssuer starts the issuer of logins, with administrators as users, and writes the settings of logins.
 func (s *site) startIssuer() {
 	s.Helper()
 	s.Must(os.WriteFile(s.file("secret"), []byte("a-client-secret"), 0o600))
@@ -301,7 +301,7 @@ spec: {selector: {app: cart}, ports: [{port: 80}]}`)
 	})
 }
 
-// broken is the part of images whose containers end.
+// broken is part of the names of images with containers that end.
 const broken = "broken"
 
 // rollOut acts for the controller of Deployments and the kubelet until ctx ends: pods become ready, and those of a

@@ -108,11 +108,11 @@ func (h *hosted) preview(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(b.Look(browser.View{Width: 1000, Height: 600}), b.Serve(files), b.Headers(map[string]string{"Signadot-Api-Key": strings.TrimSpace(string(key))})); err != nil {
-		return err
-	}
-	if err := errors.Join(b.Open(url), b.Click("[data-customer='123']")); err != nil {
-		return err
+	intercept := browser.Intercept{Files: files, Pattern: url + "*", Headers: map[string]string{"Signadot-Api-Key": strings.TrimSpace(string(key))}}
+	for _, err := range []error{b.Look(browser.View{Width: 1000, Height: 600}), b.Intercept(intercept), b.Open(url), b.Click("[data-customer='123']")} {
+		if err != nil {
+			return err
+		}
 	}
 	if err := h.until(ctx, "a click on a customer", func() (text string, is bool, err error) {
 		err = b.Evaluate("document.getElementById('hotrod-log').innerText", &text)

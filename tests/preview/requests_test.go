@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	rpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -264,8 +265,13 @@ func TestARequestEndsWithItsKey(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { _, err := io.ReadAll(a.Body); ended <- err }()
 		s.Must(s.Main.Store().DeleteAPIKey(context.WithoutCancel(t.Context()), preview.Organisation, preview.Ada, "k-2", s.Event()))
-		if err := <-ended; err == nil {
-			t.Errorf("HTTP/1.1 %t: the answer ends as if it were complete", one)
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Errorf("HTTP/1.1 %t: the answer ends as if it were complete", one)
+			}
+		case <-time.After(world.Patience):
+			t.Fatalf("HTTP/1.1 %t: the answer goes on after the key was deleted", one)
 		}
 		s.AddKey("k-2", preview.Ada, key)
 	}
@@ -310,7 +316,7 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 	s.Sandbox("good", map[string]string{"web": "http://" + service(s, "web", echo)})
 	c, err := tls.Dial("tcp", s.Address("previews"), &tls.Config{RootCAs: s.Roots, ServerName: "web--good." + preview.Domain})
 	s.Must(err)
-	defer c.Close()
+	s.Cleanup(func() { _ = c.Close() }) // the server may have closed it
 	from := bufio.NewReader(c)
 	key, own := "signadot-api-key: "+preview.Key+"\r\n\r\n", "Host: web--good."+preview.Domain+"\r\n"
 	for head, status := range map[string]int{

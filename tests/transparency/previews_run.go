@@ -20,7 +20,7 @@ import (
 // headers.
 var rules = []differences.Row{
 	{Case: "websocket/foreign origin", Why: "Authorization: browsers send cookies with WebSockets of any origin, so other sites cannot open one."},
-	{Case: "websocket/refused: no connection", Why: "Authorization: Upgrade counts with Connection: upgrade only (RFC 9110, 7.8). What is not seen as a WebSocket does not become one."},
+	{Case: "websocket/refused: no connection", Why: "Authorization: Upgrade counts with Connection: upgrade only (RFC 9110, 7.8). Other requests do not become WebSockets."},
 }
 
 // keepAlive is a header about the connection to the client, where nginx sends its own and HTTP/1.1 needs none.

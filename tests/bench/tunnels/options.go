@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/tests/bench/tunnels/lab"
 	"switchyard.dev/tests/bench/tunnels/muxes"
+	"switchyard.dev/tests/bench/tunnels/web"
 )
 
 var options struct {
@@ -61,7 +62,7 @@ func run() error {
 	case options.service != "":
 		return runService(strings.Split(options.service, ",")...)
 	case options.web != "":
-		return runWeb(options.web)
+		return web.Serve(options.web, ready)
 	case options.proxy != "":
 		return runProxy(options.proxy, options.sessions, options.cert, options.key)
 	case options.workstation != "":

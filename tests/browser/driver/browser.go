@@ -27,10 +27,10 @@ type Browser struct {
 	ctx     context.Context
 	cancels []context.CancelFunc
 
-	mu      sync.Mutex
-	files   map[string]string // by their URLs
-	traffic Traffic
-	open    map[network.RequestID]int // indexes of traffic.Requests
+	mu        sync.Mutex
+	intercept Intercept
+	traffic   Traffic
+	open      map[network.RequestID]int // indexes of traffic.Requests
 }
 
 // Start is a browser that begins: its program, and flags without dashes with their values; "" is a flag without one.
@@ -47,7 +47,7 @@ type View struct {
 	NoScript bool
 }
 
-// Request is a request of the browser. Document is the URL of the page that sent it, and Bytes what was received.
+// Request is a request of the browser. Document is the URL of the page that sent it, and Bytes the size of the answer.
 type Request struct {
 	URL, Document, Kind string
 	Bytes               float64
@@ -136,7 +136,7 @@ func (b *Browser) Click(selector string, _ *None) error {
 	return nil
 }
 
-// Text is what is typed into an element.
+// Text is a text for an element.
 type Text struct{ Selector, Text string }
 
 // Type types a text; keys such as Tab are those of chromedp/kb.
@@ -167,43 +167,64 @@ func (b *Browser) Look(v View, _ *None) error {
 // phone is the width below which a screen is one of a phone.
 const phone = 600
 
-// Headers are sent with each request from now on.
-func (b *Browser) Headers(headers map[string]string, _ *None) error {
-	all := network.Headers{}
-	for name, value := range headers {
-		all[name] = value
-	}
-	return call(b, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: all})
+// Intercept is what the driver does with requests.
+type Intercept struct {
+	// Files are served in place of other hosts, by their URLs.
+	Files map[string]string
+	// Headers are added to requests with a URL that matches Pattern, in which * is any text.
+	Pattern string
+	Headers map[string]string
 }
 
-// Serve answers requests to these URLs with files, in place of other hosts.
-func (b *Browser) Serve(files map[string]string, _ *None) error {
+// Intercept intercepts requests from now on.
+func (b *Browser) Intercept(i Intercept, _ *None) error {
 	b.mu.Lock()
-	b.files = files
+	b.intercept = i
 	b.mu.Unlock()
 	var p fetch.EnableParams
-	for url := range files {
+	if i.Pattern != "" {
+		p.Patterns = append(p.Patterns, &fetch.RequestPattern{URLPattern: i.Pattern})
+	}
+	for url := range i.Files {
 		p.Patterns = append(p.Patterns, &fetch.RequestPattern{URLPattern: url})
 	}
 	return call(b, fetch.Enable, p)
 }
 
-// serve answers a request with its file.
-func (b *Browser) serve(e *fetch.EventRequestPaused) {
+// paused answers a request with its file, or adds headers to it.
+func (b *Browser) paused(e *fetch.EventRequestPaused) {
 	b.mu.Lock()
-	path := b.files[e.Request.URL]
+	i := b.intercept
 	b.mu.Unlock()
-	answer := fetch.FulfillRequestParams{RequestID: e.RequestID, ResponseCode: http.StatusOK}
 	var err error
-	if answer.Body, err = os.ReadFile(path); err != nil {
-		answer.ResponseCode = http.StatusNotFound
+	if path, is := i.Files[e.Request.URL]; is {
+		err = b.serve(e.RequestID, path)
+	} else {
+		onward := fetch.ContinueRequestParams{RequestID: e.RequestID}
+		for name, value := range e.Request.Headers {
+			onward.Headers = append(onward.Headers, &fetch.HeaderEntry{Name: name, Value: fmt.Sprint(value)})
+		}
+		for name, value := range i.Headers {
+			onward.Headers = append(onward.Headers, &fetch.HeaderEntry{Name: name, Value: value})
+		}
+		err = call(b, fetch.ContinueRequest, onward)
 	}
+	if err != nil {
+		slog.Warn("an intercepted request was not continued", "url", e.Request.URL, "error", err)
+	}
+}
+
+// serve answers a request with a file.
+func (b *Browser) serve(id fetch.RequestID, path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	answer := fetch.FulfillRequestParams{RequestID: id, ResponseCode: http.StatusOK, Body: text}
 	for name, value := range map[string]string{"Content-Type": mime.TypeByExtension(filepath.Ext(path)), "Access-Control-Allow-Origin": "*"} {
 		answer.ResponseHeaders = append(answer.ResponseHeaders, &fetch.HeaderEntry{Name: name, Value: value})
 	}
-	if err := call(b, fetch.FulfillRequest, answer); err != nil {
-		slog.Warn("a request was not answered", "url", e.Request.URL, "error", err)
-	}
+	return call(b, fetch.FulfillRequest, answer)
 }
 
 // Screenshot writes the whole page to a file, as PNG.

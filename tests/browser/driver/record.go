@@ -18,7 +18,7 @@ func (b *Browser) record(event any) {
 	}
 	switch e := event.(type) {
 	case *fetch.EventRequestPaused:
-		go b.serve(e)
+		go b.paused(e)
 	case *network.EventRequestWillBeSent:
 		b.open[e.RequestID] = len(b.traffic.Requests)
 		b.traffic.Requests = append(b.traffic.Requests, Request{URL: e.Request.URL, Document: e.DocumentURL, Kind: string(e.Type)})
