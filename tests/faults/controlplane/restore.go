@@ -173,7 +173,7 @@ func (d *restoring) write(ctx context.Context) error {
 
 func (d *restoring) event() model.Event {
 	d.n++
-	return model.Event{Org: deliveries.Organisation, ID: fmt.Sprintf("restore-%d-%d", d.n, time.Now().UnixNano()), Type: "write", At: time.Now(), By: author.Principal, Role: author.Role}
+	return model.Event{Org: deliveries.Organisation, ID: fmt.Sprintf("restore-%d-%x", d.n, time.Now().UnixNano()), Type: "write", At: time.Now(), By: author.Principal, Role: author.Role}
 }
 
 // put writes the sandboxes of a sort.
