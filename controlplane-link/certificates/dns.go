@@ -28,11 +28,14 @@ type DNS struct {
 const (
 	// updateWithin bounds an update or a query.
 	updateWithin = 10 * time.Second
-	// publishedWithin is how long the secondaries have to get a record, publishedEvery the pause between two queries.
-	publishedWithin, publishedEvery = 2 * time.Minute, time.Second
+	// publishedWithin is how long the nameservers have to publish a record.
+	publishedWithin = 2 * time.Minute
 	// challengeTTL is that of the records, in seconds.
 	challengeTTL = 60
 )
+
+// publishedEvery is the pause before each query for a record. Tests shorten it.
+var publishedEvery = time.Second
 
 // check sets defaults, and returns an error if the settings are not valid.
 func (d *DNS) check() error {
