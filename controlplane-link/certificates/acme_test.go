@@ -192,14 +192,18 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	}
 }
 
-// A replica that ends in the middle of an order counts no failure, and the next one need not wait for the lease.
+// A replica that ends in the middle of an order counts no failure, deletes its record, and the next one need not wait for
+// the lease.
 func TestAnInterruptedOrder(t *testing.T) {
 	w := newWorld(t)
 	one, two := w.replica("a.example.net"), w.replica("a.example.net")
 	ctx, end := context.WithCancel(t.Context())
 	var once sync.Once
-	w.dns.before = func() { once.Do(end) }
+	w.dns.changed = func(dns.RR) { once.Do(end) }
 	one.Check(ctx)
+	if left := w.dns.records(); len(left) != 0 {
+		t.Errorf("records of challenges that were left: %v", left)
+	}
 	two.check("", "")
 }
 

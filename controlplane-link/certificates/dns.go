@@ -55,8 +55,10 @@ func (d *DNS) Present(ctx context.Context, domain, _, keyAuth string) error {
 	return d.update(ctx, domain, keyAuth, (*dns.Msg).Insert)
 }
 
-// CleanUp deletes it.
+// CleanUp deletes it, after an order that was interrupted too.
 func (d *DNS) CleanUp(ctx context.Context, domain, _, keyAuth string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), updateWithin)
+	defer cancel()
 	return d.update(ctx, domain, keyAuth, (*dns.Msg).Remove)
 }
 
