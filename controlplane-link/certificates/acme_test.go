@@ -48,6 +48,7 @@ func TestOrderAndRenewal(t *testing.T) {
 	}
 	w.now(first.NotBefore.Add(first.NotAfter.Sub(first.NotBefore)/3*2 + 10*time.Minute)) // the second one is younger
 	two.Check(t.Context())
+	two.check("", "") // at this time the new certificates are due at once
 	w.now(time.Now()) // that of the server: the new certificates begin now
 	renewed := two.leaf("x.a.example.net")
 	one.check("", "")

@@ -89,7 +89,7 @@ func (i *issuer) order(ctx context.Context, domain string, version int64, r reco
 	limited, _ := errors.AsType[*acme.RateLimitedError](err)
 	switch {
 	case err == nil:
-		r = r.succeeded(chain, key)
+		r = r.succeeded(i.now(), chain, key)
 	case ctx.Err() != nil:
 		r = r.released()
 	case limited != nil:

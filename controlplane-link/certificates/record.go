@@ -26,7 +26,7 @@ type record struct {
 	// By is the replica that orders, until Until. Empty: none does.
 	By    string    `json:",omitempty"`
 	Until time.Time `json:",omitzero"`
-	// Failures counts the attempts since the last success, Failed and Reason are of the last one. The next one is at Next.
+	// Failures counts the attempts since the last success, Failed and Reason are of the last one. The next order is at Next.
 	Failures int       `json:",omitempty"`
 	Failed   time.Time `json:",omitzero"`
 	Reason   string    `json:",omitempty"`
@@ -76,10 +76,10 @@ func (r record) due(now time.Time, settings string, due bool) bool {
 	switch {
 	case !due, now.Before(r.Until):
 		return false
-	case r.Failures == 0, !now.Before(r.Next):
+	case !now.Before(r.Next):
 		return true
 	}
-	return !slices.Contains(r.Tried, settings) && len(r.Tried) < mostTried
+	return r.Failures > 0 && !slices.Contains(r.Tried, settings) && len(r.Tried) < mostTried
 }
 
 // leased is the record while a replica orders.
@@ -94,9 +94,10 @@ func (r record) released() record {
 	return r
 }
 
-// succeeded is the record with a new certificate.
-func (r record) succeeded(certificate, key []byte) record {
-	return record{Certificate: string(certificate), Key: string(key)}
+// succeeded is the record with a new certificate. If it is due at once, for example by a clock that is wrong, the next order
+// waits too.
+func (r record) succeeded(now time.Time, certificate, key []byte) record {
+	return record{Certificate: string(certificate), Key: string(key), Next: now.Add(pauses[0])}
 }
 
 // faulted is the record after a failed order. The next attempt waits at least as long as the server has asked for.

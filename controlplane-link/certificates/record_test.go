@@ -62,6 +62,8 @@ func TestDue(t *testing.T) {
 		"the lease has ended":        {record{}.leased("b", noon), leaseFor, true, true},
 		"an order was interrupted":   {record{}.leased("b", noon).released(), 0, true, true},
 		"the server asked to wait":   {failed, 47 * time.Hour, true, false},
+		"a success, and due again":   {failed.succeeded(noon, nil, nil), time.Hour - 1, true, false},
+		"an hour later":              {failed.succeeded(noon, nil, nil), time.Hour, true, true},
 		"that long":                  {failed, 48 * time.Hour, true, true},
 		"another failed, and orders": {failed.leased("b", noon.Add(48*time.Hour)), 48 * time.Hour, true, false},
 	} {
