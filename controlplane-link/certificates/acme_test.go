@@ -208,6 +208,34 @@ func TestAnInterruptedOrder(t *testing.T) {
 	two.check("", "")
 }
 
+// A replica that starts serves the certificates of all domains in the store before it renews the first one.
+func TestStoredCertificatesAreServedFirst(t *testing.T) {
+	w := newWorld(t)
+	one := w.replica("a.example.net", "b.example.net")
+	one.check("", "")
+	last := one.leaf("x.b.example.net")
+	w.now(last.NotAfter.Add(-time.Hour))
+	hangs, resume := make(chan struct{}), make(chan struct{})
+	w.dns.before = sync.OnceFunc(func() {
+		close(hangs)
+		<-resume
+	})
+	one.restart("a.example.net", "b.example.net")
+	var checked sync.WaitGroup
+	checked.Go(func() { one.Check(t.Context()) })
+	<-hangs
+	for _, host := range []string{"x.a.example.net", "x.b.example.net"} {
+		if err := handshake(t, one.Source, host, w.root); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	close(resume)
+	checked.Wait()
+	if one.leaf("x.b.example.net").Equal(last) {
+		t.Error("not renewed then")
+	}
+}
+
 // Settings that are not valid end the start, and name the flag.
 func TestSettings(t *testing.T) {
 	good := certificates.ACME{Directory: "https://acme.example/dir", AcceptTerms: true, RFC2136: "file"}

@@ -116,25 +116,34 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// check reads each certificate, and renews those that are due.
+// check reads each certificate, and then renews those that are due: an order can take minutes.
 func (s *Source) check(ctx context.Context) {
-	for i, was := range s.current() {
-		var next entry
-		if s.issuer == nil {
-			next = readFolder(s.cfg.Dir, was, s.cfg.Now())
-		} else {
-			next = s.issuer.check(ctx, was)
+	for _, order := range []bool{false, true} {
+		for i, was := range s.current() {
+			var next entry
+			if s.issuer == nil {
+				next = readFolder(s.cfg.Dir, was, s.cfg.Now())
+			} else {
+				next = s.issuer.check(ctx, was, order)
+			}
+			switch {
+			case ctx.Err() != nil:
+				return
+			case next.cert != nil || order: // else the order can be the first one
+				s.publish(i, was, next)
+			}
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		next.describe(s.cfg.Now())
-		s.mu.Lock()
-		s.entries = slices.Clone(s.entries) // the old one may be in use
-		s.entries[i] = next
-		s.mu.Unlock()
-		s.report(was, next)
 	}
+}
+
+// publish replaces the certificate of a domain.
+func (s *Source) publish(i int, was, next entry) {
+	next.describe(s.cfg.Now())
+	s.mu.Lock()
+	s.entries = slices.Clone(s.entries) // the old one may be in use
+	s.entries[i] = next
+	s.mu.Unlock()
+	s.report(was, next)
 }
 
 // current returns the certificates. The caller does not change them.

@@ -32,8 +32,8 @@ type issuer struct {
 // requestWithin bounds a request to the server, saveWithin the writes of a result to the store.
 const requestWithin, saveWithin = 30 * time.Second, time.Minute
 
-// check returns the certificate of a domain, after an order if one is due.
-func (i *issuer) check(ctx context.Context, was entry) entry {
+// check returns the certificate of a domain, after an order if one is due and may be sent.
+func (i *issuer) check(ctx context.Context, was entry, order bool) entry {
 	domain := was.Domain
 	r, version, err := i.read(ctx, domain)
 	if err != nil {
@@ -41,7 +41,7 @@ func (i *issuer) check(ctx context.Context, was entry) entry {
 	}
 	pair, damaged := r.pair()
 	s, err := i.cfg.read()
-	if err == nil && r.due(i.now(), s.digest, pair == nil || !i.now().Before(renewAt(pair.Leaf))) {
+	if err == nil && order && r.due(i.now(), s.digest, pair == nil || !i.now().Before(renewAt(pair.Leaf))) {
 		if r, err = i.order(ctx, domain, version, r, s); err == nil {
 			pair, damaged = r.pair()
 		}
