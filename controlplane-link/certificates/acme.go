@@ -1,13 +1,11 @@
 package certificates
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 )
@@ -26,19 +24,10 @@ type ACME struct {
 	RFC2136 string
 }
 
-// settings are the content of the files.
-type settings struct {
-	dns   *DNS
-	roots *x509.CertPool // nil: those of the system
-	// digest is that of all settings.
-	digest string
-}
-
 // check returns an error if the settings are not valid.
 func (a *ACME) check() error {
-	u, err := url.Parse(a.Directory)
 	switch {
-	case err != nil || u.Scheme != "https" || u.Host == "":
+	case !strings.HasPrefix(a.Directory, "https://"):
 		return errors.New("the ACME directory is not a URL like https://acme.example.com/directory")
 	case !a.AcceptTerms:
 		return errors.New("the terms of service of the ACME server are not accepted: read them, then set -acme-accept-terms (value previews.acme.acceptTerms)")
@@ -48,30 +37,38 @@ func (a *ACME) check() error {
 	return nil
 }
 
-// read reads the files.
-func (a *ACME) read() (*settings, error) {
-	s := &settings{dns: &DNS{}}
-	text, err := os.ReadFile(a.RFC2136)
+// dns reads the settings of DNS updates.
+func (a *ACME) dns() (*DNS, error) {
+	d := &DNS{}
+	info, err := os.Stat(a.RFC2136)
 	if err == nil {
-		err = yaml.UnmarshalStrict(text, s.dns)
+		d.changed = info.ModTime()
+		var text []byte
+		if text, err = os.ReadFile(a.RFC2136); err == nil {
+			err = yaml.UnmarshalStrict(text, d)
+		}
 	}
-	if err == nil {
-		err = s.dns.check()
+	if err == nil && (d.Nameserver == "" || d.KeyName == "" || d.Secret == "") {
+		err = errors.New("write nameserver (the host:port that takes updates of the zone), keyName and secret")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("settings of DNS updates in %s: %w", a.RFC2136, err)
 	}
-	var roots []byte
-	if a.CAFile != "" {
-		if roots, err = os.ReadFile(a.CAFile); err != nil {
-			return nil, fmt.Errorf("authorities of the ACME server: %w", err)
-		}
-		s.roots = x509.NewCertPool()
-		if !s.roots.AppendCertsFromPEM(roots) {
-			return nil, fmt.Errorf("authorities of the ACME server: %s has no certificate in PEM", a.CAFile)
-		}
+	return d, nil
+}
+
+// roots returns the authorities of the server; nil: those of the system.
+func (a *ACME) roots() (*x509.CertPool, error) {
+	if a.CAFile == "" {
+		return nil, nil
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q", a.Directory, a.Email, text, roots))
-	s.digest = hex.EncodeToString(sum[:])
-	return s, nil
+	text, err := os.ReadFile(a.CAFile)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM", a.CAFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("authorities of the ACME server: %w", err)
+	}
+	return pool, nil
 }

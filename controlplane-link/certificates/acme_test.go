@@ -107,13 +107,14 @@ func TestWrongTSIGKey(t *testing.T) {
 	w := newWorld(t)
 	w.settings("keyName: other")
 	s := w.replica("a.example.net")
-	s.check("There is no certificate for *.a.example.net: ", fmt.Sprintf("order a certificate for *.a.example.net at https://127.0.0.1:%d/dir: nameserver %s refuses the update of zone example.net. with TSIG key other.: NOTAUTH. Check the name, algorithm and secret of the key", w.acme, w.dns.address))
+	s.check("There is no certificate for *.a.example.net: ", fmt.Sprintf("order a certificate for *.a.example.net at https://127.0.0.1:%d/dir: ", w.acme))
+	s.check("no certificate", fmt.Sprintf("nameserver %s refuses the update of zone example.net. with TSIG key other.: NOTAUTH. Check the name, algorithm and secret of the key", w.dns.address))
 	w.settings("secret: d3Jvbmc=")
 	s.check("no certificate", "with TSIG key switchyard.: NOTAUTH.")
 	w.settings("algorithm: hmac-md5")
 	s.check("no certificate", "bad key algorithm")
 	w.settings("nameserver: ''")
-	s.check("no certificate", "nameserver is missing")
+	s.check("no certificate", "write nameserver (")
 	if err := handshake(t, s.Source, "x.a.example.net", w.root); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("without a certificate: %v", err)
 	}
@@ -133,12 +134,17 @@ func TestSecondariesAndCNAME(t *testing.T) {
 		if r.Header().Name != "a.challenges.example.net." {
 			t.Errorf("an update of %s", r.Header().Name)
 		}
-		go secondary.insert(r)
+		go func() {
+			for secondary.queries.Load() < 3 && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			secondary.insert(r)
+		}()
 	}
 	s := w.replica("a.example.net")
 	s.check("", "")
-	if secondary.queries.Load() == 0 {
-		t.Error("the secondary was not asked")
+	if len(secondary.records()) == 0 {
+		t.Error("ordered before the secondary had the record")
 	}
 }
 

@@ -237,7 +237,7 @@ func (r *replica) check(problem, reason string) {
 // leaf is the certificate for a host.
 func (r *replica) leaf(host string) *x509.Certificate {
 	r.w.Helper()
-	cert, err := r.GetCertificate(&tls.ClientHelloInfo{ServerName: host})
+	cert, err := r.Server().GetCertificate(&tls.ClientHelloInfo{ServerName: host})
 	if err != nil || cert == nil {
 		r.w.Fatalf("no certificate for %s: %v", host, err)
 	}
