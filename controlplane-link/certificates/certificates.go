@@ -14,6 +14,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,12 +42,40 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// ACME are the settings of certificates from an ACME server. The files are read before each attempt.
+type ACME struct {
+	// Directory is the URL of the server's directory. Required.
+	Directory string
+	// AcceptTerms is whether the terms of service of the server are accepted. Required.
+	AcceptTerms bool
+	// Email is the contact of the account. Empty: none. Another one is another account.
+	Email string
+	// CAFile has the authorities of the server in PEM. Empty: those of the system.
+	CAFile string
+	// RFC2136 is the file with the settings of DNS updates, a DNS in YAML. Required.
+	RFC2136 string
+}
+
+// check returns an error if the settings are not valid.
+func (a *ACME) check() error {
+	switch {
+	case !strings.HasPrefix(a.Directory, "https://"):
+		return errors.New("the ACME directory is not a URL like https://acme.example.com/directory")
+	case !a.AcceptTerms:
+		return errors.New("the terms of service of the ACME server are not accepted: read them, then set -acme-accept-terms (value previews.acme.acceptTerms)")
+	case a.RFC2136 == "":
+		return errors.New("certificates from an ACME server need the settings of DNS updates: set -acme-rfc2136 (value previews.acme.rfc2136.secret)")
+	}
+	return nil
+}
+
 // Source has the certificates of the preview domains. Make one with New. It is safe for concurrent use.
 type Source struct {
-	cfg          Config
-	issuer       *issuer // nil: files
+	cfg Config
+	// read returns the certificate of a domain, after an order if one is due and may be sent.
+	read         func(ctx context.Context, was State, order bool) State
 	end, failure *prometheus.GaugeVec
-	entries      []atomic.Pointer[entry] // by domain; Run replaces them
+	states       []atomic.Pointer[State] // by domain; Run replaces them
 }
 
 // New returns a source. The caller calls Run. It is an error if the configuration is not valid; that there is no
@@ -62,20 +91,21 @@ func New(c Config) (*Source, error) {
 		return promauto.With(c.Metrics).NewGaugeVec(prometheus.GaugeOpts{Name: "switchyard_certificate_" + name, Help: help}, []string{"domain"})
 	}
 	s := &Source{
-		cfg: c, entries: make([]atomic.Pointer[entry], len(c.Domains)),
+		cfg: c, states: make([]atomic.Pointer[State], len(c.Domains)),
 		end:     gauge("end_timestamp_seconds", "End of the certificate of a preview domain; 0: there is none."),
 		failure: gauge("failure_timestamp_seconds", "Last attempt to read or renew the certificate of a preview domain, if it has failed; 0: it has not."),
 	}
 	for i, d := range c.Domains {
-		s.entries[i].Store(&entry{State: State{Domain: d}})
+		s.states[i].Store(&State{Domain: d})
 	}
 	if c.Dir != "" {
+		s.read = func(_ context.Context, was State, _ bool) State { return readFolder(c.Dir, was, c.Now()) }
 		return s, nil
 	}
 	if err := c.ACME.check(); err != nil {
 		return nil, err
 	}
-	s.issuer = &issuer{ACME: c.ACME, store: c.Store, now: c.Now}
+	s.read = (&issuer{ACME: c.ACME, store: c.Store, now: c.Now}).check
 	legolog.SetDefault(c.Logger) // the library has one for the process
 	return s, nil
 }
@@ -94,20 +124,15 @@ func (s *Source) Run(ctx context.Context) error {
 // check reads each certificate, and then renews those that are due: an order can take minutes.
 func (s *Source) check(ctx context.Context) {
 	for _, order := range []bool{false, true} {
-		for i := range s.entries {
-			was := *s.entries[i].Load()
-			var next entry
-			if s.issuer == nil {
-				next = readFolder(s.cfg.Dir, was, s.cfg.Now())
-			} else {
-				next = s.issuer.check(ctx, was, order)
-			}
+		for i := range s.states {
+			was := *s.states[i].Load()
+			next := s.read(ctx, was, order)
 			if ctx.Err() != nil {
 				return
 			}
 			if next.cert != nil || order { // else the order can be the first one
 				next.describe(s.cfg.Now())
-				s.entries[i].Store(&next)
+				s.states[i].Store(&next)
 				s.report(was, next)
 			}
 		}
@@ -116,9 +141,9 @@ func (s *Source) check(ctx context.Context) {
 
 // States returns the state of the certificate of each domain, as of the last check.
 func (s *Source) States() []State {
-	all := make([]State, len(s.entries))
-	for i := range s.entries {
-		all[i] = s.entries[i].Load().State
+	all := make([]State, len(s.states))
+	for i := range s.states {
+		all[i] = *s.states[i].Load()
 	}
 	return all
 }
@@ -134,8 +159,8 @@ func (s *Source) Server() *tls.Config {
 
 // find returns the certificate for a host; nil: there is none.
 func (s *Source) find(host string) *tls.Certificate {
-	for i := range s.entries {
-		if cert := s.entries[i].Load().cert; host != "" && cert != nil && cert.Leaf.VerifyHostname(host) == nil {
+	for i := range s.states {
+		if cert := s.states[i].Load().cert; host != "" && cert != nil && cert.Leaf.VerifyHostname(host) == nil {
 			return cert
 		}
 	}

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/go-acme/lego/v5/challenge/dns01"
 	"github.com/go-acme/lego/v5/lego"
 	"github.com/miekg/dns"
+	"sigs.k8s.io/yaml"
 )
 
 // DNS writes the TXT records of challenges by RFC 2136 updates with TSIG. Its fields are those of the file of settings,
@@ -31,6 +33,26 @@ const updateWithin, publishedWithin, challengeTTL = 10 * time.Second, 2 * time.M
 
 // publishedEvery is the pause before each query for a record. Tests shorten it.
 var publishedEvery = time.Second
+
+// readDNS reads the settings in a file.
+func readDNS(file string) (*DNS, error) {
+	d := &DNS{}
+	info, err := os.Stat(file)
+	if err == nil {
+		d.changed = info.ModTime()
+		var text []byte
+		if text, err = os.ReadFile(file); err == nil {
+			err = yaml.UnmarshalStrict(text, d)
+		}
+	}
+	if err == nil && (d.Nameserver == "" || d.KeyName == "" || d.Secret == "") {
+		err = errors.New("write nameserver (the host:port that takes updates of the zone), keyName and secret")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("settings of DNS updates in %s: %w", file, err)
+	}
+	return d, nil
+}
 
 // Present adds a record.
 func (d *DNS) Present(ctx context.Context, domain, _, keyAuth string) error {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/go-acme/lego/v5/acme"
@@ -27,13 +29,13 @@ type issuer struct {
 const requestWithin, saveWithin = 30 * time.Second, time.Minute
 
 // check returns the certificate of a domain, after an order if one is due and may be sent.
-func (i *issuer) check(ctx context.Context, was entry, order bool) entry {
+func (i *issuer) check(ctx context.Context, was State, order bool) State {
 	r, version, err := i.read(ctx, was.Domain)
 	if err != nil {
 		return was.with(was.cert, i.now(), err)
 	}
 	cert := r.cert()
-	d, err := i.dns()
+	d, err := readDNS(i.RFC2136)
 	if err == nil && order && (cert == nil || !i.now().Before(renewAt(cert.Leaf))) && r.due(i.now(), d.changed) {
 		if r, err = i.order(ctx, was.Domain, version, r, d); err == nil {
 			cert = r.cert()
@@ -42,7 +44,7 @@ func (i *issuer) check(ctx context.Context, was entry, order bool) entry {
 	if err != nil {
 		return was.with(cert, i.now(), err)
 	}
-	return entry{State{Domain: was.Domain, Failed: r.Failed, Reason: r.Reason}, cert}
+	return State{Domain: was.Domain, Failed: r.Failed, Reason: r.Reason, cert: cert}
 }
 
 // recordOf names the record of a domain in the store. Each server has its own: replicas with other settings, as during an
@@ -141,6 +143,22 @@ func (i *issuer) accountKey(ctx context.Context) (crypto.Signer, error) {
 		return nil, fmt.Errorf("read the key of the ACME account in the store: %w", err)
 	}
 	return certcrypto.ParsePEMPrivateKey([]byte(value))
+}
+
+// roots returns the authorities of the server; nil: those of the system.
+func (a *ACME) roots() (*x509.CertPool, error) {
+	if a.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(a.CAFile)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM", a.CAFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("authorities of the ACME server: %w", err)
+	}
+	return pool, nil
 }
 
 // account is an account at the server. It implements registration.User.

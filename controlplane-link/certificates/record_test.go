@@ -94,7 +94,7 @@ func TestProblems(t *testing.T) {
 		"none":                       {0, 0, "refused", "There is no certificate for *.a.example: refused."},
 		"there is nothing to do yet": {90 * day, 0, "", ""},
 	} {
-		e := entry{State: State{Domain: "a.example", Reason: c.reason}}
+		e := State{Domain: "a.example", Reason: c.reason}
 		if c.lifetime > 0 {
 			e.cert = &tls.Certificate{Leaf: &x509.Certificate{NotBefore: noon, NotAfter: noon.Add(c.lifetime)}}
 		}

@@ -12,12 +12,6 @@ import (
 	"switchyard.dev/eventbus/trust"
 )
 
-// entry is the certificate of a domain, nil while there is none, with its state.
-type entry struct {
-	State
-	cert *tls.Certificate
-}
-
 // State is the state of the certificate of a domain, for users.
 type State struct {
 	// Domain is the preview domain that it is for.
@@ -31,13 +25,14 @@ type State struct {
 	// Problem is a warning for users, in one or two sentences: there is no certificate, or the one that there is ends
 	// within 14 days and was not renewed. Empty: there is none.
 	Problem string
+	cert    *tls.Certificate // nil: there is none
 }
 
-// with is an entry with a certificate and an error that is no failed order. Failed stays as long as the error does.
-func (e entry) with(cert *tls.Certificate, now time.Time, err error) entry {
-	next := entry{State{Domain: e.Domain, Failed: now, Reason: oneLine(err)}, cert}
-	if next.Reason == e.Reason {
-		next.Failed = e.Failed
+// with is the state with a certificate and an error that is no failed order. Failed stays as long as the error does.
+func (s State) with(cert *tls.Certificate, now time.Time, err error) State {
+	next := State{Domain: s.Domain, Failed: now, Reason: oneLine(err), cert: cert}
+	if next.Reason == s.Reason {
+		next.Failed = s.Failed
 	}
 	return next
 }
@@ -47,7 +42,7 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // readFolder reads the certificate of a domain in a folder, which other domains can share. The previous one stays if
 // clients would not accept the new one.
-func readFolder(dir string, was entry, now time.Time) entry {
+func readFolder(dir string, was State, now time.Time) State {
 	file := filepath.Join(dir, trust.CertFile)
 	cert, err := tls.LoadX509KeyPair(file, filepath.Join(dir, trust.KeyFile))
 	if err == nil {
@@ -59,7 +54,7 @@ func readFolder(dir string, was entry, now time.Time) entry {
 	if err != nil {
 		return was.with(was.cert, now, fmt.Errorf("the certificate in %s with key %s cannot be used for *.%s: %w", file, trust.KeyFile, was.Domain, err))
 	}
-	return entry{State: State{Domain: was.Domain}, cert: &cert}
+	return State{Domain: was.Domain, cert: &cert}
 }
 
 // warnBefore is how long before its end a certificate that was not renewed is a problem.
@@ -71,20 +66,20 @@ func renewAt(leaf *x509.Certificate) time.Time {
 }
 
 // describe sets the end and the problem. Short certificates are none before they should have been renewed.
-func (e *entry) describe(now time.Time) {
-	why := cmp.Or(e.Reason, "it was not renewed; check what renews the Secret or the folder")
-	if e.cert == nil {
-		e.Problem = fmt.Sprintf("There is no certificate for *.%s: %s.", e.Domain, why)
+func (s *State) describe(now time.Time) {
+	why := cmp.Or(s.Reason, "it was not renewed; check what renews the Secret or the folder")
+	if s.cert == nil {
+		s.Problem = fmt.Sprintf("There is no certificate for *.%s: %s.", s.Domain, why)
 		return
 	}
-	e.End, e.Problem = e.cert.Leaf.NotAfter, ""
-	if e.End.Sub(now) <= warnBefore && !now.Before(renewAt(e.cert.Leaf)) {
-		e.Problem = fmt.Sprintf("The certificate for *.%s is valid until %s: %s.", e.Domain, e.End.UTC().Format(time.RFC3339), why)
+	s.End, s.Problem = s.cert.Leaf.NotAfter, ""
+	if s.End.Sub(now) <= warnBefore && !now.Before(renewAt(s.cert.Leaf)) {
+		s.Problem = fmt.Sprintf("The certificate for *.%s is valid until %s: %s.", s.Domain, s.End.UTC().Format(time.RFC3339), why)
 	}
 }
 
 // report logs changes of a certificate, and sets the metrics.
-func (s *Source) report(was, now entry) {
+func (s *Source) report(was, now State) {
 	log := s.cfg.Logger.With("domain", now.Domain)
 	s.end.WithLabelValues(now.Domain).Set(float64(max(0, now.End.Unix()))) // the zero time is before 1970
 	s.failure.WithLabelValues(now.Domain).Set(float64(max(0, now.Failed.Unix())))
