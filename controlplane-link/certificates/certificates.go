@@ -11,19 +11,17 @@ package certificates
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	legolog "github.com/go-acme/lego/v5/log"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 )
 
@@ -44,35 +42,40 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// ACME are the settings of certificates from an ACME server. The files are read before each attempt.
+type ACME struct {
+	// Directory is the URL of the server's directory. Required.
+	Directory string
+	// AcceptTerms is whether the terms of service of the server are accepted. Required.
+	AcceptTerms bool
+	// Email is the contact of the account. Empty: none. Another one is another account.
+	Email string
+	// CAFile has the authorities of the server in PEM. Empty: those of the system.
+	CAFile string
+	// RFC2136 is the file with the settings of DNS updates, a DNS in YAML. Required.
+	RFC2136 string
+}
+
+// check returns an error if the settings are not valid.
+func (a *ACME) check() error {
+	switch {
+	case !strings.HasPrefix(a.Directory, "https://"):
+		return errors.New("the ACME directory is not a URL like https://acme.example.com/directory")
+	case !a.AcceptTerms:
+		return errors.New("the terms of service of the ACME server are not accepted: read them, then set -acme-accept-terms (value previews.acme.acceptTerms)")
+	case a.RFC2136 == "":
+		return errors.New("certificates from an ACME server need the settings of DNS updates: set -acme-rfc2136 (value previews.acme.rfc2136.secret)")
+	}
+	return nil
+}
+
 // Source has the certificates of the preview domains. Make one with New. It is safe for concurrent use.
 type Source struct {
-	cfg          Config
-	issuer       *issuer // nil: files
+	cfg Config
+	// read returns the certificate of a domain, after an order if one is due and may be sent.
+	read         func(ctx context.Context, was State, order bool) State
 	end, failure *prometheus.GaugeVec
-
-	mu      sync.Mutex
-	entries []entry
-}
-
-// entry is the certificate of a domain, nil while there is none, with its state.
-type entry struct {
-	State
-	cert *tls.Certificate
-}
-
-// State is the state of the certificate of a domain, for users.
-type State struct {
-	// Domain is the preview domain that it is for.
-	Domain string
-	// End is the end of the certificate; zero: there is none.
-	End time.Time
-	// Failed is the time of the last attempt to renew it, if that has failed, or of the first failed read of the files,
-	// and Reason the error.
-	Failed time.Time
-	Reason string
-	// Problem is a warning for users, in one or two sentences: there is no certificate, or the one that there is ends
-	// within 14 days and was not renewed. Empty: there is none.
-	Problem string
+	states       []atomic.Pointer[State] // by domain; Run replaces them
 }
 
 // New returns a source. The caller calls Run. It is an error if the configuration is not valid; that there is no
@@ -84,23 +87,25 @@ func New(c Config) (*Source, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return promauto.With(c.Metrics).NewGaugeVec(prometheus.GaugeOpts{Name: "switchyard_certificate_" + name, Help: help}, []string{"domain"})
+	}
 	s := &Source{
-		cfg: c, end: gauge("end_timestamp_seconds", "End of the certificate of a preview domain; 0: there is none."),
+		cfg: c, states: make([]atomic.Pointer[State], len(c.Domains)),
+		end:     gauge("end_timestamp_seconds", "End of the certificate of a preview domain; 0: there is none."),
 		failure: gauge("failure_timestamp_seconds", "Last attempt to read or renew the certificate of a preview domain, if it has failed; 0: it has not."),
 	}
-	if c.Metrics != nil {
-		c.Metrics.MustRegister(s.end, s.failure)
-	}
-	for _, d := range c.Domains {
-		s.entries = append(s.entries, entry{State: State{Domain: d}})
+	for i, d := range c.Domains {
+		s.states[i].Store(&State{Domain: d})
 	}
 	if c.Dir != "" {
+		s.read = func(_ context.Context, was State, _ bool) State { return readFolder(c.Dir, was, c.Now()) }
 		return s, nil
 	}
 	if err := c.ACME.check(); err != nil {
 		return nil, err
 	}
-	s.issuer = &issuer{cfg: c.ACME, store: c.Store, now: c.Now, me: rand.Text()}
+	s.read = (&issuer{ACME: c.ACME, store: c.Store, now: c.Now}).check
 	legolog.SetDefault(c.Logger) // the library has one for the process
 	return s, nil
 }
@@ -116,56 +121,47 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// check reads each certificate, and renews those that are due.
+// check reads each certificate, and then renews those that are due: an order can take minutes.
 func (s *Source) check(ctx context.Context) {
-	for i, was := range s.current() {
-		var next entry
-		if s.issuer == nil {
-			next = readFolder(s.cfg.Dir, was, s.cfg.Now())
-		} else {
-			next = s.issuer.check(ctx, was)
+	for _, order := range []bool{false, true} {
+		for i := range s.states {
+			was := *s.states[i].Load()
+			next := s.read(ctx, was, order)
+			if ctx.Err() != nil {
+				return
+			}
+			if next.cert != nil || order { // else the order can be the first one
+				next.describe(s.cfg.Now())
+				s.states[i].Store(&next)
+				s.report(was, next)
+			}
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		next.describe(s.cfg.Now())
-		s.mu.Lock()
-		s.entries = slices.Clone(s.entries) // the old one may be in use
-		s.entries[i] = next
-		s.mu.Unlock()
-		s.report(was, next)
 	}
-}
-
-// current returns the certificates. The caller does not change them.
-func (s *Source) current() []entry {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.entries
 }
 
 // States returns the state of the certificate of each domain, as of the last check.
 func (s *Source) States() []State {
-	return lists.Map(s.current(), func(e entry) State { return e.State })
+	all := make([]State, len(s.states))
+	for i := range s.states {
+		all[i] = *s.states[i].Load()
+	}
+	return all
 }
 
 // Server returns the configuration of a server for HTTP/2 and HTTP/1.1 that shows the certificate for the name that a
-// client asks for. A handshake without a name, or with one that no certificate has, fails.
+// client asks for. Without a name, or with one that no certificate has, the handshake fails with alert unrecognized_name.
+// An expired certificate is shown too: clients name the problem.
 func (s *Source) Server() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: s.GetCertificate}
-}
-
-// GetCertificate returns the certificate for the name that a client asks for; nil: there is none, and the handshake fails
-// with alert unrecognized_name. An expired certificate is shown too: clients name the problem.
-func (s *Source) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.find(hello.ServerName), nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return s.find(hello.ServerName), nil
+	}}
 }
 
 // find returns the certificate for a host; nil: there is none.
 func (s *Source) find(host string) *tls.Certificate {
-	for _, e := range s.current() {
-		if host != "" && e.cert != nil && e.cert.Leaf.VerifyHostname(host) == nil {
-			return e.cert
+	for i := range s.states {
+		if cert := s.states[i].Load().cert; host != "" && cert != nil && cert.Leaf.VerifyHostname(host) == nil {
+			return cert
 		}
 	}
 	return nil
@@ -176,12 +172,4 @@ func (s *Source) find(host string) *tls.Certificate {
 func (s *Source) Covers(serverName, host string) bool {
 	cert := s.find(serverName)
 	return cert != nil && cert.Leaf.VerifyHostname(host) == nil
-}
-
-// covers returns an error if a certificate lacks the wildcard of a domain.
-func covers(cert *tls.Certificate, domain string) error {
-	if err := cert.Leaf.VerifyHostname("preview." + domain); err != nil {
-		return fmt.Errorf("it has no name *.%s: %w", domain, err)
-	}
-	return nil
 }

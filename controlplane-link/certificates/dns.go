@@ -3,15 +3,15 @@ package certificates
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/go-acme/lego/v5/challenge/dns01"
+	"github.com/go-acme/lego/v5/lego"
 	"github.com/miekg/dns"
+	"sigs.k8s.io/yaml"
 )
 
 // DNS writes the TXT records of challenges by RFC 2136 updates with TSIG. Its fields are those of the file of settings,
@@ -23,28 +23,35 @@ type DNS struct {
 	Secondaries []string
 	// KeyName, Algorithm (default: hmac-sha256) and Secret (base64) are those of the TSIG key.
 	KeyName, Algorithm, Secret string
+	// changed is when the file was written.
+	changed time.Time
 }
 
-const (
-	// updateWithin bounds an update or a query.
-	updateWithin = 10 * time.Second
-	// publishedWithin is how long the secondaries have to get a record, publishedEvery the pause between two queries.
-	publishedWithin, publishedEvery = 2 * time.Minute, time.Second
-	// challengeTTL is that of the records, in seconds.
-	challengeTTL = 60
-)
+// updateWithin bounds an update or a query, publishedWithin the time until all nameservers have a record. challengeTTL is that
+// of records, in seconds.
+const updateWithin, publishedWithin, challengeTTL = 10 * time.Second, 2 * time.Minute, 60
 
-// check sets defaults, and returns an error if the settings are not valid.
-func (d *DNS) check() error {
-	d.Algorithm, d.KeyName = dns.CanonicalName(cmp.Or(d.Algorithm, dns.HmacSHA256)), dns.CanonicalName(d.KeyName)
-	secret, err := base64.StdEncoding.DecodeString(d.Secret)
-	switch {
-	case d.Nameserver == "":
-		return errors.New("nameserver is missing: write the host:port that takes updates of the zone")
-	case d.KeyName == ".", err != nil, len(secret) == 0:
-		return errors.New("keyName is missing, or secret is not base64: write both of the TSIG key")
+// publishedEvery is the pause before each query for a record. Tests shorten it.
+var publishedEvery = time.Second
+
+// readDNS reads the settings in a file.
+func readDNS(file string) (*DNS, error) {
+	d := &DNS{}
+	info, err := os.Stat(file)
+	if err == nil {
+		d.changed = info.ModTime()
+		var text []byte
+		if text, err = os.ReadFile(file); err == nil {
+			err = yaml.UnmarshalStrict(text, d)
+		}
 	}
-	return nil
+	if err == nil && (d.Nameserver == "" || d.KeyName == "" || d.Secret == "") {
+		err = errors.New("write nameserver (the host:port that takes updates of the zone), keyName and secret")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("settings of DNS updates in %s: %w", file, err)
+	}
+	return d, nil
 }
 
 // Present adds a record.
@@ -52,15 +59,14 @@ func (d *DNS) Present(ctx context.Context, domain, _, keyAuth string) error {
 	return d.update(ctx, domain, keyAuth, (*dns.Msg).Insert)
 }
 
-// CleanUp deletes it.
+// CleanUp deletes it, after an order that was interrupted too.
 func (d *DNS) CleanUp(ctx context.Context, domain, _, keyAuth string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), updateWithin)
+	defer cancel()
 	return d.update(ctx, domain, keyAuth, (*dns.Msg).Remove)
 }
 
-// refusal is an error of an update. The library wraps it in texts of its own.
-type refusal struct{ error }
-
-// Timeout is how long published is called, and the pause in between.
+// Timeout is how long the nameservers have to publish a record, and the pause before each query.
 func (d *DNS) Timeout() (timeout, interval time.Duration) { return publishedWithin, publishedEvery }
 
 // update changes the record of a challenge. Records of other clients stay.
@@ -68,40 +74,31 @@ func (d *DNS) update(ctx context.Context, domain, keyAuth string, change func(*d
 	info := dns01.GetChallengeInfo(ctx, domain, keyAuth)
 	zone, err := dns01.DefaultClient().FindZoneByFqdnCustom(ctx, info.EffectiveFQDN, []string{d.Nameserver})
 	if err != nil {
-		return refusal{fmt.Errorf("nameserver %s has no zone for %s: %w", d.Nameserver, info.EffectiveFQDN, err)}
+		return fmt.Errorf("nameserver %s has no zone for %s: %w", d.Nameserver, info.EffectiveFQDN, err)
 	}
 	m := new(dns.Msg).SetUpdate(zone)
 	change(m, []dns.RR{&dns.TXT{Hdr: dns.RR_Header{Name: info.EffectiveFQDN, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: challengeTTL}, Txt: []string{info.Value}}})
-	m.SetTsig(d.KeyName, d.Algorithm, 300, time.Now().Unix())
-	client := dns.Client{Net: "tcp", Timeout: updateWithin, TsigSecret: map[string]string{d.KeyName: d.Secret}}
+	key := dns.CanonicalName(d.KeyName)
+	m.SetTsig(key, dns.CanonicalName(cmp.Or(d.Algorithm, dns.HmacSHA256)), 300, time.Now().Unix())
+	client := dns.Client{Net: "tcp", Timeout: updateWithin, TsigSecret: map[string]string{key: d.Secret}}
 	answer, _, err := client.ExchangeContext(ctx, m, d.Nameserver)
 	if answer != nil && answer.Rcode != dns.RcodeSuccess { // the signature of a refusal does not matter
 		err = errors.New(dns.RcodeToString[answer.Rcode])
 	}
 	if err != nil {
-		return refusal{fmt.Errorf("nameserver %s refuses the update of zone %s with TSIG key %s: %w. Check the name, algorithm and secret of the key, and that it may update TXT records of %s",
-			d.Nameserver, zone, d.KeyName, err, info.EffectiveFQDN)}
+		return fmt.Errorf("nameserver %s refuses the update of zone %s with TSIG key %s: %w. Check the name, algorithm and secret of the key, and that it may update TXT records of %s",
+			d.Nameserver, zone, key, err, info.EffectiveFQDN)
 	}
 	return nil
 }
 
-// published reports whether all nameservers have a record. It implements dns01.WrapPreCheckFunc.
-func (d *DNS) published(ctx context.Context, _, name, value string, _ dns01.PreCheckFunc) (bool, error) {
-	client := dns.Client{Net: "tcp", Timeout: updateWithin}
-	for _, server := range append([]string{d.Nameserver}, d.Secondaries...) {
-		answer, _, err := client.ExchangeContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), server)
-		if ctx.Err() != nil {
-			return true, ctx.Err()
-		}
-		if err != nil {
-			return false, fmt.Errorf("nameserver %s does not answer: %w", server, err)
-		}
-		if !slices.ContainsFunc(answer.Answer, func(r dns.RR) bool {
-			txt, is := r.(*dns.TXT)
-			return is && strings.Join(txt.Txt, "") == value
-		}) {
-			return false, fmt.Errorf("nameserver %s does not have the record %s yet", server, name)
-		}
-	}
-	return true, nil
+// solve has a client answer challenges with records. The library has one DNS client for the process: it follows CNAME
+// records, and asks each nameserver for the record.
+func (d *DNS) solve(client *lego.Client) error {
+	dns01.SetDefaultClient(dns01.NewClient(&dns01.Options{RecursiveNameservers: append([]string{d.Nameserver}, d.Secondaries...), Timeout: updateWithin}))
+	return client.Challenge.SetDNS01Provider(d, dns01.DisableAuthoritativeNssPropagationRequirement(),
+		dns01.WrapPreCheck(func(ctx context.Context, _, name, value string, check dns01.PreCheckFunc) (bool, error) {
+			published, err := check(ctx, name, value)
+			return published || ctx.Err() != nil, err // the library itself does not end with the context
+		}))
 }

@@ -4,168 +4,161 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
-	"errors"
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
+	"os"
 	"time"
 
 	"github.com/go-acme/lego/v5/acme"
 	"github.com/go-acme/lego/v5/certcrypto"
 	"github.com/go-acme/lego/v5/certificate"
-	"github.com/go-acme/lego/v5/challenge/dns01"
 	"github.com/go-acme/lego/v5/lego"
 	"github.com/go-acme/lego/v5/registration"
-
-	"switchyard.dev/eventbus/wake"
 )
 
 // issuer has certificates of an ACME server in the store, and orders them.
 type issuer struct {
-	cfg   *ACME
+	*ACME
 	store Store
 	now   func() time.Time
-	// me is this process in leases.
-	me string
 }
 
-// requestWithin bounds a request to the server, saveWithin the writes of a result to the store.
+// requestWithin bounds a request to the server, saveWithin the write of a result to the store.
 const requestWithin, saveWithin = 30 * time.Second, time.Minute
 
-// check returns the certificate of a domain, after an order if one is due.
-func (i *issuer) check(ctx context.Context, was entry) entry {
-	domain := was.Domain
-	r, version, err := i.read(ctx, domain)
+// check returns the certificate of a domain, after an order if one is due and may be sent.
+func (i *issuer) check(ctx context.Context, was State, order bool) State {
+	r, version, err := i.read(ctx, was.Domain)
 	if err != nil {
 		return was.with(was.cert, i.now(), err)
 	}
-	pair, damaged := r.pair()
-	s, err := i.cfg.read()
-	if err == nil && r.due(i.now(), s.digest, pair == nil || !i.now().Before(renewAt(pair.Leaf))) {
-		if r, err = i.order(ctx, domain, version, r, s); err == nil {
-			pair, damaged = r.pair()
+	cert := r.cert()
+	d, err := readDNS(i.RFC2136)
+	if err == nil && order && (cert == nil || !i.now().Before(renewAt(cert.Leaf))) && r.due(i.now(), d.changed) {
+		if r, err = i.order(ctx, was.Domain, version, r, d); err == nil {
+			cert = r.cert()
 		}
 	}
-	if err = errors.Join(err, damaged); err != nil {
-		return was.with(pair, i.now(), err)
+	if err != nil {
+		return was.with(cert, i.now(), err)
 	}
-	return entry{State{Domain: domain, Failed: r.Failed, Reason: r.Reason}, pair}
+	return State{Domain: was.Domain, Failed: r.Failed, Reason: r.Reason, cert: cert}
 }
-
-// with is an entry with a certificate and an error that is no failed order. Failed stays as long as the error does.
-func (e entry) with(cert *tls.Certificate, now time.Time, err error) entry {
-	next := entry{State{Domain: e.Domain, Failed: now, Reason: oneLine(err)}, cert}
-	if next.Reason == e.Reason {
-		next.Failed = e.Failed
-	}
-	return next
-}
-
-// oneLine is the text of an error without line breaks.
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // recordOf names the record of a domain in the store. Each server has its own: replicas with other settings, as during an
 // upgrade, do not replace it.
 func (i *issuer) recordOf(domain string) string {
-	return "certificate " + i.cfg.Directory + " " + domain
+	return "certificate " + i.Directory + " " + domain
 }
 
-func (i *issuer) read(ctx context.Context, domain string) (record, int64, error) {
+func (i *issuer) read(ctx context.Context, domain string) (r record, version int64, err error) {
 	value, version, err := i.store.Certificate(ctx, i.recordOf(domain))
-	if err != nil {
-		return record{}, 0, fmt.Errorf("read the certificate of %s in the store: %w", domain, err)
+	if err == nil && version != 0 {
+		err = json.Unmarshal([]byte(value), &r)
 	}
-	r, err := parse(value)
+	if err != nil {
+		err = fmt.Errorf("read the certificate of %s in the store: %w", domain, err)
+	}
 	return r, version, err
 }
 
-// order orders a certificate, unless another replica was faster, and returns the record that is in the store then.
-func (i *issuer) order(ctx context.Context, domain string, version int64, r record, s *settings) (record, error) {
-	leased, err := i.store.SwapCertificate(ctx, i.recordOf(domain), version, r.leased(i.me, i.now()).text())
+// swap replaces the record of a domain if it has a version, and returns false if it has another one.
+func (i *issuer) swap(ctx context.Context, domain string, version int64, r record) (bool, error) {
+	value, _ := json.Marshal(r) // texts, times and numbers
+	return i.store.SwapCertificate(ctx, i.recordOf(domain), version, string(value))
+}
+
+// order orders a certificate, unless another replica was faster, and returns the new record.
+func (i *issuer) order(ctx context.Context, domain string, version int64, r record, d *DNS) (record, error) {
+	leased, err := i.swap(ctx, domain, version, r.leased(i.now()))
 	if err != nil || !leased {
 		return r, err
 	}
-	chain, key, err := i.obtain(ctx, domain, s)
-	limited, _ := errors.AsType[*acme.RateLimitedError](err)
+	got, err := i.obtain(ctx, domain, d)
 	switch {
 	case err == nil:
-		r = r.succeeded(chain, key)
-	case ctx.Err() != nil:
-		r = r.released()
-	case limited != nil:
-		r = r.faulted(i.now(), s.digest, err, limited.RetryAfter)
-	default:
-		r = r.faulted(i.now(), s.digest, err, 0)
+		r = r.succeeded(i.now(), got.Certificate, got.PrivateKey)
+	case ctx.Err() == nil: // else r is the record without the lease
+		r = r.faulted(i.now(), d.changed, err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveWithin)
 	defer cancel()
-	for {
-		saved, err := i.store.SwapCertificate(ctx, i.recordOf(domain), version+1, r.text())
-		if err == nil && !saved { // an earlier attempt has saved it, or the lease has ended
-			r, _, err = i.read(ctx, domain)
-		}
-		if err == nil || !wake.Sleep(ctx, time.Second) {
-			return r, err
-		}
-	}
+	_, err = i.swap(ctx, domain, version+1, r) // false: the lease has ended, and the next check reads what another replica has saved
+	return r, err
 }
 
-// obtain orders a certificate from the server, and returns its chain and private key in PEM.
-func (i *issuer) obtain(ctx context.Context, domain string, s *settings) (chain, key []byte, err error) {
+// obtain orders a certificate from the server.
+func (i *issuer) obtain(ctx context.Context, domain string, d *DNS) (got *certificate.Resource, err error) {
 	ctx, cancel := context.WithTimeout(ctx, orderWithin)
 	defer cancel()
-	defer func() {
-		if refused, is := errors.AsType[refusal](err); is {
-			err = refused
-		}
-		if err != nil {
-			err = fmt.Errorf("order a certificate for *.%s at %s: %w", domain, i.cfg.Directory, err)
-		}
-	}()
-	who := &account{email: i.cfg.Email}
-	if who.key, err = i.accountKey(ctx); err != nil {
-		return nil, nil, err
+	client, err := i.client(ctx)
+	if err == nil {
+		err = d.solve(client)
+	}
+	if err == nil {
+		got, err = client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: []string{"*." + domain}, KeyType: certcrypto.EC256, Bundle: true})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("order a certificate for *.%s at %s: %w", domain, i.Directory, err)
+	}
+	return got, nil
+}
+
+// client returns a client of the server, with the account.
+func (i *issuer) client(ctx context.Context) (*lego.Client, error) {
+	key, err := i.accountKey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	roots, err := i.roots()
+	if err != nil {
+		return nil, err
 	}
 	web := &http.Client{Timeout: requestWithin, Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots},
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 	}}
-	client, err := lego.NewClient(&lego.Config{CADirURL: i.cfg.Directory, User: who, HTTPClient: web, Certificate: lego.CertificateConfig{Timeout: 2 * time.Minute}})
-	if err != nil {
-		return nil, nil, err
+	client, err := lego.NewClient(&lego.Config{CADirURL: i.Directory, User: &account{i.Email, key}, HTTPClient: web, Certificate: lego.CertificateConfig{Timeout: 2 * time.Minute}})
+	if err == nil { // the server returns the account that a key has already
+		_, err = client.Registration.Register(ctx, registration.RegisterOptions{TermsOfServiceAgreed: i.AcceptTerms})
 	}
-	// The server returns the account that a key has already.
-	if _, err = client.Registration.Register(ctx, registration.RegisterOptions{TermsOfServiceAgreed: i.cfg.AcceptTerms}); err != nil {
-		return nil, nil, err
-	}
-	dns01.SetDefaultClient(dns01.NewClient(&dns01.Options{RecursiveNameservers: []string{s.dns.Nameserver}, Timeout: updateWithin}))
-	if err = client.Challenge.SetDNS01Provider(s.dns, dns01.WrapPreCheck(s.dns.published)); err != nil {
-		return nil, nil, err
-	}
-	got, err := client.Certificate.Obtain(ctx, certificate.ObtainRequest{Domains: []string{"*." + domain}, KeyType: certcrypto.EC256, Bundle: true})
-	if err != nil {
-		return nil, nil, err
-	}
-	return got.Certificate, got.PrivateKey, nil
+	return client, err
 }
 
 // accountKey returns the key of the account that all replicas share. The first one creates it.
 func (i *issuer) accountKey(ctx context.Context) (crypto.Signer, error) {
-	name := "account " + i.cfg.Directory + " " + i.cfg.Email
+	name := "account " + i.Directory + " " + i.Email
 	value, version, err := i.store.Certificate(ctx, name)
 	if err == nil && version == 0 {
-		key, err := certcrypto.GeneratePrivateKey(certcrypto.EC256)
-		if err != nil {
-			return nil, err
+		key, wrong := certcrypto.GeneratePrivateKey(certcrypto.EC256)
+		if wrong != nil {
+			return nil, wrong
 		}
-		if created, err := i.store.SwapCertificate(ctx, name, 0, string(certcrypto.PEMEncode(key))); err != nil || created {
-			return key, err
+		if _, err = i.store.SwapCertificate(ctx, name, 0, string(certcrypto.PEMEncode(key))); err == nil {
+			value, _, err = i.store.Certificate(ctx, name) // another replica can have been faster
 		}
-		value, _, err = i.store.Certificate(ctx, name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the ACME account in the store: %w", err)
 	}
 	return certcrypto.ParsePEMPrivateKey([]byte(value))
+}
+
+// roots returns the authorities of the server; nil: those of the system.
+func (a *ACME) roots() (*x509.CertPool, error) {
+	if a.CAFile == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(a.CAFile)
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = fmt.Errorf("%s has no certificate in PEM", a.CAFile)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("authorities of the ACME server: %w", err)
+	}
+	return pool, nil
 }
 
 // account is an account at the server. It implements registration.User.

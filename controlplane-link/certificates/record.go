@@ -3,10 +3,7 @@ package certificates
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 )
 
@@ -23,91 +20,57 @@ type Store interface {
 type record struct {
 	// Certificate has the chain and Key its private key, in PEM. Empty: none yet.
 	Certificate, Key string `json:",omitempty"`
-	// By is the replica that orders, until Until. Empty: none does.
-	By    string    `json:",omitempty"`
+	// Until is the end of the lease of the replica that orders. Zero: none does.
 	Until time.Time `json:",omitzero"`
-	// Failures counts the attempts since the last success, Failed and Reason are of the last one. The next one is at Next.
+	// Failures counts the attempts since the last success, Failed and Reason are of the last one. The next order is at Next.
 	Failures int       `json:",omitempty"`
 	Failed   time.Time `json:",omitzero"`
 	Reason   string    `json:",omitempty"`
 	Next     time.Time `json:",omitzero"`
-	// Tried are the digests of the settings of these attempts: changed settings are tried at once.
-	Tried []string `json:",omitempty"`
+	// Settings is when the newest settings of these attempts were written: newer ones are tried at once.
+	Settings time.Time `json:",omitzero"`
 }
 
-const (
-	// leaseFor bounds an order, after which another replica may order; orderWithin is less.
-	leaseFor, orderWithin = 15 * time.Minute, 10 * time.Minute
-	// mostTried is how many settings are tried at once.
-	mostTried = 5
-)
+// leaseFor bounds an order, after which another replica may order; orderWithin is less.
+const leaseFor, orderWithin = 15 * time.Minute, 10 * time.Minute
 
 // pauses are those after failures, the last one repeats. An order that fails counts in the limits of authorities.
 var pauses = []time.Duration{time.Hour, 4 * time.Hour, 12 * time.Hour}
 
-// parse returns the record of a value; empty: the zero record.
-func parse(value string) (r record, err error) {
-	if value == "" {
-		return r, nil
-	}
-	return r, json.Unmarshal([]byte(value), &r)
-}
-
-// text is the value of a record.
-func (r record) text() string {
-	text, _ := json.Marshal(r) // texts, times and numbers
-	return string(text)
-}
-
-// pair returns the certificate; nil: there is none.
-func (r record) pair() (*tls.Certificate, error) {
-	if r.Certificate == "" {
-		return nil, nil
-	}
+// cert returns the certificate; nil: there is none, or none that can be used.
+func (r record) cert() *tls.Certificate {
 	cert, err := tls.X509KeyPair([]byte(r.Certificate), []byte(r.Key))
 	if err != nil {
-		return nil, fmt.Errorf("the certificate in the store is damaged: %w", err)
+		return nil
 	}
-	return &cert, nil
+	return &cert
 }
 
-// due reports whether a replica orders now, with settings of a digest. due: the certificate is to be renewed.
-func (r record) due(now time.Time, settings string, due bool) bool {
-	switch {
-	case !due, now.Before(r.Until):
-		return false
-	case r.Failures == 0, !now.Before(r.Next):
-		return true
-	}
-	return !slices.Contains(r.Tried, settings) && len(r.Tried) < mostTried
+// due reports whether a replica may order now, with settings that were written at a time.
+func (r record) due(now, settings time.Time) bool {
+	return !now.Before(r.Until) && (!now.Before(r.Next) || r.Failures > 0 && settings.After(r.Settings))
 }
 
 // leased is the record while a replica orders.
-func (r record) leased(by string, now time.Time) record {
-	r.By, r.Until = by, now.Add(leaseFor)
+func (r record) leased(now time.Time) record {
+	r.Until = now.Add(leaseFor)
 	return r
 }
 
-// released is the record after an order that was interrupted.
-func (r record) released() record {
-	r.By, r.Until = "", time.Time{}
-	return r
+// succeeded is the record with a new certificate. If it is due at once, for example by a clock that is wrong, the next order
+// waits too.
+func (r record) succeeded(now time.Time, certificate, key []byte) record {
+	return record{Certificate: string(certificate), Key: string(key), Next: now.Add(pauses[0])}
 }
 
-// succeeded is the record with a new certificate.
-func (r record) succeeded(certificate, key []byte) record {
-	return record{Certificate: string(certificate), Key: string(key)}
-}
-
-// faulted is the record after a failed order. The next attempt waits at least as long as the server has asked for.
-func (r record) faulted(now time.Time, settings string, err error, least time.Duration) record {
-	r = r.released()
+// faulted is the record after a failed order.
+func (r record) faulted(now, settings time.Time, err error) record {
 	pause := pauses[min(r.Failures, len(pauses)-1)]
 	pause += time.Duration(rand.Int64N(int64(pause / 4))) //nolint:gosec // no secret
 	r.Failures++
-	r.Failed, r.Reason, r.Next = now, oneLine(err), now.Add(max(pause, least))
-	if !slices.Contains(r.Tried, settings) {
-		r.Tried = append(slices.Clone(r.Tried), settings)
+	r.Failed, r.Reason, r.Next = now, oneLine(err), now.Add(pause)
+	if settings.After(r.Settings) { // those of another replica can be older
+		r.Settings = settings
 	}
 	return r
 }

@@ -17,9 +17,9 @@ func TestFailedOrdersAreFew(t *testing.T) {
 		var r record
 		orders := map[int]int{} // by day
 		for minute := range 3 * 24 * 60 {
-			if now := noon.Add(time.Duration(minute) * time.Minute); r.due(now, "s", true) {
+			if now := noon.Add(time.Duration(minute) * time.Minute); r.due(now, noon) {
 				orders[minute/24/60]++
-				r = r.leased("a", now).faulted(now, "s", errors.New("refused"), 0)
+				r = r.faulted(now, noon, errors.New("refused"))
 			}
 		}
 		if orders[0] < 3 || orders[0] > 4 || orders[1] < 1 || orders[1] > 2 || orders[2] < 1 || orders[2] > 2 {
@@ -28,46 +28,52 @@ func TestFailedOrdersAreFew(t *testing.T) {
 	}
 }
 
-// TestChangedSettingsAreTriedAtOnce, but not without bound: replicas can have different ones.
-func TestChangedSettingsAreTriedAtOnce(t *testing.T) {
+// TestNewerSettingsAreTriedAtOnce, each of them once, while replicas have different ones.
+func TestNewerSettingsAreTriedAtOnce(t *testing.T) {
 	var r record
 	orders := 0
 	for range 20 {
-		for _, settings := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
-			if r.due(noon, settings, true) {
+		for _, age := range []time.Duration{2, 1, 0, 2, -time.Hour, 0} { // also of a clock that is ahead
+			if settings := noon.Add(-age); r.due(noon, settings) {
 				orders++
-				r = r.faulted(noon, settings, errors.New("refused"), 0)
+				r = r.faulted(noon, settings, errors.New("refused"))
 			}
 		}
 	}
-	if orders != mostTried {
-		t.Errorf("%d orders at once, want %d", orders, mostTried)
+	if orders != 4 {
+		t.Errorf("%d orders at once, want 4", orders)
+	}
+	if late := r.faulted(noon, noon.Add(-time.Minute), errors.New("refused")); late.due(noon, noon.Add(time.Hour)) {
+		t.Error("settings are tried again after older ones")
 	}
 }
 
 func TestDue(t *testing.T) {
-	failed := record{}.faulted(noon, "s", errors.New("two\nlines"), 48*time.Hour)
-	if failed.Reason != "two lines" || failed.Failures != 1 || failed.Next.Before(noon.Add(48*time.Hour)) {
+	failed := record{}.faulted(noon, noon, errors.New("two\nlines"))
+	if failed.Reason != "two lines" || failed.Failures != 1 {
 		t.Errorf("%+v", failed)
 	}
+	renewed := failed.succeeded(noon, nil, nil)
 	for name, c := range map[string]struct {
 		r    record
 		at   time.Duration
-		due  bool
 		want bool
 	}{
-		"renewal is not due":         {record{}, 0, false, false},
-		"first":                      {record{}, 0, true, true},
-		"another replica orders":     {record{}.leased("b", noon), leaseFor - 1, true, false},
-		"the lease has ended":        {record{}.leased("b", noon), leaseFor, true, true},
-		"an order was interrupted":   {record{}.leased("b", noon).released(), 0, true, true},
-		"the server asked to wait":   {failed, 47 * time.Hour, true, false},
-		"that long":                  {failed, 48 * time.Hour, true, true},
-		"another failed, and orders": {failed.leased("b", noon.Add(48*time.Hour)), 48 * time.Hour, true, false},
+		"first":                      {record{}, 0, true},
+		"another replica orders":     {record{}.leased(noon), leaseFor - 1, false},
+		"the lease has ended":        {record{}.leased(noon), leaseFor, true},
+		"failed":                     {failed, time.Hour - 1, false},
+		"failed long ago":            {failed, 75 * time.Minute, true},
+		"another failed, and orders": {failed.leased(noon.Add(2 * time.Hour)), 2 * time.Hour, false},
+		"a success":                  {renewed, time.Hour - 1, false},
+		"a success, and due again":   {renewed, time.Hour, true},
 	} {
-		if got := c.r.due(noon.Add(c.at), "s", c.due); got != c.want {
+		if got := c.r.due(noon.Add(c.at), noon); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+	if failed.leased(noon).due(noon, noon.Add(time.Minute)) || renewed.due(noon, noon.Add(time.Minute)) {
+		t.Error("newer settings are tried during an order, or after a success")
 	}
 }
 
@@ -88,7 +94,7 @@ func TestProblems(t *testing.T) {
 		"none":                       {0, 0, "refused", "There is no certificate for *.a.example: refused."},
 		"there is nothing to do yet": {90 * day, 0, "", ""},
 	} {
-		e := entry{State: State{Domain: "a.example", Reason: c.reason}}
+		e := State{Domain: "a.example", Reason: c.reason}
 		if c.lifetime > 0 {
 			e.cert = &tls.Certificate{Leaf: &x509.Certificate{NotBefore: noon, NotAfter: noon.Add(c.lifetime)}}
 		}

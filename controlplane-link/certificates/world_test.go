@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,13 +66,14 @@ type world struct {
 	dir, ca       string
 	root          []byte // of the ACME server
 	acme, manages int    // ports
+	behind        int    // port of pebble, behind that of the ACME server
 	end           func()
 	client        *http.Client
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, dns: newNameserver(t), dir: t.TempDir(), acme: port.Of(t), manages: port.Of(t)}
+	w := &world{T: t, dns: newNameserver(t), dir: t.TempDir(), acme: port.Of(t), manages: port.Of(t), behind: port.Of(t)}
 	w.now(time.Now())
 	authority := trusttest.New(t, "authority of the ACME server")
 	authority.Write(t, w.dir, authority.Leaf(t, "127.0.0.1"))
@@ -111,7 +114,7 @@ func (w *world) startACME() {
 		w.Fatal(err)
 	}
 	config, _ := json.Marshal(map[string]any{"pebble": map[string]any{
-		"listenAddress": fmt.Sprintf("127.0.0.1:%d", w.acme), "managementListenAddress": fmt.Sprintf("127.0.0.1:%d", w.manages),
+		"listenAddress": fmt.Sprintf("127.0.0.1:%d", w.behind), "managementListenAddress": fmt.Sprintf("127.0.0.1:%d", w.manages),
 		"certificate": filepath.Join(w.dir, "tls.crt"), "privateKey": filepath.Join(w.dir, "tls.key"), "keyAlgorithm": "ecdsa",
 		"retryAfter": map[string]int{"authz": 1, "order": 1},
 	}})
@@ -135,6 +138,35 @@ func (w *world) startACME() {
 		w.root, err = w.manage(http.MethodGet, "/roots/0", nil)
 		return err
 	})
+	w.front(w.end)
+}
+
+// front is the ACME server for clients: it forwards requests to pebble. After a challenge or a finalization the client reads
+// the result at once, and again seconds later if it is not there: a moment for pebble before the answer avoids that.
+func (w *world) front(end func()) {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.acme))
+	if err != nil {
+		w.Fatal(err)
+	}
+	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: &httputil.ReverseProxy{
+		Transport: w.client.Transport,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "https", fmt.Sprintf("127.0.0.1:%d", w.behind) // the header Host is the client's
+		},
+		ModifyResponse: func(answer *http.Response) error {
+			if path := answer.Request.URL.Path; strings.HasPrefix(path, "/chalZ/") || strings.HasPrefix(path, "/finalize-order/") {
+				answer.Header.Set("Retry-After", "1") // instead of the five seconds that a client waits without it
+				time.Sleep(100 * time.Millisecond)
+			}
+			return nil
+		},
+	}}
+	go func() { _ = s.ServeTLS(listener, filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key")) }() // until Close
+	w.end = func() {
+		_ = s.Close() // the test is over, or the server is to be away
+		end()
+	}
+	w.Cleanup(w.end)
 }
 
 // stopACME stops the ACME server.
@@ -205,7 +237,7 @@ func (r *replica) check(problem, reason string) {
 // leaf is the certificate for a host.
 func (r *replica) leaf(host string) *x509.Certificate {
 	r.w.Helper()
-	cert, err := r.GetCertificate(&tls.ClientHelloInfo{ServerName: host})
+	cert, err := r.Server().GetCertificate(&tls.ClientHelloInfo{ServerName: host})
 	if err != nil || cert == nil {
 		r.w.Fatalf("no certificate for %s: %v", host, err)
 	}
