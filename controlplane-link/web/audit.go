@@ -1,6 +1,8 @@
 package web
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -70,6 +72,13 @@ func (r *request) listEvents() error {
 		t.Pages.Earlier = r.URL.EscapedPath() + "?" + q.Encode()
 	}
 	return r.show(http.StatusOK, "/audit", "Audit", "audit", t)
+}
+
+// object returns the name of the object of an entry; empty: its data has none.
+func object(e model.Event) string {
+	var of struct{ Name, ID, Cluster, Owner string }
+	_ = json.Unmarshal(e.Data, &of) // data can be no object
+	return cmp.Or(of.Name, of.Cluster, of.Owner, of.ID)
 }
 
 // cursor returns the entry that a page begins after; "": there is none.
