@@ -35,6 +35,17 @@ type row struct {
 	Endpoints              []endpoint
 	Labels                 []string
 	Deleting               bool
+	// Group: it is a route group, which matches sandboxes.
+	Group   bool
+	Matched []model.Candidate
+}
+
+// rows is a table with a page of rows. Group: they are route groups.
+type rows struct {
+	Title string
+	Group bool
+	Rows  []row
+	Pages page.Pages
 }
 
 // endpoint is one with the URL of its preview.
@@ -86,13 +97,12 @@ type listing struct {
 	Clusters, States, Problems []string
 	Of                         int
 	Counts                     []page.State
-	Rows                       []row
-	Pages                      page.Pages
+	rows
 }
 
 func (r *request) listSandboxes() error {
 	q := r.URL.Query()
-	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems(true)}
+	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems(true), rows: rows{Title: "Sandboxes"}}
 	for _, c := range r.rows.clusters {
 		l.Clusters = append(l.Clusters, c.Name)
 	}
@@ -111,9 +121,7 @@ func (r *request) listSandboxes() error {
 		}
 	}
 	found, l.Pages = paged(r.URL, found)
-	for _, s := range found {
-		l.Rows = append(l.Rows, r.sandboxRow(s))
-	}
+	l.Rows = lists.Map(found, r.sandboxRow)
 	return r.show(http.StatusOK, "/", "Sandboxes", "sandboxes", l)
 }
 
@@ -150,6 +158,9 @@ type details struct {
 	Advice, Notes, Groups []string
 	Members               []live.Member
 	Resources             []steps.Report
+	// Rule is what labels a route group matches, and Sandboxes are those that have them.
+	Rule      string
+	Sandboxes rows
 }
 
 func (r *request) showSandbox() error {
@@ -252,21 +263,11 @@ func (r *request) deleteSandbox() error {
 	return nil
 }
 
-// group is a route group. It matches sandboxes, of which a page of rows is shown. Rule is what labels it matches.
-type group struct {
-	row
-	Matched   int
-	Sandboxes []row
-	Pages     page.Pages
-	Rule      string
-	Advice    []string
-}
-
-// group returns a route group, and the sandboxes that it matches.
-func (r *request) group(g model.RouteGroup) (group, []model.Candidate) {
+func (r *request) groupRow(g model.RouteGroup) row {
 	fields := model.Sandbox{Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
-	matched := g.Members(r.rows.candidates)
-	return group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g)), Matched: len(matched)}, matched
+	out := r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g))
+	out.Group, out.Matched = true, g.Members(r.rows.candidates)
+	return out
 }
 
 // rule returns the labels that a route group matches, as a condition.
@@ -283,12 +284,7 @@ func rule(m spec.Match) string {
 
 func (r *request) listGroups() error {
 	all, pages := paged(r.URL, r.rows.groups)
-	var rows []group
-	for _, g := range all {
-		one, _ := r.group(g)
-		rows = append(rows, one)
-	}
-	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", map[string]any{"Rows": rows, "Pages": pages})
+	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", rows{"Route groups", true, lists.Map(all, r.groupRow), pages})
 }
 
 func (r *request) showGroup() error {
@@ -296,16 +292,17 @@ func (r *request) showGroup() error {
 	if !is {
 		return r.none("/routegroups", "route group")
 	}
-	out, matched := r.group(g)
-	matched, out.Pages = paged(r.URL, matched)
-	for _, m := range matched {
+	d := details{row: r.groupRow(g), Sandboxes: rows{Title: "Sandboxes of the route group"}}
+	var some []model.Candidate
+	some, d.Sandboxes.Pages = paged(r.URL, d.Matched)
+	for _, m := range some {
 		s, _ := r.rows.sandbox(m.Name)
-		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
+		d.Sandboxes.Rows = append(d.Sandboxes.Rows, r.sandboxRow(s))
 	}
 	var of spec.GroupSpec
 	if json.Unmarshal(g.Spec, &of) == nil && of.Match != nil {
-		out.Rule = rule(*of.Match)
+		d.Rule = rule(*of.Match)
 	}
-	out.Advice = advice(details{row: out.row})
-	return r.show(http.StatusOK, "/routegroups", g.Name, "group", out)
+	d.Advice = advice(d)
+	return r.show(http.StatusOK, "/routegroups", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }
