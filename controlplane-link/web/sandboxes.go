@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -251,7 +252,11 @@ func (r *request) deleteSandbox() error {
 		return err
 	}
 	name, force := r.PathValue("name"), r.PostForm.Get("force") == "yes"
-	ev := r.event("sandbox.delete", map[string]any{"name": name, "force": force})
+	data, _ := json.Marshal(map[string]any{"name": name, "force": force}) // it is a text and a truth value
+	ev := model.Event{
+		Org: r.by.Org, ID: rand.Text(), Type: "sandbox.delete", At: r.Now().UTC().Truncate(time.Microsecond),
+		By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: data,
+	}
 	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, ev.At, ev)
 	if missing(err) {
 		return r.none("/", "sandbox")

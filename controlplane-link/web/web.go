@@ -2,9 +2,7 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed" // the templates
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -272,14 +270,6 @@ func (r *request) form() error {
 		return refusal{http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again."}
 	}
 	return nil
-}
-
-// event returns the entry of the person's write in the audit trail.
-func (r *request) event(what string, data map[string]any) model.Event {
-	text, _ := json.Marshal(data) // it has texts
-	return model.Event{
-		Org: r.by.Org, ID: rand.Text(), Type: what, At: r.Now().UTC().Truncate(time.Microsecond), By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: text,
-	}
 }
 
 // NoLogins is the page of a control plane without logins.
