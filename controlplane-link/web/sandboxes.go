@@ -165,7 +165,7 @@ type details struct {
 }
 
 func (r *request) showSandbox() error {
-	s, is := r.rows.sandbox(r.PathValue("name"))
+	s, is := r.rows.byName[r.PathValue("name")]
 	if !is {
 		return r.none("/", "sandbox")
 	}
@@ -240,7 +240,7 @@ func merged(all, reported []steps.Report) []steps.Report {
 }
 
 func (r *request) askDelete() error {
-	s, is := r.rows.sandbox(r.PathValue("name"))
+	s, is := r.rows.byName[r.PathValue("name")]
 	if !is {
 		return r.none("/", "sandbox")
 	}
@@ -301,8 +301,7 @@ func (r *request) showGroup() error {
 	var some []model.Candidate
 	some, d.Sandboxes.Pages = paged(r.URL, d.Matched)
 	for _, m := range some {
-		s, _ := r.rows.sandbox(m.Name)
-		d.Sandboxes.Rows = append(d.Sandboxes.Rows, r.sandboxRow(s))
+		d.Sandboxes.Rows = append(d.Sandboxes.Rows, r.sandboxRow(r.rows.byName[m.Name]))
 	}
 	var of spec.GroupSpec
 	if json.Unmarshal(g.Spec, &of) == nil && of.Match != nil {

@@ -27,7 +27,7 @@ type snapshot struct {
 	clusters   []model.Cluster
 	sessions   map[string]admission.Entry // by cluster
 	sandboxes  []model.Sandbox
-	byName     map[string]int // of sandboxes
+	byName     map[string]model.Sandbox // sandboxes
 	groups     []model.RouteGroup
 	candidates []model.Candidate
 }
@@ -35,7 +35,7 @@ type snapshot struct {
 // snapshot returns the rows of an organisation. All pages that are open share one read for each revision.
 func (h *Handler) snapshot(ctx context.Context, org string) (*snapshot, error) {
 	rows, _, err := h.snapshots.get(ctx, org, func() string { return h.revision(org) }, func(ctx context.Context) (*snapshot, error) {
-		now := &snapshot{sessions: map[string]admission.Entry{}, byName: map[string]int{}}
+		now := &snapshot{sessions: map[string]admission.Entry{}, byName: map[string]model.Sandbox{}}
 		return now, now.read(ctx, h.Store, org)
 	})
 	return rows, err
@@ -61,8 +61,8 @@ func (s *snapshot) read(ctx context.Context, from *store.Store, org string) (err
 		return err
 	}
 	s.candidates = model.Candidates(s.sandboxes)
-	for i, o := range s.sandboxes {
-		s.byName[o.Name] = i
+	for _, o := range s.sandboxes {
+		s.byName[o.Name] = o
 	}
 	s.groups, err = from.RouteGroups(ctx, org)
 	return err
@@ -83,15 +83,6 @@ func named[T any](all []T, name string, of func(T) string) (v T, is bool) {
 		return v, false
 	}
 	return all[i], true
-}
-
-// sandbox returns a sandbox by its name.
-func (s *snapshot) sandbox(name string) (model.Sandbox, bool) {
-	i, is := s.byName[name]
-	if !is {
-		return model.Sandbox{}, false
-	}
-	return s.sandboxes[i], true
 }
 
 // report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a
