@@ -19,7 +19,7 @@ import (
 // without the report of a cluster is better than none, and one with the last report is shown before it has a new one.
 const (
 	readFor, readWithin                    = 10 * time.Second, 10 * time.Second
-	reportFor, reportWithin, reportAwaited = 4 * time.Second, 3 * time.Second, 150 * time.Millisecond
+	reportFor, reportWithin, reportAwaited = 4 * time.Second, 3 * time.Second, 100 * time.Millisecond
 )
 
 // snapshot has the rows of an organisation.
