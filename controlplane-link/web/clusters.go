@@ -1,7 +1,6 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
 	"time"
 
@@ -35,16 +34,13 @@ func (r *request) clusters() (out []clusterRow) {
 	}
 	for _, c := range r.rows.clusters {
 		row := clusterRow{Name: c.Name, Version: c.OperatorVersion, Ready: ready[c.Name], Sandboxes: all[c.Name], Previews: r.Previews.Of(c), State: page.State{Kind: "ok", Text: "Connected"}}
-		problem := func(format string, args ...any) { row.Problems = append(row.Problems, fmt.Sprintf(format, args...)) }
+		problem := func(text string) { row.Problems = append(row.Problems, text) }
 		if session := r.rows.sessions[c.Name]; session.Epoch == 0 {
 			row.State = page.State{Kind: "wait", Text: "Never connected"}
 			problem("Its agent has not connected yet. Create a cluster token, and set controlPlane.clusterToken of the operator's chart.")
 		} else if !session.Live(r.Now()) {
 			row.State, row.Seen = page.State{Kind: "bad", Text: "Not connected"}, session.Until
 			problem("Its agent is not connected; changes wait until it is. Check Deployment agent of the cluster, and its connection to the control plane.")
-		}
-		if n := row.Sandboxes - row.Ready; n > 0 {
-			problem("%d of its %d sandboxes are not ready.", n, row.Sandboxes)
 		}
 		if endpoints.SettingsOf(c).Disabled && r.Handler.Previews[r.by.Org] != "" {
 			problem("It has no previews: value previewServer.enabled of its operator is false.")

@@ -2,7 +2,7 @@
 // trail of the organisation of a person with a session of package login.
 //
 //	Handler    sessions, limits, the event stream, forms                  web.go
-//	snapshots  rows and reports of clusters, which pages share            snapshot.go
+//	snapshots  rows and reports of clusters, which pages share            snapshot.go, shared.go
 //	views      what each page shows                                       sandboxes.go, clusters.go, audit.go, web.html
 //	advice     what to do about a sandbox that is not ready               explain.go
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
@@ -102,15 +103,10 @@ func resourceState(r steps.Report) page.State {
 
 // memberState is the state of a member.
 func memberState(m live.Member) page.State {
-	switch {
-	case m.Ready:
-		return page.State{Kind: "ok", Text: "Ready"}
-	case m.Reason == "":
+	if m.Reason == "" && !m.Ready {
 		return page.State{Text: "Unknown"}
-	case starting[m.Reason]:
-		return page.State{Kind: "wait", Text: "Starting"}
 	}
-	return page.State{Kind: "bad", Text: "Not ready"}
+	return stateOf(model.Status{Ready: m.Ready, Reason: m.Reason}, time.Time{})
 }
 
 // header is a command that sends a request with a routing key.

@@ -2,18 +2,23 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -87,6 +92,40 @@ func TestReportsOfACluster(t *testing.T) {
 	if by := s.readBy.Load(); by != p.user.Email+" member" {
 		t.Errorf("the cluster is read as %v", by)
 	}
+}
+
+// slow is a reader of a cluster that takes until it is unlocked.
+type slow struct {
+	client.Reader
+	*sync.RWMutex
+}
+
+func (s slow) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	s.RLock()
+	defer s.RUnlock()
+	return s.Reader.Get(ctx, key, o, opts...)
+}
+
+// While a cluster is slow, a page shows a change of the store at once, with the last report, and is fetched again soon.
+func TestASlowClusterDelaysNoChange(t *testing.T) {
+	s, at := newSite(t), slow{world.Shared(t).Client, &sync.RWMutex{}}
+	o := s.fill()
+	s.reader = at
+	p := s.logIn(org, model.RoleMember)
+	p.get("/sandboxes/checkout").want(http.StatusOK, "Not ready").not("data-every")
+	at.Lock()
+	s.observe(o, true, "", "")
+	p.get("/sandboxes/checkout").want(http.StatusOK, "Ready").not("Not ready")
+	if a := p.get("/sandboxes/checkout", "Switchyard-Fragment: 1"); !strings.Contains(a.text, `data-every="1"`) {
+		t.Errorf("the page is not fetched again: %s", a.text)
+	}
+	at.Unlock()
+	wait.Eventually(t, patience, "the page has a new report", func() error {
+		if a := p.get("/sandboxes/checkout", "Switchyard-Fragment: 1"); strings.Contains(a.text, "data-every") {
+			return errors.New(a.text)
+		}
+		return nil
+	})
 }
 
 // The state of a cluster is that of its session, at any replica.

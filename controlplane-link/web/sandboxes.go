@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,17 @@ type row struct {
 	Endpoints              []endpoint
 	Labels                 []string
 	Deleting               bool
+	// Group: it is a route group, which matches sandboxes.
+	Group   bool
+	Matched []model.Candidate
+}
+
+// rows is a table with a page of rows. Group: they are route groups.
+type rows struct {
+	Title string
+	Group bool
+	Rows  []row
+	Pages page.Pages
 }
 
 // endpoint is one with the URL of its preview.
@@ -86,13 +98,12 @@ type listing struct {
 	Clusters, States, Problems []string
 	Of                         int
 	Counts                     []page.State
-	Rows                       []row
-	Pages                      page.Pages
+	rows
 }
 
 func (r *request) listSandboxes() error {
 	q := r.URL.Query()
-	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems(true)}
+	l := listing{Query: strings.TrimSpace(q.Get("q")), Cluster: q.Get("cluster"), State: q.Get("state"), Of: len(r.rows.sandboxes), Problems: r.problems(true), rows: rows{Title: "Sandboxes"}}
 	for _, c := range r.rows.clusters {
 		l.Clusters = append(l.Clusters, c.Name)
 	}
@@ -111,9 +122,7 @@ func (r *request) listSandboxes() error {
 		}
 	}
 	found, l.Pages = paged(r.URL, found)
-	for _, s := range found {
-		l.Rows = append(l.Rows, r.sandboxRow(s))
-	}
+	l.Rows = lists.Map(found, r.sandboxRow)
 	return r.show(http.StatusOK, "/", "Sandboxes", "sandboxes", l)
 }
 
@@ -150,10 +159,13 @@ type details struct {
 	Advice, Notes, Groups []string
 	Members               []live.Member
 	Resources             []steps.Report
+	// Rule is what labels a route group matches, and Sandboxes are those that have them.
+	Rule      string
+	Sandboxes rows
 }
 
 func (r *request) showSandbox() error {
-	s, is := r.rows.sandbox(r.PathValue("name"))
+	s, is := r.rows.byName[r.PathValue("name")]
 	if !is {
 		return r.none("/", "sandbox")
 	}
@@ -228,7 +240,7 @@ func merged(all, reported []steps.Report) []steps.Report {
 }
 
 func (r *request) askDelete() error {
-	s, is := r.rows.sandbox(r.PathValue("name"))
+	s, is := r.rows.byName[r.PathValue("name")]
 	if !is {
 		return r.none("/", "sandbox")
 	}
@@ -240,7 +252,11 @@ func (r *request) deleteSandbox() error {
 		return err
 	}
 	name, force := r.PathValue("name"), r.PostForm.Get("force") == "yes"
-	ev := r.event("sandbox.delete", map[string]any{"name": name, "force": force})
+	data, _ := json.Marshal(map[string]any{"name": name, "force": force}) // it is a text and a truth value
+	ev := model.Event{
+		Org: r.by.Org, ID: rand.Text(), Type: "sandbox.delete", At: r.Now().UTC().Truncate(time.Microsecond),
+		By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: data,
+	}
 	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, ev.At, ev)
 	if missing(err) {
 		return r.none("/", "sandbox")
@@ -252,21 +268,11 @@ func (r *request) deleteSandbox() error {
 	return nil
 }
 
-// group is a route group. It matches sandboxes, of which a page of rows is shown. Rule is what labels it matches.
-type group struct {
-	row
-	Matched   int
-	Sandboxes []row
-	Pages     page.Pages
-	Rule      string
-	Advice    []string
-}
-
-// group returns a route group, and the sandboxes that it matches.
-func (r *request) group(g model.RouteGroup) (group, []model.Candidate) {
+func (r *request) groupRow(g model.RouteGroup) row {
 	fields := model.Sandbox{Name: g.Name, Cluster: g.Cluster, RoutingKey: g.RoutingKey, Spec: g.Spec, CreatedAt: g.CreatedAt, UpdatedAt: g.UpdatedAt, DeletedAt: g.DeletedAt, Author: g.Author}
-	matched := g.Members(r.rows.candidates)
-	return group{row: r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g)), Matched: len(matched)}, matched
+	out := r.row("/routegroups/", fields, encode.RouteGroupStatus(g), g.Ends(), endpoints.OfGroup(g))
+	out.Group, out.Matched = true, g.Members(r.rows.candidates)
+	return out
 }
 
 // rule returns the labels that a route group matches, as a condition.
@@ -283,12 +289,7 @@ func rule(m spec.Match) string {
 
 func (r *request) listGroups() error {
 	all, pages := paged(r.URL, r.rows.groups)
-	var rows []group
-	for _, g := range all {
-		one, _ := r.group(g)
-		rows = append(rows, one)
-	}
-	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", map[string]any{"Rows": rows, "Pages": pages})
+	return r.show(http.StatusOK, "/routegroups", "Route groups", "groups", rows{"Route groups", true, lists.Map(all, r.groupRow), pages})
 }
 
 func (r *request) showGroup() error {
@@ -296,16 +297,16 @@ func (r *request) showGroup() error {
 	if !is {
 		return r.none("/routegroups", "route group")
 	}
-	out, matched := r.group(g)
-	matched, out.Pages = paged(r.URL, matched)
-	for _, m := range matched {
-		s, _ := r.rows.sandbox(m.Name)
-		out.Sandboxes = append(out.Sandboxes, r.sandboxRow(s))
+	d := details{row: r.groupRow(g), Sandboxes: rows{Title: "Sandboxes of the route group"}}
+	var some []model.Candidate
+	some, d.Sandboxes.Pages = paged(r.URL, d.Matched)
+	for _, m := range some {
+		d.Sandboxes.Rows = append(d.Sandboxes.Rows, r.sandboxRow(r.rows.byName[m.Name]))
 	}
 	var of spec.GroupSpec
 	if json.Unmarshal(g.Spec, &of) == nil && of.Match != nil {
-		out.Rule = rule(*of.Match)
+		d.Rule = rule(*of.Match)
 	}
-	out.Advice = advice(details{row: out.row})
-	return r.show(http.StatusOK, "/routegroups", g.Name, "group", out)
+	d.Advice = advice(d)
+	return r.show(http.StatusOK, "/routegroups", d.Name+": "+strings.ToLower(d.State.Text), "sandbox", d)
 }

@@ -2,15 +2,14 @@ package web
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed" // the templates
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,14 +66,17 @@ type Handler struct {
 var text string
 
 var templates = template.Must(page.Templates().Funcs(template.FuncMap{
-	"query": url.QueryEscape, "stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header,
+	"query": url.QueryEscape, "stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object,
 }).Parse(text))
 
 // New returns a Handler. The caller calls Watch.
 func New(c Config) *Handler {
 	h := &Handler{
 		Config: c, mux: http.NewServeMux(), streams: page.NewStreams(streamsEach, streamsAll),
-		limits: callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		limits:    callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		snapshots: shared[*snapshot]{age: readFor, within: readWithin},
+		reports:   shared[any]{age: reportFor, within: reportWithin, patience: reportAwaited},
+		readers:   shared[client.Reader]{age: keepFor, within: reportWithin},
 	}
 	h.live = live.Clusters{Reader: h.reader, Operator: c.Live.Operator}
 	for pattern, show := range map[string]func(*request) error{
@@ -120,6 +122,8 @@ type request struct {
 	revision string
 	// every is as in page.Frame.
 	every int
+	// stale: a report on the page is the last one, and a new one is read.
+	stale atomic.Bool
 }
 
 // stepsEvery is the pause in seconds between two reports about steps, which notify nothing.
@@ -162,8 +166,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	of := &request{Handler: h, Request: r.WithContext(ctx), w: w, by: v}
-	of.revision, _ = h.streams.Revision(v.Org)
-	if of.rows, err = h.snapshot(v.Org); err == nil {
+	of.revision = h.revision(v.Org)
+	if of.rows, err = h.snapshot(ctx, v.Org); err == nil {
 		err = show(of)
 	}
 	if err != nil {
@@ -187,7 +191,7 @@ const checkEvery = 30 * time.Second
 
 // whileValid returns once the person of a request has no session any more, or another role, or ctx has ended.
 func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visitor) {
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && h.Now().Before(v.Until) { // the store can fail
 		_, changed := h.streams.Revision(loginTopic(v.Org, v.ID))
 		now, err := h.Login.Visitor(r.WithContext(ctx))
 		if missing(err) || err == nil && now.Role != v.Role {
@@ -210,7 +214,7 @@ func missing(err error) bool { return errors.Is(err, model.ErrNotFound) }
 // refuse answers a request that is not done.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	f := refusal{http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error."}
-	if !errors.As(err, &f) {
+	if !errors.As(err, &f) && r.Context().Err() == nil {
 		h.Logger.ErrorContext(r.Context(), "A page cannot be shown.", "path", r.URL.Path, "error", err)
 	}
 	page.Message{Status: f.status, Title: f.title, Text: []string{f.text}, Links: []page.Link{{Text: "Go to sandboxes", URL: "/"}}}.ServeHTTP(w, r)
@@ -232,6 +236,9 @@ func (r *request) show(status int, section, title, name string, data any) error 
 	f := page.Frame{
 		Title: title, Person: r.by.Email + ", " + r.by.Org, Logout: login.Prefix + "logout", Token: r.by.Token(), Login: login.StartURL(r.URL.RequestURI()),
 		Events: "/events", Revision: r.revision, Every: r.every,
+	}
+	if r.stale.Load() {
+		f.Every = 1
 	}
 	for _, s := range sections {
 		if s.URL != "/audit" || r.admin() {
@@ -263,14 +270,6 @@ func (r *request) form() error {
 		return refusal{http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again."}
 	}
 	return nil
-}
-
-// event returns the entry of the person's write in the audit trail.
-func (r *request) event(what string, data map[string]any) model.Event {
-	text, _ := json.Marshal(data) // it has texts
-	return model.Event{
-		Org: r.by.Org, ID: rand.Text(), Type: what, At: r.Now().UTC().Truncate(time.Microsecond), By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: text,
-	}
 }
 
 // NoLogins is the page of a control plane without logins.

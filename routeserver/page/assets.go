@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"net/http"
 	"path"
-	"strings"
 	"time"
 )
 
@@ -37,9 +36,5 @@ func Assets(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Content-Type", map[string]string{".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}[path.Ext(name)]+"; charset=utf-8")
-	if strings.HasSuffix(name, ".svg") {
-		w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	}
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }

@@ -106,6 +106,8 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, of Stream) {
 		cancel()
 	}()
 	out := http.NewResponseController(w)
+	within := func() { _ = out.SetWriteDeadline(time.Now().Add(writeWithin)) } // a ResponseRecorder has none
+	defer within()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -118,7 +120,7 @@ func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, of Stream) {
 			text += "data: " + revision + "\n\n"
 			last = revision
 		}
-		_ = out.SetWriteDeadline(time.Now().Add(writeWithin))
+		within()
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil || !wake.Sleep(ctx, streamGap) {
 			return
 		}

@@ -5,7 +5,9 @@
   const body = document.body, live = document.getElementById("live");
   const events = body.dataset.events;
   let revision = body.dataset.revision, tag = body.dataset.tag;
-  let source = null, fetching = false, again = false, delay = 1000, ended = false, fetched = Date.now();
+  let source = null, fetching = false, again = false, delay = 1000, ended = false;
+  // When the content is fetched without an event, and the stream can be opened again.
+  let due = Date.now() + 1000 * (document.getElementById("main")?.dataset.every || 30), reopen = 0;
   document.documentElement.classList.add("js");
 
   const show = text => { if (live && live.textContent !== text) live.textContent = text; };
@@ -80,7 +82,6 @@
     fetching = true;
     do {
       again = false;
-      fetched = Date.now();
       try {
         const answer = await fetch(location.href, {
           headers: { "Switchyard-Fragment": "1", "If-None-Match": tag }, cache: "no-store", redirect: "error", signal: AbortSignal.timeout(15000),
@@ -90,8 +91,9 @@
           tag = answer.headers.get("ETag") || "";
           replace(await answer.text());
         } else if (answer.status !== 304) throw new Error("status " + answer.status);
+        due = Date.now() + 1000 * (document.getElementById("main").dataset.every || 30);
       } catch {
-        if (!document.hidden) setTimeout(refresh, 2000 + 2000 * Math.random());
+        due = Date.now() + 2000 + 2000 * Math.random();
       }
     } while (again && !ended);
     fetching = false;
@@ -126,7 +128,7 @@
       if (source.readyState !== EventSource.CLOSED) return;
       close();
       refresh();
-      setTimeout(open, delay * (0.5 + Math.random()));
+      reopen = Date.now() + delay * (0.5 + Math.random());
       delay = Math.min(2 * delay, 30000);
     };
   }
@@ -137,7 +139,8 @@
   addEventListener("pageshow", event => event.persisted && (open(), refresh()));
   document.addEventListener("visibilitychange", () => document.hidden ? close() : (open(), refresh()));
   setInterval(() => {
-    const every = document.getElementById("main").dataset.every || 30;
-    if (!document.hidden && Date.now() - fetched >= 1000 * every) refresh();
-  }, 1000);
+    if (document.hidden || fetching) return;
+    if (Date.now() >= due) refresh();
+    if (Date.now() >= reopen) open();
+  }, 500);
 })();

@@ -184,10 +184,26 @@ func (v *visit) check(name string) {
 		if width > view.Width {
 			v.Errorf("%s, %s: the page is %d wide", name, suffix, width)
 		}
+		var broken []string
+		v.Must(v.Evaluate(brokenWords, &broken))
+		if len(broken) > 0 {
+			v.Errorf("%s, %s: lines break within %q", name, suffix, broken)
+		}
 		v.picture(name + "-" + suffix)
 	}
 	v.Must(v.Look(views["wide-light"]))
 }
+
+// brokenWords are the short words of tables that are on more than one line.
+const brokenWords = `[...document.querySelectorAll("th, td")].flatMap(cell => {
+	const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [], range = document.createRange();
+	while (texts.nextNode()) for (const word of texts.currentNode.data.matchAll(/(?<!\S)[\w.@]{2,24}(?!\S)/g)) {
+		range.setStart(texts.currentNode, word.index);
+		range.setEnd(texts.currentNode, word.index + word[0].length);
+		if (new Set([...range.getClientRects()].map(r => r.top)).size > 1) found.push(word[0]);
+	}
+	return found;
+})`
 
 // picture keeps a screenshot, if they are wanted.
 func (v *visit) picture(name string) {

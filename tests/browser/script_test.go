@@ -28,6 +28,7 @@ type live struct {
 	streams *page.Streams
 	rows    []string
 	out     bool // the session has ended
+	fails   bool
 	fetched int
 }
 
@@ -38,7 +39,7 @@ var rows = template.Must(page.Templates().Parse(`{{define "rows"}}<h1>{{len .}} 
 // ServeHTTP implements http.Handler.
 func (l *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.mu.Lock()
-	streams, out, all := l.streams, l.out, append([]string{}, l.rows...)
+	streams, out, fails, all := l.streams, l.out, l.fails, append([]string{}, l.rows...)
 	l.fetched++
 	l.mu.Unlock()
 	switch {
@@ -46,6 +47,8 @@ func (l *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		page.Message{Status: http.StatusUnauthorized, Title: "You are not logged in"}.ServeHTTP(w, r)
 	case r.URL.Path == "/events":
 		streams.Serve(w, r, page.Stream{Topic: "t", Person: "p", While: func(ctx context.Context) { <-ctx.Done() }})
+	case fails && r.URL.Path == "/":
+		page.Message{Status: http.StatusInternalServerError, Title: "Not done"}.ServeHTTP(w, r)
 	case r.URL.Path == "/":
 		revision, _ := streams.Revision("t")
 		page.Write(w, r, rows, http.StatusOK, page.Frame{Title: fmt.Sprintf("%d rows", len(all)), Events: "/events", Revision: revision, Login: "/login"}, "rows", all)
@@ -135,6 +138,8 @@ func TestTheScriptKeepsAPageCurrent(t *testing.T) {
 	l.is("document.querySelector('h1').textContent", "1 rows")
 	l.is("document.getElementById('live').textContent", "Live: changes are shown as they happen.")
 
+	l.retries()
+
 	// Once the session has ended, the page shows it and sends nothing more.
 	l.mu.Lock()
 	l.out = true
@@ -151,4 +156,31 @@ func TestTheScriptKeepsAPageCurrent(t *testing.T) {
 	if l.fetched != before {
 		t.Errorf("the page has sent %d requests after the end", l.fetched-before)
 	}
+}
+
+// retries has the content fail after each of several changes: the requests that follow do not grow with them.
+func (l *live) retries() {
+	l.Helper()
+	set := func(fails bool) (fetched int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.fails = fails
+		return l.fetched
+	}
+	before := set(true)
+	for n := range 12 {
+		l.change(false, "y")
+		wait.Eventually(l.T, patience, "the page fetches its content", func() error {
+			if got := set(true) - before; got <= n {
+				return fmt.Errorf("%d requests after %d changes", got, n+1)
+			}
+			return nil
+		})
+	}
+	before = set(true)
+	time.Sleep(9 * time.Second)
+	if n := set(false) - before; n > 12 {
+		l.Errorf("%d requests in nine seconds after twelve failures", n)
+	}
+	l.is("document.getElementById('row-y').textContent", "y")
 }
