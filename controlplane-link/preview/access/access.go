@@ -64,26 +64,24 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: API keys and bearer tokens that are checked, preflights, and logins of embedded previews.
+// Limits of one address: preflights, and logins of embedded previews.
 const (
 	loginsAtOnce, loginsPerSecond, loginsInARow             = 64, 0.1, 20
-	checksAtOnce, checksPerSecond, checksInARow             = 256, 500, 2000
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
 )
 
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks, preflights, logins *callers.Pool
-	mu                         sync.Mutex
-	found                      map[model.Digest]found
+	preflights, logins *callers.Pool
+	mu                 sync.Mutex
+	found              map[model.Digest]found
 }
 
 // New returns an Access.
 func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
-		checks:     callers.NewPool("checks of credentials", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
 		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: callers.AnyNumber, Rate: preflightsPerSecond, Burst: preflightsInARow}),
 		logins:     callers.NewPool("logins", callers.Bounds{Strangers: loginsAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 	}

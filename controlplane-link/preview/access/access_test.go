@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -281,23 +282,34 @@ func TestPreflights(t *testing.T) {
 			t.Errorf("%s: %s, %v", from, got, h)
 		}
 	}
+}
 
-	sent := func(from string) string {
-		ctx, done := context.WithCancel(t.Context())
-		defer done()
-		r := request("OPTIONS", "/a", headers...).WithContext(ctx)
-		r.RemoteAddr = from
-		got, _ := w.outcome(r, site)
-		return got
-	}
-	for n := 0; sent("198.51.100.6:1") != "429"; n++ {
-		if n > 100*preflightsInARow { // more than in a row, since the machine can be slow
-			t.Fatalf("after %d preflights of an address none is refused", n)
+// TestRateOfPreflights: an address has a bound of its own. The clock stands still.
+func TestRateOfPreflights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.AnswersPreflights = true
+		sent := func(from string) string {
+			ctx, done := context.WithCancel(t.Context())
+			defer done()
+			r := request("OPTIONS", "/a", "Origin", "https://"+other.Host, "Access-Control-Request-Method", "PUT").WithContext(ctx)
+			r.RemoteAddr = from
+			got, _ := w.outcome(r, site)
+			return got
 		}
-	}
-	if got := sent("198.51.100.7:1"); got != "204" {
-		t.Errorf("another address: %s", got)
-	}
+		for range preflightsInARow {
+			if got := sent("198.51.100.6:1"); got != "204" {
+				t.Errorf("a preflight: %s", got)
+			}
+			synctest.Wait() // until it has ended
+		}
+		if got := sent("198.51.100.6:2"); got != "429" {
+			t.Errorf("after %d preflights of an address: %s", preflightsInARow, got)
+		}
+		if got := sent("198.51.100.7:1"); got != "204" {
+			t.Errorf("another address: %s", got)
+		}
+	})
 }
 
 // TestReads: a valid credential is read once until a credential changes, or some seconds have passed.

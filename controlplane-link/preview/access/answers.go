@@ -7,93 +7,104 @@ import (
 	"slices"
 	"time"
 
-	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/page"
 )
 
-// refusedAfter is how long a request with an unknown API key or token waits for its answer, so that a client that
-// guesses them occupies no processor.
-const refusedAfter = 250 * time.Millisecond
+// answer is the answer to a request that is not forwarded: a message, or a redirect to a URL. As an error it is the
+// reason.
+type answer struct {
+	page.Message
+	to      string
+	cookies []*http.Cookie
+	// again is the URL that a browser loads after some seconds.
+	again string
+	// guessed: the request had an unknown API key or token. It waits for its answer, so that a client that guesses them
+	// occupies no processor.
+	guessed bool
+}
+
+// Delays of answers: guessedFor is that of guessed credentials, againAfter the seconds before a page is loaded again.
+const guessedFor, againAfter = 250 * time.Millisecond, "3"
+
+// reply returns an answer with a text, and a link to try again.
+func reply(status int, title, text string, again ...string) *answer {
+	a := &answer{Message: page.Message{Status: status, Title: title, Text: []string{text}}}
+	for _, to := range again {
+		a.Links = append(a.Links, page.Link{Text: "Try again", URL: to})
+	}
+	return a
+}
+
+// Error implements error.
+func (a *answer) Error() string { return a.Title }
+
+// ServeHTTP implements http.Handler.
+func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if a.guessed {
+		select {
+		case <-time.After(guessedFor):
+		case <-r.Context().Done():
+		}
+	}
+	h := w.Header()
+	for _, c := range a.cookies {
+		http.SetCookie(w, c)
+	}
+	if a.again != "" {
+		h.Set("Refresh", againAfter+"; url="+a.again)
+	}
+	if a.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	if a.to == "" {
+		a.Message.ServeHTTP(w, r)
+		return
+	}
+	h.Set("Location", a.to)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusSeeOther)
+}
 
 // refused returns the answer to a request without a sender.
-func (a *Access) refused(r *http.Request, s Site, c sent, no error) http.Handler {
-	switch tooMany := (*callers.TooMany)(nil); {
-	case errors.Is(no, errNone):
-		return a.anonymous(r, s, c)
-	case errors.Is(no, errUnknown):
-		return later(a.anonymous(r, s, c))
-	case errors.Is(no, errOther):
-		return answer(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of organisation "+s.Organisation+".")
-	case errors.Is(no, errOrigin):
-		return answer(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
-	case errors.Is(no, errSite):
-		return answer(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
-	case errors.As(no, &tooMany):
-		return answer(http.StatusTooManyRequests, "Too many requests", "Too many credentials are checked for your address. Try again in ten seconds.")
+func (a *Access) refused(r *http.Request, s Site, c sent, no error) *answer {
+	said := (*answer)(nil)
+	switch {
+	case errors.As(no, &said):
+		return said
+	case errors.Is(no, errNone), errors.Is(no, errUnknown):
+		said = a.anonymous(r, s, c)
+		said.guessed = errors.Is(no, errUnknown)
+		return said
 	}
 	return a.unchecked(r, no)
 }
 
 // anonymous returns the answer to a request without a valid credential: a redirect for a page in a window of its own only.
-func (a *Access) anonymous(r *http.Request, s Site, c sent) http.Handler {
+func (a *Access) anonymous(r *http.Request, s Site, c sent) *answer {
+	self := origin(r) + r.URL.RequestURI()
 	returned := slices.ContainsFunc(c.sessions, func(v string) bool { _, is := opened(a.Seal, sessionPlace(s), v); return is })
 	switch {
 	case a.Page == "" || !page.AcceptsHTML(r):
-		return unauthorized(answer(http.StatusUnauthorized, "No credential", "This preview is for members of its organisation. Send an API key in header signadot-api-key, or a bearer token."))
+		return reply(http.StatusUnauthorized, "No credential", "This preview is for members of its organisation. Send an API key in header signadot-api-key, or a bearer token.")
 	case !isNavigation(r):
-		return unauthorized(answer(http.StatusUnauthorized, "No session", "Your session at this preview has ended. The request was not forwarded. Log in again.", "/"))
+		return reply(http.StatusUnauthorized, "No session", "Your session at this preview has ended. The request was not forwarded. Log in again.", "/")
 	case isFramed(r) && a.Embedded:
-		return redirect(embeddedPath + "?" + url.Values{"to": {r.URL.RequestURI()}}.Encode())
+		return &answer{to: embeddedPath + "?" + url.Values{"to": {r.URL.RequestURI()}}.Encode()}
 	case isFramed(r):
-		m := framed(http.StatusUnauthorized, "Log in to this preview", "The browser has sent no session of this preview, which is embedded in another page. Open it in a tab and log in there. Then reload this page. If this message stays, the browser sends no cookies to embedded pages of other sites.")
-		m.Links = []page.Link{{Text: "Open in a tab", URL: origin(r) + r.URL.RequestURI()}}
-		return unauthorized(m)
+		m := reply(http.StatusUnauthorized, "Log in to this preview", "The browser has sent no session of this preview, which is embedded in another page. Open it in a tab and log in there. Then reload this page. If this message stays, the browser sends no cookies to embedded pages of other sites.")
+		m.Framed, m.Links = true, []page.Link{{Text: "Open in a tab", URL: self}}
+		return m
 	case slices.Contains(c.nonces, done) && !returned:
-		return with(answer(http.StatusForbidden, "No session", failures["cookies"], origin(r)+r.URL.RequestURI()), a.cookie(nonceCookie(s), "", -1))
+		m := reply(http.StatusForbidden, "No session", failures["cookies"], self)
+		m.cookies = []*http.Cookie{a.cookie(nonceCookie(s), "", -1)}
+		return m
 	}
 	return a.begin(r, s, c)
 }
 
 // unchecked is the answer while the store cannot be read.
-func (a *Access) unchecked(r *http.Request, err error) http.Handler {
+func (a *Access) unchecked(r *http.Request, err error) *answer {
 	a.Logger.WarnContext(r.Context(), "The credential of a request to a preview was not checked.", "host", r.Host, "error", err)
-	return answer(http.StatusServiceUnavailable, "Try again", "The credential cannot be checked now. Try again.")
-}
-
-// answer answers with a text, and with a link to try again.
-func answer(status int, title, text string, again ...string) http.Handler {
-	m := page.Message{Status: status, Title: title, Text: []string{text}}
-	for _, to := range again {
-		m.Links = append(m.Links, page.Link{Text: "Try again", URL: to})
-	}
-	return m
-}
-
-// with sets cookies with an answer.
-func with(h http.Handler, cookies ...*http.Cookie) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for _, c := range cookies {
-			http.SetCookie(w, c)
-		}
-		h.ServeHTTP(w, r)
-	})
-}
-
-// unauthorized names the scheme of credentials with an answer.
-func unauthorized(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		h.ServeHTTP(w, r)
-	})
-}
-
-// later answers after a while.
-func later(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(refusedAfter):
-		case <-r.Context().Done():
-		}
-		h.ServeHTTP(w, r)
-	})
+	return reply(http.StatusServiceUnavailable, "Try again", "The credential cannot be checked now. Try again.")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
@@ -40,30 +39,20 @@ func (a *Access) cookie(name, value string, seconds int) *http.Cookie {
 
 // takeCookies removes our cookies from a header, and returns their values by name. Bytes of other cookies stay as they are.
 func takeCookies(h http.Header) map[string][]string {
-	taken, kept := map[string][]string{}, []string(nil)
-	for _, line := range h["Cookie"] {
-		parts := strings.Split(line, ";")
-		others := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
-			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-			ours := strings.HasPrefix(name, cookiePrefix)
-			if ours {
+	taken, lines := map[string][]string{}, h["Cookie"]
+	delete(h, "Cookie")
+	for _, line := range lines {
+		var kept []string
+		for part := range strings.SplitSeq(line, ";") {
+			if name, value, _ := strings.Cut(strings.TrimSpace(part), "="); strings.HasPrefix(name, cookiePrefix) {
 				taken[name] = append(taken[name], value)
+			} else {
+				kept = append(kept, part)
 			}
-			return ours
-		})
-		if len(others) > 0 && len(others) < len(parts) {
-			line = strings.TrimLeft(strings.Join(others, ";"), " ")
 		}
-		if len(others) > 0 {
-			kept = append(kept, line)
+		if len(kept) > 0 {
+			h["Cookie"] = append(h["Cookie"], strings.TrimLeft(strings.Join(kept, ";"), " "))
 		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	h["Cookie"] = kept
-	if len(kept) == 0 {
-		delete(h, "Cookie")
 	}
 	return taken
 }

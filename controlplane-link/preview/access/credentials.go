@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/credentials"
-	"switchyard.dev/eventbus/callers"
 )
 
 const headerAPIKey = "Signadot-Api-Key"
@@ -35,11 +33,11 @@ func take(r *http.Request, s Site) sent {
 
 // Why a request has no sender.
 var (
-	errNone    = errors.New("no credential")
-	errUnknown = errors.New("an API key or token that is not known")
-	errOther   = errors.New("a credential of another organisation")
-	errOrigin  = errors.New("a WebSocket of another origin")
-	errSite    = errors.New("a write that another site has sent")
+	errNone, errUnknown = errors.New("no credential"), errors.New("an API key or token that is not known")
+
+	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
+	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
+	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
 )
 
 // authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key
@@ -67,49 +65,25 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if secret == "" {
 			continue
 		}
-		key, err := a.check(r, s, secret)
-		switch {
-		case err == nil:
+		key, err := a.find(r.Context(), model.DigestOf(secret))
+		switch from := r.Header.Get("Origin"); {
+		case err != nil:
+			return nil, err
+		case key == nil && errors.Is(no, errNone):
+			no = errUnknown
+		case key == nil:
+		case key.Organisation != s.Organisation:
+			return nil, errOther
+		case isUpgrade(r) && from != "" && from != origin(r): // a browser extension can send a key with each request
+			return nil, errOrigin
+		default:
 			if secret == c.bearer {
-				removeBearer(r.Header)
+				r.Header["Authorization"] = r.Header["Authorization"][1:]
 			}
 			return key, nil
-		case !errors.Is(err, errUnknown):
-			return nil, err
-		case errors.Is(no, errNone):
-			no = errUnknown
 		}
 	}
 	return nil, no
-}
-
-// removeBearer removes the first value of Authorization.
-func removeBearer(h http.Header) {
-	if h["Authorization"] = slices.Delete(h["Authorization"], 0, 1); len(h["Authorization"]) == 0 {
-		delete(h, "Authorization")
-	}
-}
-
-// check returns the user with an API key or a bearer token. A browser extension can send a key with each request, so a
-// WebSocket that names its origin must be of the preview's.
-func (a *Access) check(r *http.Request, s Site, secret string) (*credentials.Key, error) {
-	leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	key, err := a.find(r.Context(), model.DigestOf(secret))
-	switch from := r.Header.Get("Origin"); {
-	case err != nil:
-		return nil, err
-	case key == nil:
-		return nil, errUnknown
-	case key.Organisation != s.Organisation:
-		return nil, errOther
-	case isUpgrade(r) && from != "" && from != origin(r):
-		return nil, errOrigin
-	}
-	return key, nil
 }
 
 // found is a valid key, which is read again after a change of any credential, and after foundFor: a session can have

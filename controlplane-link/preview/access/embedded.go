@@ -24,11 +24,10 @@ type Logins interface {
 	User(ctx context.Context, org, id string) (model.User, error)
 }
 
-// embeddedPath is that of the page that shows the code of the login, in a frame. It loads itself again after reloadAfter,
-// until the code is accepted.
+// embeddedPath is that of the page that shows the code of the login, in a frame. It loads itself again until the code is
+// accepted.
 const (
 	embeddedPath = Prefix + "embedded"
-	reloadAfter  = "3"
 	embeddedFor  = 15 * time.Minute
 	sessionFor   = time.Hour
 )
@@ -37,7 +36,7 @@ func deviceCookie(s Site) string { return cookieName("device", s) }
 func devicePlace(s Site) string  { return "login of embedded preview " + s.Host }
 
 // embedded begins, continues or finishes the login of an embedded preview.
-func (a *Access) embedded(r *http.Request, s Site, c sent) http.Handler {
+func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
 	to := r.URL.Query().Get("to")
 	if u, err := url.ParseRequestURI(to); err != nil || u.Host != "" || !strings.HasPrefix(to, "/") {
 		to = "/"
@@ -51,7 +50,7 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) http.Handler {
 		case err != nil:
 			return a.unchecked(r, err)
 		case l.Denied || l.UserID != "" && l.Org != s.Organisation:
-			return with(framed(http.StatusForbidden, "No session", "The login was denied, or is of another organisation than this preview."), a.cookie(deviceCookie(s), "", -1))
+			return framed(http.StatusForbidden, "No session", "The login was denied, or is of another organisation than this preview.", a.cookie(deviceCookie(s), "", -1))
 		case l.UserID != "":
 			return a.finish(r, s, l, to)
 		}
@@ -70,22 +69,20 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) http.Handler {
 	if err := a.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
 		return a.unchecked(r, err)
 	}
-	return with(a.pending(l, to), a.cookie(deviceCookie(s), sealed(a.Seal, devicePlace(s), secret), int(embeddedFor.Seconds())))
+	return a.pending(l, to, a.cookie(deviceCookie(s), sealed(a.Seal, devicePlace(s), secret), int(embeddedFor.Seconds())))
 }
 
 // pending shows the code of a login, and loads the page again after a while.
-func (a *Access) pending(l model.DeviceLogin, to string) http.Handler {
-	m := framed(http.StatusOK, "Log in to this preview", fmt.Sprintf("Accept code %s at the control plane. This page continues then.", l.UserCode))
+func (a *Access) pending(l model.DeviceLogin, to string, cookies ...*http.Cookie) *answer {
+	m := framed(http.StatusOK, "Log in to this preview", fmt.Sprintf("Accept code %s at the control plane. This page continues then.", l.UserCode), cookies...)
 	m.Links = []page.Link{{Text: "Open the control plane", URL: a.Page + "/login/device?user_code=" + l.UserCode}}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Refresh", reloadAfter+"; url="+embeddedPath+"?"+url.Values{"to": {to}, "begun": {"1"}}.Encode())
-		m.ServeHTTP(w, r)
-	})
+	m.again = embeddedPath + "?" + url.Values{"to": {to}, "begun": {"1"}}.Encode()
+	return m
 }
 
 // finish begins the session of a login that was accepted. It is not the session of the page: it ends after an hour, or
 // with all sessions of the person.
-func (a *Access) finish(r *http.Request, s Site, l model.DeviceLogin, to string) http.Handler {
+func (a *Access) finish(r *http.Request, s Site, l model.DeviceLogin, to string) *answer {
 	u, err := a.Logins.User(r.Context(), l.Org, l.UserID)
 	now := a.stored()
 	session := model.Session{
@@ -103,13 +100,15 @@ func (a *Access) finish(r *http.Request, s Site, l model.DeviceLogin, to string)
 	if err == nil {
 		cookies = append(cookies, a.begun(s, session.Access))
 	}
-	return redirect(origin(r)+to, cookies...)
+	return &answer{to: origin(r) + to, cookies: cookies}
 }
 
 // stored is the time of a write.
 func (a *Access) stored() time.Time { return a.Now().UTC().Truncate(time.Microsecond) }
 
 // framed is a message that other sites can show in a frame.
-func framed(status int, title, text string) page.Message {
-	return page.Message{Status: status, Title: title, Text: []string{text}, Framed: true}
+func framed(status int, title, text string, cookies ...*http.Cookie) *answer {
+	m := reply(status, title, text)
+	m.Framed, m.cookies = true, cookies
+	return m
 }

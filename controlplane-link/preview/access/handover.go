@@ -71,19 +71,19 @@ func (c Code) URL(k *seal.Keys, s Site) string {
 }
 
 // begin redirects to the page of logins.
-func (a *Access) begin(r *http.Request, s Site, c sent) http.Handler {
+func (a *Access) begin(r *http.Request, s Site, c sent) *answer {
 	nonce := rand.Text()
 	if len(c.nonces) > 0 && len(c.nonces[0]) == len(nonce) { // another tab has begun
 		nonce = c.nonces[0]
 	}
 	ask := Ask{Host: authority(r), To: r.URL.RequestURI(), Nonce: digestOf(nonce)}
-	return redirect(a.Page+LoginPath+"?"+ask.Query(), a.cookie(nonceCookie(s), nonce, nonceFor), a.cookie(sessionCookie(s), "", -1))
+	return &answer{to: a.Page + LoginPath + "?" + ask.Query(), cookies: []*http.Cookie{a.cookie(nonceCookie(s), nonce, nonceFor), a.cookie(sessionCookie(s), "", -1)}}
 }
 
 func digestOf(nonce string) string { return fmt.Sprintf("%x", model.DigestOf(nonce)) }
 
 // own answers requests for paths below Prefix.
-func (a *Access) own(r *http.Request, s Site, c sent) http.Handler {
+func (a *Access) own(r *http.Request, s Site, c sent) *answer {
 	switch {
 	case r.Method != http.MethodGet:
 	case r.URL.Path == sessionPath:
@@ -92,10 +92,10 @@ func (a *Access) own(r *http.Request, s Site, c sent) http.Handler {
 		return a.embedded(r, s, c)
 	case r.URL.Path == failedPath:
 		if text, is := failures[r.URL.Query().Get("reason")]; is {
-			return answer(http.StatusForbidden, "No session", text, "/")
+			return reply(http.StatusForbidden, "No session", text, "/")
 		}
 	}
-	return answer(http.StatusNotFound, "Not found", "There is no such page. Paths below "+Prefix+" are not the application's.")
+	return reply(http.StatusNotFound, "Not found", "There is no such page. Paths below "+Prefix+" are not the application's.")
 }
 
 // failures are the reasons for which a login gives no session.
@@ -107,11 +107,11 @@ var failures = map[string]string{
 
 // redeem exchanges a code for the cookie of a session. All of its answers redirect, so that no script of the preview
 // finds the code in a URL.
-func (a *Access) redeem(r *http.Request, s Site, c sent) http.Handler {
+func (a *Access) redeem(r *http.Request, s Site, c sent) *answer {
 	var code Code
 	text, is := opened(a.Seal, codePlace(s), url.QueryEscape(r.URL.Query().Get("code")))
 	if !is || json.Unmarshal([]byte(text), &code) != nil || !a.Now().Before(code.Until) {
-		return redirect(failedPath + "?reason=expired")
+		return &answer{to: failedPath + "?reason=expired"}
 	}
 	key, err := a.find(r.Context(), code.Session)
 	bound := slices.ContainsFunc(c.nonces, func(n string) bool {
@@ -121,27 +121,17 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) http.Handler {
 	case err != nil:
 		return a.unchecked(r, err)
 	case key == nil || key.Organisation != s.Organisation:
-		return redirect(failedPath + "?reason=ended")
+		return &answer{to: failedPath + "?reason=ended"}
 	case bound:
-		return redirect("https://"+code.Host+code.To, a.begun(s, code.Session), a.cookie(nonceCookie(s), done, doneFor))
+		return &answer{to: "https://" + code.Host + code.To, cookies: []*http.Cookie{a.begun(s, code.Session), a.cookie(nonceCookie(s), done, doneFor)}}
 	}
 	if key, _ := a.authenticate(r, s, sent{sessions: c.sessions}); key != nil { // another tab was faster
-		return redirect("https://" + code.Host + code.To)
+		return &answer{to: "https://" + code.Host + code.To}
 	}
-	return redirect(failedPath + "?reason=cookies")
+	return &answer{to: failedPath + "?reason=cookies"}
 }
 
 // begun returns the cookie of a session.
 func (a *Access) begun(s Site, session model.Digest) *http.Cookie {
 	return a.cookie(sessionCookie(s), sealed(a.Seal, sessionPlace(s), string(session[:])), 0)
-}
-
-// redirect redirects, and sets cookies.
-func redirect(to string, cookies ...*http.Cookie) http.Handler {
-	return with(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", to)
-		w.Header().Set("Referrer-Policy", "no-referrer")
-		w.Header().Set("Cache-Control", "no-store")
-		w.WriteHeader(http.StatusSeeOther)
-	}), cookies...)
 }
