@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -55,10 +56,34 @@ func (h *Handler) proxy() *httputil.ReverseProxy {
 		Transport: transport{one: h.transport(false), two: h.transport(true)}, Rewrite: h.rewrite, FlushInterval: -1, BufferPool: &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: func(a *http.Response) error {
-			headers.Answer(textproto.MIMEHeader(a.Header), targetOf(a.Request.Context()).headers.Host)
+			t := targetOf(a.Request.Context())
+			headers.Answer(textproto.MIMEHeader(a.Header), t.headers.Host)
+			if t.by.Preflight { // the application can have answered as to a GET
+				maps.DeleteFunc(a.Header, func(name string, _ []string) bool {
+					return name != "Vary" && !strings.HasPrefix(name, "Access-Control-")
+				})
+				_ = a.Body.Close() // its connection ends
+				a.Body, a.Trailer = http.NoBody, nil
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, because(r.Context(), err)) },
+	}
+}
+
+// answer is the writer of an answer of an application.
+type answer struct {
+	http.ResponseWriter
+	preflight bool
+}
+
+// Unwrap is for http.ResponseController.
+func (a answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter. Preflights have no early hints.
+func (a answer) WriteHeader(status int) {
+	if status >= http.StatusOK || !a.preflight {
+		a.ResponseWriter.WriteHeader(status)
 	}
 }
 

@@ -154,7 +154,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by acc
 	h.requests.WithLabelValues("forwarded").Inc()
 	h.open.Inc()
 	defer h.open.Dec()
-	h.forward.ServeHTTP(w, r)
+	h.forward.ServeHTTP(answer{w, by.Preflight}, r)
 }
 
 // errInvalid ends the requests of a credential that is no longer valid.

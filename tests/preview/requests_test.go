@@ -13,7 +13,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"net/textproto"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -245,6 +248,31 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "waits"), http.StatusOK, "")
 	s.Must(s.Main.Store().DeleteClusterToken(t.Context(), preview.Organisation, preview.Cluster, preview.Cluster, s.Event()))
 	refused(s, get("web", "known"), http.StatusServiceUnavailable, `The agent of cluster "prod" is not connected`)
+}
+
+// An application that answers OPTIONS as it answers GET tells a client without a credential nothing.
+func TestAPreflightGetsNoContent(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("asked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a-private-name>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+		w.Header().Set("Vary", "Origin")
+		w.Header().Set("Set-Cookie", "a=a-private-value")
+		w.Header().Set("Trailer", "X-Private")
+		_, _ = io.WriteString(w, "a private text")
+		w.Header().Set("X-Private", "1")
+	})})
+	for _, one := range []bool{true, false} {
+		r, hints := request(s, http.MethodOptions, preview.URL("web", "asked"), nil), 0
+		r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+		a, text := send(s, s.Client(one), r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil }})))
+		a.Header.Del("Date")
+		a.Header.Del("Content-Length")
+		if want := (http.Header{"Access-Control-Allow-Origin": {"https://a.example"}, "Vary": {"Origin"}}); a.StatusCode != http.StatusOK || text != "" || hints != 0 || len(a.Trailer) > 0 || !reflect.DeepEqual(a.Header, want) {
+			t.Errorf("HTTP/1.1 %t: status %d, %v, %q, trailer %v, %d early hints", one, a.StatusCode, a.Header, text, a.Trailer, hints)
+		}
+	}
 }
 
 func TestARequestEndsWithItsKey(t *testing.T) {
