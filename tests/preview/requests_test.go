@@ -275,6 +275,17 @@ func TestAPreflightGetsNoContent(t *testing.T) {
 	}
 }
 
+// A preflight ends also where the application does not answer it.
+func TestAPreflightEnds(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("silent", map[string]string{"web": "http://" + service(s, "web", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
+	r := request(s, http.MethodOptions, preview.URL("web", "silent"), nil)
+	r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
+	defer cancel()
+	refused(s, r.WithContext(ctx), http.StatusNotFound, "The preflight has no answer")
+}
+
 func TestARequestEndsWithItsKey(t *testing.T) {
 	s := preview.New(t, preview.Options{})
 	s.Sandbox("revoked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {
