@@ -384,7 +384,7 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 
 func TestSettingsOfAClusterHaveEffect(t *testing.T) {
 	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
-		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "previews.example.com" // that of the page
+		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "Previews.EXAMPLE.com." // that of the page
 	}})
 	box := s.Sandbox("team", map[string]string{"web": "http://" + service(s, "web", echo)})
 	sent := func() *http.Request {
@@ -399,16 +399,32 @@ func TestSettingsOfAClusterHaveEffect(t *testing.T) {
 		}
 		return nil
 	})
-	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain of a cluster is ignored") {
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain") {
 		t.Errorf("the sandbox is %s", text)
 	}
-	s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(&linkv1.Configuration{PreviewsDisabled: true})}))
+	report := func(c *linkv1.Configuration) {
+		s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(c)}))
+	}
+	report(&linkv1.Configuration{PreviewDomain: "uncertified.example.org", RoutingHeaders: []string{"X-Uncertified"}})
+	s.Eventually("the report", func() error {
+		if got := read(s, second(send(s, s.Client(true), sent()))); got.Header.Get("X-Uncertified") == "" {
+			return fmt.Errorf("it has received %v", got.Header)
+		}
+		return nil
+	})
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) {
+		t.Errorf("without a certificate for the domain of the cluster the sandbox is %s", text)
+	}
+	report(&linkv1.Configuration{PreviewsDisabled: true})
 	s.Eventually("no previews", func() error {
 		if a, text := send(s, s.Client(true), sent()); a.StatusCode != http.StatusForbidden || !strings.Contains(text, "Cluster prod has previewServer.enabled: false") {
 			return fmt.Errorf("status %d, %q", a.StatusCode, text)
 		}
 		return nil
 	})
+	if n := strings.Count(s.Logs.String(), "customDomain"); n != 1 {
+		t.Errorf("of one session the log has the domain %d times", n)
+	}
 }
 
 func second[A, B any](_ A, b B) B { return b }

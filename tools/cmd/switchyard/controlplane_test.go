@@ -65,7 +65,7 @@ func newControlPlane(t *testing.T) *controlPlane {
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Store: s, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Previews: p.previews.Of, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {
