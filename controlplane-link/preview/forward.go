@@ -134,6 +134,10 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		p.Out.URL.Opaque = path // as the client has written it
 	}
+	if h := p.Out.Header; !strings.EqualFold(h.Get("Upgrade"), "websocket") { // requests in another protocol would have no authorization
+		h.Del("Upgrade")
+		h.Del("Connection")
+	}
 	p.Out.Host = authority(t.Endpoint)
 	p.Out.Trailer = p.In.Trailer // it has its values after the body
 	change := t.headers.Request

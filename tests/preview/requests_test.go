@@ -286,6 +286,20 @@ func TestAPreflightEnds(t *testing.T) {
 	refused(s, r.WithContext(ctx), http.StatusNotFound, "The preflight has no answer")
 }
 
+// Only WebSockets change the protocol: requests in another one would have no authorization.
+func TestNoOtherUpgradePasses(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("upgrades", map[string]string{"web": "http://" + service(s, "web", echo)})
+	r := request(s, http.MethodGet, preview.URL("web", "upgrades"), nil)
+	for name, value := range map[string]string{"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "Http2-Settings": "AAMAAABkAAQAAP__"} {
+		r.Header.Set(name, value)
+	}
+	a, text := send(s, s.Client(true), r)
+	if got := read(s, text); a.StatusCode != http.StatusOK || got.Header.Get("Upgrade") != "" || got.Header.Get("Connection") != "" {
+		t.Errorf("status %d, the Service has received %v", a.StatusCode, got.Header)
+	}
+}
+
 func TestARequestEndsWithItsKey(t *testing.T) {
 	s := preview.New(t, preview.Options{})
 	s.Sandbox("revoked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {
