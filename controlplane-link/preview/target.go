@@ -79,7 +79,7 @@ func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n.again && r.Method == http.MethodGet && page.AcceptsHTML(r) {
 		w.Header().Set("Refresh", againAfter)
 	}
-	if isGRPC(r) { // clients show no other text
+	if isGRPC(r) && n.status != http.StatusMisdirectedRequest { // clients show no other text
 		h := w.Header()
 		h.Set("Content-Type", "application/grpc")
 		h.Set("Grpc-Status", strconv.Itoa(cmp.Or(codes[n.status], unknown)))

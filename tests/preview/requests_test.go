@@ -225,6 +225,8 @@ func TestRefusals(t *testing.T) {
 		r := request(s, http.MethodGet, wrong, nil)
 		r.Host, r.URL.Host = r.URL.Host, "web--known."+preview.Domain
 		refused(s, r, http.StatusMisdirectedRequest, "No preview has this address")
+		r.Header.Set("Content-Type", "application/grpc")
+		refused(s, r, http.StatusMisdirectedRequest, "No preview has this address")
 	}
 	// Without authorization one answer is as another.
 	for _, owner := range []string{"known", "other"} {
