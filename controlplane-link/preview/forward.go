@@ -82,6 +82,9 @@ func (a answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter. Preflights have no early hints.
 func (a answer) WriteHeader(status int) {
+	if h := a.Header(); len(h["Content-Type"]) == 0 {
+		h["Content-Type"] = nil // else net/http guesses one
+	}
 	if status >= http.StatusOK || !a.preflight {
 		a.ResponseWriter.WriteHeader(status)
 	}

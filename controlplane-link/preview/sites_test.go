@@ -2,6 +2,9 @@ package preview
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -102,6 +105,27 @@ func TestAHostNamesOnePreview(t *testing.T) {
 			if p.has(name) {
 				t.Errorf("%s is of cluster %s", host, name)
 			}
+		}
+	}
+}
+
+func TestAnAnswerHasTheContentTypeOfTheApplication(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := answer{ResponseWriter: w}
+		if of := r.URL.Query().Get("type"); of != "" {
+			a.Header().Set("Content-Type", of)
+		}
+		a.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(a, "<html>")
+	}))
+	defer s.Close()
+	for _, want := range []string{"", "text/x"} {
+		a, err := s.Client().Get(s.URL + "?type=" + want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Body.Close(); a.Header.Get("Content-Type") != want {
+			t.Errorf("%q becomes %q", want, a.Header["Content-Type"])
 		}
 	}
 }
