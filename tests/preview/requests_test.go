@@ -216,9 +216,12 @@ func TestRefusals(t *testing.T) {
 		return request(s, http.MethodGet, preview.URL(endpoint, owner), nil)
 	}
 	s.Sandbox("known", map[string]string{"web": "http://" + host, "tls": "https://" + host, "none": "http://none." + s.Namespace + ".svc:80", "closed": "http://web." + s.Namespace + ".svc:1"})
-	refused(s, get("other", "known"), http.StatusNotFound, `No sandbox or route group "known" has an endpoint "other".`)
+	refused(s, get("other", "known"), http.StatusNotFound, `No sandbox or route group "known" has an endpoint "other" with`)
 	refused(s, get("web", "other"), http.StatusNotFound, "There is no such preview")
-	refused(s, get("tls", "known"), http.StatusNotImplemented, "write a target that begins with http://")
+	refused(s, get("tls", "known"), http.StatusNotFound, "with a target that begins with http:// or grpc://")
+	if _, text := s.Call(http.MethodGet, "sandboxes/known", nil); strings.Contains(text, preview.URL("tls", "known")) || !strings.Contains(text, preview.URL("web", "known")) {
+		t.Errorf("the sandbox is %s", text)
+	}
 	refused(s, get("none", "known"), http.StatusBadGateway, "The cluster knows no name none.")
 	refused(s, get("closed", "known"), http.StatusBadGateway, "The target of this preview is not reached")
 	for _, wrong := range []string{"https://web.preview.example.net", "https://web--known.other.example.net"} {
@@ -239,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	}
 	// Clients of gRPC get the reason as well.
 	_, err := grpc_health_v1.NewHealthClient(dialled(s, preview.URL("other", "known"))).Check(metadata.AppendToOutgoingContext(t.Context(), "signadot-api-key", preview.Key), &grpc_health_v1.HealthCheckRequest{})
-	if status.Code(err) != rpccodes.NotFound || !strings.Contains(err.Error(), `has an endpoint "other".`) {
+	if status.Code(err) != rpccodes.NotFound || !strings.Contains(err.Error(), `has an endpoint "other" with`) {
 		t.Errorf("gRPC: %v", err)
 	}
 	s.Apply("waits", preview.Endpoints(map[string]string{"web": "http://" + host}))

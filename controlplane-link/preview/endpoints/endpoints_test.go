@@ -61,7 +61,9 @@ func TestTargets(t *testing.T) {
 	for target, want := range map[string]string{
 		"http://frontend.shop.svc:8080":                "frontend.shop.svc:8080",
 		"http://frontend.shop.svc":                     "frontend.shop.svc:80",
-		"https://Frontend.shop.svc":                    "frontend.shop.svc:443",
+		"HTTP://Frontend.shop.svc":                     "frontend.shop.svc:80",
+		"https://frontend.shop.svc":                    "", // sidecars read no routing key there
+		"tcp://frontend.shop.svc:1":                    "",
 		"grpc://cart.shop.rollout:1":                   "cart.shop.rollout:1",
 		"http://frontend.shop.svc.cluster.local:1":     "frontend.shop.svc.cluster.local:1",
 		"http://pod-0.db.shop.svc:1":                   "pod-0.db.shop.svc:1",
