@@ -13,8 +13,10 @@ import (
 
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 )
 
 // Previews are the settings of previews.
@@ -71,8 +73,14 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	if m.cfg.Login != nil {
 		decides.Page = m.cfg.URL
 	}
+	all := &endpoints.Cache{Store: m.store}
+	m.store.Watch(context.WithoutCancel(ctx), func(c store.Change) { // until it is closed: requests end after ctx
+		if slices.Contains([]store.Kind{store.Sandbox, store.RouteGroup, store.Observed, store.Everything}, c.Kind) {
+			all.Changed()
+		}
+	})
 	p.handler, err = preview.New(preview.Config{
-		Sites: p.sites, Store: m.store, Link: m.link, Access: access.New(decides), Certificates: p.certificates,
+		Sites: p.sites, Endpoints: all, Link: m.link, Access: access.New(decides), Certificates: p.certificates,
 		Listener: m.Listeners["previews"], Forwards: m.forwards, Metrics: m.metrics, Logger: m.cfg.Logger,
 	})
 	m.previews = p

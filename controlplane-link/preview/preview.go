@@ -33,7 +33,7 @@ import (
 // Config configures a Handler. All but Forwards are required.
 type Config struct {
 	Sites        *Sites
-	Store        endpoints.Store
+	Endpoints    *endpoints.Cache
 	Link         *server.Server
 	Access       *access.Access
 	Certificates *certificates.Source

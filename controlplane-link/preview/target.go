@@ -19,7 +19,7 @@ import (
 
 // find sets the destination of a request to a preview, or returns why it is refused.
 func (h *Handler) find(ctx context.Context, at place, r *http.Request, t *target) *refusal {
-	e, err := endpoints.Find(ctx, h.cfg.Store, at.Organisation, at.label)
+	e, err := h.cfg.Endpoints.Find(ctx, at.Organisation, at.label)
 	if err == nil && !at.has(e.Cluster.Name) {
 		err = model.ErrNotFound
 	}
