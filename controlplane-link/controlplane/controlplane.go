@@ -27,7 +27,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
@@ -91,7 +90,7 @@ type Main struct {
 	rest     *rest.Handler
 	pages    *login.Handler // nil: there are no logins
 	web      *web.Handler   // nil: there are no logins
-	keys     *keys
+	keys     *Keys
 	users    *users.Handler
 	previews *previews   // nil: there are none
 	unread   atomic.Bool // the store cannot be read
@@ -128,7 +127,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{logger: c.Logger, checks: checks.New(m.store)}
+	m.keys = NewKeys(m.store, c.Logger)
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
@@ -247,7 +246,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	defer refuse()
 	serving, stop := context.WithCancel(serving)
 	run := func(ctx context.Context, do func(context.Context) error) { all.Go(func() error { return do(ctx) }) }
-	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics, m.serveCommands} {
+	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.keys.Watch, m.serveAgents, m.serveMetrics, m.serveCommands} {
 		run(serving, do)
 	}
 	if m.cfg.Replicas != nil {
