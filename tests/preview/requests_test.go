@@ -255,7 +255,7 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "known"), http.StatusServiceUnavailable, `The agent of cluster "prod" is not connected`)
 }
 
-// An application that answers OPTIONS as it answers GET tells a client without a credential nothing.
+// A client without a credential receives nothing from an application that answers OPTIONS as it answers GET.
 func TestAPreflightGetsNoContent(t *testing.T) {
 	s := preview.New(t, preview.Options{})
 	s.Sandbox("asked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {
