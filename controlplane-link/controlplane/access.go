@@ -19,10 +19,11 @@ import (
 	"switchyard.dev/eventbus/wake"
 )
 
-// keys authenticates users of the proxy, by their API keys and by the bearer tokens of their sessions.
+// Keys authenticates users of the proxy, by their API keys and by the bearer tokens of their sessions.
 // A key reaches all clusters of its organisation.
-type keys struct {
+type Keys struct {
 	logger *slog.Logger
+	store  *store.Store
 	checks *checks.Checks
 	found  singleflight.Group // checks that are under way
 	// changed is of API keys and sessions, and changes counts it.
@@ -40,11 +41,16 @@ const (
 	checkEvery = 30 * time.Second
 )
 
-// watchKeys notices changes of API keys and sessions until ctx ends.
-func (m *Main) watchKeys(ctx context.Context) error {
-	m.store.Watch(ctx, func(c store.Change) {
+// NewKeys returns the users of a store. They are checked again after changes that Watch notices.
+func NewKeys(s *store.Store, logger *slog.Logger) *Keys {
+	return &Keys{logger: logger, checks: checks.New(s), store: s}
+}
+
+// Watch notices changes of API keys and sessions until ctx ends, and returns nil.
+func (k *Keys) Watch(ctx context.Context) error {
+	k.store.Watch(ctx, func(c store.Change) {
 		if slices.Contains([]store.Kind{store.APIKey, store.Login, store.Everything}, c.Kind) {
-			m.keys.change()
+			k.change()
 		}
 	})
 	<-ctx.Done()
@@ -52,13 +58,13 @@ func (m *Main) watchKeys(ctx context.Context) error {
 }
 
 // change has the keys checked again.
-func (k *keys) change() {
+func (k *Keys) change() {
 	k.changes.Add(1)
 	k.changed.Send()
 }
 
 // Find implements users.Keys.
-func (k *keys) Find(ctx context.Context, sent, from string) (*credentials.Key, error) {
+func (k *Keys) Find(ctx context.Context, sent, from string) (*credentials.Key, error) {
 	if sent == "" {
 		return nil, nil
 	}
@@ -66,16 +72,16 @@ func (k *keys) Find(ctx context.Context, sent, from string) (*credentials.Key, e
 }
 
 // Changes implements access.Keys.
-func (k *keys) Changes() uint64 { return k.changes.Load() }
+func (k *Keys) Changes() uint64 { return k.changes.Load() }
 
 // FindDigest implements access.Keys.
-func (k *keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+func (k *Keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
 	return k.find(ctx, d, "")
 }
 
 // find returns the key with a digest, which was used from an address; empty: it is not known. Callers at the same time
 // share a check, unless it began before a change: it may have read the former state.
-func (k *keys) find(ctx context.Context, d model.Digest, from string) (*credentials.Key, error) {
+func (k *Keys) find(ctx context.Context, d model.Digest, from string) (*credentials.Key, error) {
 	found, err, _ := k.found.Do(fmt.Sprintf("%d %x", k.changes.Load(), d), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findWithin) // it is for the others as well
 		defer cancel()
@@ -98,7 +104,7 @@ func (k *keys) find(ctx context.Context, d model.Digest, from string) (*credenti
 }
 
 // WhileValid implements users.Keys.
-func (k *keys) WhileValid(ctx context.Context, had *credentials.Key, _ string) {
+func (k *Keys) WhileValid(ctx context.Context, had *credentials.Key, _ string) {
 	timer := time.NewTimer(checkAfter)
 	defer timer.Stop()
 	var changed <-chan struct{}

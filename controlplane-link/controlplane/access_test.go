@@ -47,9 +47,9 @@ func (s *slow) Used(_ context.Context, _ string, _ time.Time, from string) error
 
 var ci = model.Principal{Kind: model.KindServiceAccount, ID: "ci"}
 
-func slowly() (*slow, *keys) {
+func slowly() (*slow, *Keys) {
 	s := &slow{known: model.DigestOf("key")}
-	return s, &keys{logger: slog.New(slog.DiscardHandler), checks: checks.New(s)}
+	return s, &Keys{logger: slog.New(slog.DiscardHandler), checks: checks.New(s)}
 }
 
 // TestChecksOfKeys: clients that guess keys wait for each other, and clients with one key share a read. Its use is

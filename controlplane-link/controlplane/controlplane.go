@@ -27,7 +27,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
@@ -35,6 +34,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
 	"switchyard.dev/controlplane-link/web"
@@ -90,7 +90,7 @@ type Main struct {
 	rest     *rest.Handler
 	pages    *login.Handler // nil: there are no logins
 	web      *web.Handler   // nil: there are no logins
-	keys     *keys
+	keys     *Keys
 	users    *users.Handler
 	previews *previews   // nil: there are none
 	unread   atomic.Bool // the store cannot be read
@@ -127,7 +127,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.Listeners, err = callers.Listeners(addresses, server.MostConnections, m.metrics, "switchyard_link_connections_closed_total", c.Logger); err != nil {
 		return nil, err
 	}
-	m.keys = &keys{logger: c.Logger, checks: checks.New(m.store)}
+	m.keys = NewKeys(m.store, c.Logger)
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
@@ -158,8 +158,9 @@ func (m *Main) handle() (err error) {
 		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
 	}
 	var sites access.Sites
+	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {
-		c.Previews, sites = m.previews.sites.Domains(), m.previews.sites.Site
+		c.Previews, sites = m.previews.sites.Of, m.previews.sites.Site
 	}
 	if m.cfg.Login != nil {
 		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Previews: sites, Now: time.Now, Forwards: m.forwards, Logger: m.cfg.Logger})
@@ -244,7 +245,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	defer refuse()
 	serving, stop := context.WithCancel(serving)
 	run := func(ctx context.Context, do func(context.Context) error) { all.Go(func() error { return do(ctx) }) }
-	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.watchKeys, m.serveAgents, m.serveMetrics, m.serveCommands} {
+	for _, do := range []func(context.Context) error{m.cfg.TLS.Run, m.keys.Watch, m.serveAgents, m.serveMetrics, m.serveCommands} {
 		run(serving, do)
 	}
 	if m.cfg.Replicas != nil {

@@ -12,8 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"switchyard.dev/controlplane-link/certificates"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 )
 
 // Previews are the settings of previews.
@@ -62,6 +65,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	if p.certificates, err = certificates.New(c.Certificates); err != nil {
 		return err
 	}
+	p.sites.Certified = func(domain string) bool { return p.certificates.Covers("preview."+domain, "preview."+domain) }
 	decides := access.Config{
 		Keys: m.keys, Seal: m.cfg.Store.Keys, Now: time.Now, Logger: m.cfg.Logger,
 		Embedded: c.Embedded, Logins: m.store, AnswersPreflights: c.AnswersPreflights, Forwards: m.forwards,
@@ -69,8 +73,14 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	if m.cfg.Login != nil {
 		decides.Page = m.cfg.URL
 	}
+	all := &endpoints.Cache{Store: m.store}
+	m.store.Watch(context.WithoutCancel(ctx), func(c store.Change) { // until it is closed: requests end after ctx
+		if slices.Contains([]store.Kind{store.Sandbox, store.RouteGroup, store.Observed, store.Everything}, c.Kind) {
+			all.Changed()
+		}
+	})
 	p.handler, err = preview.New(preview.Config{
-		Sites: p.sites, Store: m.store, Link: m.link, Access: access.New(decides), Certificates: p.certificates,
+		Sites: p.sites, Endpoints: all, Link: m.link, Access: access.New(decides), Certificates: p.certificates,
 		Listener: m.Listeners["previews"], Forwards: m.forwards, Metrics: m.metrics, Logger: m.cfg.Logger,
 	})
 	m.previews = p
@@ -92,6 +102,18 @@ func (m *Main) problems(org string) (out []string) {
 
 // previewsEvery is how soon a change of what agents of clusters report about previews has effect at all replicas.
 const previewsEvery = 5 * time.Second
+
+// readPreviews reads what agents report about previews, and logs the problem of a cluster.
+func (m *Main) readPreviews(ctx context.Context, of model.Cluster) error {
+	if m.previews == nil {
+		return nil
+	}
+	err := m.previews.sites.Read(ctx, m.store)
+	if _, problem := m.previews.sites.Of(of); problem != "" && err == nil {
+		m.cfg.Logger.Info("previews of a cluster", "organisation", of.Org, "cluster", of.Name, "problem", problem)
+	}
+	return err
+}
 
 // watchPreviews reads what agents report about previews until ctx ends.
 func (m *Main) watchPreviews(ctx context.Context) error {

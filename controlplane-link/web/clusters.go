@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/workflows/steps"
@@ -33,7 +32,7 @@ func (r *request) clusters() (out []clusterRow) {
 		}
 	}
 	for _, c := range r.rows.clusters {
-		row := clusterRow{Name: c.Name, Version: c.OperatorVersion, Ready: ready[c.Name], Sandboxes: all[c.Name], Previews: r.Previews.Of(c), State: page.State{Kind: "ok", Text: "Connected"}}
+		row := clusterRow{Name: c.Name, Version: c.OperatorVersion, Ready: ready[c.Name], Sandboxes: all[c.Name], State: page.State{Kind: "ok", Text: "Connected"}}
 		problem := func(text string) { row.Problems = append(row.Problems, text) }
 		if session := r.rows.sessions[c.Name]; session.Epoch == 0 {
 			row.State = page.State{Kind: "wait", Text: "Never connected"}
@@ -42,8 +41,9 @@ func (r *request) clusters() (out []clusterRow) {
 			row.State, row.Seen = page.State{Kind: "bad", Text: "Not connected"}, session.Until
 			problem("Its agent is not connected; changes wait until it is. Check Deployment agent of the cluster, and its connection to the control plane.")
 		}
-		if endpoints.SettingsOf(c).Disabled && r.Handler.Previews[r.by.Org] != "" {
-			problem("It has no previews: value previewServer.enabled of its operator is false.")
+		var no string
+		if row.Previews, no = r.Previews(c); no != "" {
+			problem(no)
 		}
 		out = append(out, row)
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,16 @@ func application() http.HandlerFunc {
 func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 	s.Helper()
 	sandbox, deprecated, team := prefix+"-new", prefix+"-old", prefix+"-team"
-	host := service(s, "web", application())
+	web := application()
+	host := service(s, "web", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodOptions || r.Header.Get("Origin") == "" {
+			web(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		web(answer, r)
+		w.Header().Set(inPreflights, strings.TrimSpace(answer.Body.String()))
+	})
 	name, port, _ := strings.Cut(host, ":")
 	box := s.Sandbox(sandbox, map[string]string{"web": "http://" + host})
 	old := s.Apply(deprecated, map[string]any{"cluster": preview.Cluster, "endpoints": []map[string]any{{"name": "web", "host": name, "port": json.Number(port), "protocol": "http"}}})
@@ -112,6 +122,9 @@ type answered struct {
 	at     *echoed
 }
 
+// inPreflights is the header in which the application answers preflights: they have no body.
+const inPreflights = "Access-Control-Echo"
+
 // call sends a request with headers to a preview.
 func call(s *preview.Site, method, at string, headers ...string) answered {
 	s.Helper()
@@ -120,7 +133,7 @@ func call(s *preview.Site, method, at string, headers ...string) answered {
 	set(r.Header, headers...)
 	a, text := send(s, s.Client(false), r)
 	out := answered{result: fmt.Sprint(a.StatusCode), header: a.Header}
-	if text = strings.TrimPrefix(text, "data: "); a.StatusCode == http.StatusOK {
+	if text = strings.TrimPrefix(text+a.Header.Get(inPreflights), "data: "); a.StatusCode == http.StatusOK {
 		e := read(s, text)
 		out.at = &e
 	}

@@ -1,24 +1,30 @@
-// Package previews serves previews over a link, for measurements and comparisons: the handler and the authorization of
-// a control plane, with one sandbox that is always ready, and one API key.
+// Package previews serves previews over a link, for measurements and comparisons: the handler, the authorization and the
+// store (SQLite) of a control plane, with one sandbox that is always ready, and one API key.
 package previews
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/certificates"
+	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/controlplane-link/credentials"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/callers"
@@ -59,16 +65,14 @@ type Previews struct {
 	Address string
 	handler *preview.Handler
 	certs   *certificates.Source
+	keys    *controlplane.Keys
+	store   *store.Store
 }
 
 // New opens the listener. The caller calls Run.
 func New(c Config) (*Previews, error) {
 	logger, metrics := slog.New(slog.NewTextHandler(io.Discard, nil)), prometheus.NewRegistry()
 	sites, err := preview.NewSites(map[string]string{c.Cluster.Organisation: Domain}, "https://control.example.com")
-	if err != nil {
-		return nil, err
-	}
-	box, err := sandboxOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -84,61 +88,63 @@ func New(c Config) (*Previews, error) {
 	if err != nil {
 		return nil, err
 	}
+	in, err := filled(c, sealing)
+	if err != nil {
+		return nil, err
+	}
+	all, keys := &endpoints.Cache{Store: in}, controlplane.NewKeys(in, logger)
+	in.Watch(context.Background(), func(store.Change) { all.Changed() })
 	handler, err := preview.New(preview.Config{
-		Sites: sites, Store: rows{box}, Link: c.Link, Certificates: certs, Listener: l, Metrics: metrics, Logger: logger,
-		Access: access.New(access.Config{Keys: keys{c.Cluster.Organisation}, Seal: sealing, Now: time.Now, Logger: logger}),
+		Sites: sites, Endpoints: all, Link: c.Link, Certificates: certs, Listener: l, Metrics: metrics, Logger: logger,
+		Access: access.New(access.Config{Keys: keys, Seal: sealing, Now: time.Now, Logger: logger}),
 	})
-	return &Previews{Address: l.Addr().(*net.TCPAddr).String(), handler: handler, certs: certs}, err
+	return &Previews{Address: l.Addr().(*net.TCPAddr).String(), handler: handler, certs: certs, keys: keys, store: in}, err
 }
 
 // Run serves until ctx ends.
 func (p *Previews) Run(ctx context.Context) error {
+	defer p.store.Close()
 	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return p.keys.Watch(ctx) })
 	all.Go(func() error { return p.certs.Run(ctx) })
 	all.Go(func() error { return p.handler.Serve(ctx) })
 	return all.Wait()
 }
 
-// sandboxOf returns the sandbox with the endpoints.
-func sandboxOf(c Config) (model.Sandbox, error) {
+// filled returns a store in a new folder below Dir, with the sandbox and the key.
+func filled(c Config, sealing *seal.Keys) (*store.Store, error) {
 	var of spec.SandboxSpec
 	of.DefaultRouteGroup = &spec.RouteGroup{}
 	for name, target := range c.Endpoints {
 		of.DefaultRouteGroup.Endpoints = append(of.DefaultRouteGroup.Endpoints, spec.Endpoint{Name: name, Target: target})
 	}
 	text, err := json.Marshal(of)
-	return model.Sandbox{Org: c.Cluster.Organisation, Name: sandbox, Cluster: c.Cluster.Name, RoutingKey: RoutingKey, Spec: text, Generation: 1, Status: model.Status{Generation: 1, Ready: true}}, err
-}
-
-// rows is a store with one sandbox.
-type rows struct{ box model.Sandbox }
-
-// Sandbox implements endpoints.Store.
-func (r rows) Sandbox(_ context.Context, org, name string) (model.Sandbox, error) {
-	if org != r.box.Org || name != r.box.Name {
-		return model.Sandbox{}, model.ErrNotFound
+	if err != nil {
+		return nil, err
 	}
-	return r.box, nil
-}
-
-// RouteGroup implements endpoints.Store.
-func (rows) RouteGroup(context.Context, string, string) (model.RouteGroup, error) {
-	return model.RouteGroup{}, model.ErrNotFound
-}
-
-// keys has one API key.
-type keys struct{ org string }
-
-// FindDigest implements access.Keys.
-func (k keys) FindDigest(_ context.Context, d model.Digest) (*credentials.Key, error) {
-	if d != model.DigestOf(Key) {
-		return nil, nil
+	dir, err := os.MkdirTemp(c.Dir, "store-")
+	if err != nil {
+		return nil, err
 	}
-	return &credentials.Key{Organisation: k.org, User: "jo", Clusters: []string{"*"}, Sum: d}, nil
+	ctx, org, jo := context.Background(), c.Cluster.Organisation, model.Principal{Kind: model.KindUser, ID: "jo", Name: "jo"}
+	s, err := store.Open(ctx, store.Config{Path: filepath.Join(dir, "store.db"), Keys: sealing})
+	if err != nil {
+		return nil, err
+	}
+	event := func() model.Event {
+		return model.Event{Org: org, ID: rand.Text(), Type: "test", By: jo, Method: model.MethodInternal}
+	}
+	err = errors.Join(
+		s.CreateOrganisation(ctx, model.Organisation{Name: org}, event()), s.CreateCluster(ctx, model.Cluster{Org: org, Name: c.Cluster.Name}, event()),
+		s.PutUser(ctx, model.User{Org: org, ID: jo.ID, Email: jo.Name, Role: model.RoleAdmin}, event()),
+		s.CreateAPIKey(ctx, model.APIKey{Org: org, ID: "k", Owner: jo, Masked: Key[:6], Digest: model.DigestOf(Key)}, event()),
+	)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	box, err := s.PutSandbox(ctx, model.Sandbox{Org: org, Name: sandbox, Cluster: c.Cluster.Name, RoutingKey: RoutingKey, Spec: text, CreatedAt: time.Now(), UpdatedAt: time.Now()}, event())
+	if err == nil {
+		_, err = s.Observe(ctx, store.Sandbox, org, sandbox, c.Cluster.Name, model.Status{Generation: box.Generation, Ready: true})
+	}
+	return s, err
 }
-
-// Changes implements access.Keys.
-func (keys) Changes() uint64 { return 0 }
-
-// WhileValid implements access.Keys.
-func (keys) WhileValid(ctx context.Context, _ *credentials.Key, _ string) { <-ctx.Done() }
