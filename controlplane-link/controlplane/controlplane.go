@@ -35,6 +35,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/issuer"
 	"switchyard.dev/controlplane-link/preview/access"
+	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/controlplane-link/users"
 	"switchyard.dev/controlplane-link/web"
@@ -158,8 +159,9 @@ func (m *Main) handle() (err error) {
 		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
 	}
 	var sites access.Sites
+	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {
-		c.Previews, sites = m.previews.sites.Domains(), m.previews.sites.Site
+		c.Previews, sites = m.previews.sites.Of, m.previews.sites.Site
 	}
 	if m.cfg.Login != nil {
 		m.pages, err = login.New(login.Config{Settings: m.cfg.Login, Store: s, Keys: m.cfg.Store.Keys, URL: m.cfg.URL, Previews: sites, Now: time.Now, Forwards: m.forwards, Logger: m.cfg.Logger})

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"switchyard.dev/controlplane-link/certificates"
+	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview"
 	"switchyard.dev/controlplane-link/preview/access"
 )
@@ -62,6 +63,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	if p.certificates, err = certificates.New(c.Certificates); err != nil {
 		return err
 	}
+	p.sites.Certified = func(domain string) bool { return p.certificates.Covers("preview."+domain, "preview."+domain) }
 	decides := access.Config{
 		Keys: m.keys, Seal: m.cfg.Store.Keys, Now: time.Now, Logger: m.cfg.Logger,
 		Embedded: c.Embedded, Logins: m.store, AnswersPreflights: c.AnswersPreflights, Forwards: m.forwards,
@@ -92,6 +94,18 @@ func (m *Main) problems(org string) (out []string) {
 
 // previewsEvery is how soon a change of what agents of clusters report about previews has effect at all replicas.
 const previewsEvery = 5 * time.Second
+
+// readPreviews reads what agents report about previews, and logs the problem of a cluster.
+func (m *Main) readPreviews(ctx context.Context, of model.Cluster) error {
+	if m.previews == nil {
+		return nil
+	}
+	err := m.previews.sites.Read(ctx, m.store)
+	if _, problem := m.previews.sites.Of(of); problem != "" && err == nil {
+		m.cfg.Logger.Info("previews of a cluster", "organisation", of.Org, "cluster", of.Name, "problem", problem)
+	}
+	return err
+}
 
 // watchPreviews reads what agents report about previews until ctx ends.
 func (m *Main) watchPreviews(ctx context.Context) error {

@@ -21,7 +21,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/admin"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/preview/access"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -64,13 +63,17 @@ func (m *Main) watchAgents(ctx context.Context) error {
 		for _, a := range m.link.Agents() {
 			c := model.Cluster{
 				Org: a.Cluster.Organisation, Name: a.Cluster.Name, OperatorVersion: fmt.Sprintf("%s (switchyard %s)", version, a.Hello.GetOperatorVersion()),
-				Config: m.reported(a),
+				Config: endpoints.Reported(a.Hello.GetConfiguration()),
 			}
 			if reported[a.Cluster] == a.Epoch {
 				continue
 			}
 			reported[a.Cluster] = a.Epoch
-			if err := m.store.ReportCluster(ctx, c); err != nil {
+			err := m.store.ReportCluster(ctx, c)
+			if err == nil {
+				err = m.readPreviews(ctx, c)
+			}
+			if err != nil {
 				reported[a.Cluster] = 0
 				m.cfg.Logger.Warn("the report of an agent was not recorded", "organisation", c.Org, "cluster", c.Name, "error", err)
 			}
@@ -82,16 +85,6 @@ func (m *Main) watchAgents(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// reported returns the configuration that an agent has reported, without a preview domain that cannot be used.
-func (m *Main) reported(a *server.Agent) json.RawMessage {
-	c := a.Hello.GetConfiguration()
-	if err := access.CheckDomain(c.GetPreviewDomain(), m.cfg.URL); c.GetPreviewDomain() != "" && err != nil {
-		m.cfg.Logger.Warn("previewServer.customDomain of a cluster is ignored", "organisation", a.Cluster.Organisation, "cluster", a.Cluster.Name, "error", err)
-		c = &linkv1.Configuration{PreviewsDisabled: c.GetPreviewsDisabled(), RoutingHeaders: c.GetRoutingHeaders()}
-	}
-	return endpoints.Reported(c)
 }
 
 // reportAfter is when a report that was not recorded is repeated.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -55,10 +56,37 @@ func (h *Handler) proxy() *httputil.ReverseProxy {
 		Transport: transport{one: h.transport(false), two: h.transport(true)}, Rewrite: h.rewrite, FlushInterval: -1, BufferPool: &buffers{sync.Pool{New: func() any { return new([bufferSize]byte) }}},
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ModifyResponse: func(a *http.Response) error {
-			headers.Answer(textproto.MIMEHeader(a.Header), targetOf(a.Request.Context()).headers.Host)
+			t := targetOf(a.Request.Context())
+			headers.Answer(textproto.MIMEHeader(a.Header), t.headers.Host)
+			if t.by.Preflight { // the application can have answered as to a GET
+				maps.DeleteFunc(a.Header, func(name string, _ []string) bool {
+					return name != "Vary" && !strings.HasPrefix(name, "Access-Control-")
+				})
+				_ = a.Body.Close() // its connection ends
+				a.Body, a.Trailer = http.NoBody, nil
+			}
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.refuse(w, r, because(r.Context(), err)) },
+	}
+}
+
+// answer is the writer of an answer of an application.
+type answer struct {
+	http.ResponseWriter
+	preflight bool
+}
+
+// Unwrap is for http.ResponseController.
+func (a answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter. Preflights have no early hints.
+func (a answer) WriteHeader(status int) {
+	if h := a.Header(); len(h["Content-Type"]) == 0 {
+		h["Content-Type"] = nil // else net/http guesses one
+	}
+	if status >= http.StatusOK || !a.preflight {
+		a.ResponseWriter.WriteHeader(status)
 	}
 }
 
@@ -108,6 +136,10 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL.RawQuery = p.In.URL.RawQuery
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		p.Out.URL.Opaque = path // as the client has written it
+	}
+	if h := p.Out.Header; !strings.EqualFold(h.Get("Upgrade"), "websocket") { // requests in another protocol would have no authorization
+		h.Del("Upgrade")
+		h.Del("Connection")
 	}
 	p.Out.Host = authority(t.Endpoint)
 	p.Out.Trailer = p.In.Trailer // it has its values after the body

@@ -54,6 +54,8 @@ const (
 	idleWithin, aliveWithin = 2 * time.Minute, 30 * time.Second
 	// maxUnread bounds the memory of bodies of one connection of HTTP/2, which begin to arrive before a request is authorized.
 	maxUnread = 1 << 20
+	// preflightWithin bounds a preflight, and keeps within the deadlines of requests without authorization.
+	preflightWithin = 10 * time.Second
 	// stopWithin is the time of requests to end.
 	stopWithin = 5 * time.Second
 )
@@ -132,6 +134,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by access.Visitor) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
+	if by.Preflight {
+		within, stop := context.WithTimeout(ctx, preflightWithin)
+		defer stop()
+		ctx = within
+	}
 	t := target{by: by}
 	no := h.find(ctx, at, r, &t)
 	r = r.WithContext(context.WithValue(ctx, targetKey{}, t))
@@ -147,14 +154,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, at place, by acc
 		w.Header().Set("Connection", "close") // to connect to another replica
 	}
 	control := http.NewResponseController(w)
-	if err := errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})); err != nil {
+	if !by.Preflight && errors.Join(control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})) != nil {
 		return // the client has closed the connection
 	}
 	_ = control.EnableFullDuplex() // not needed in HTTP/2
 	h.requests.WithLabelValues("forwarded").Inc()
 	h.open.Inc()
 	defer h.open.Dec()
-	h.forward.ServeHTTP(w, r)
+	h.forward.ServeHTTP(answer{w, by.Preflight}, r)
 }
 
 // errInvalid ends the requests of a credential that is no longer valid.

@@ -17,7 +17,12 @@ import (
 // Sites has the preview domains: one of each organisation, and those that clusters have instead of it. It is safe for
 // concurrent use.
 type Sites struct {
+	// Certified reports whether there is a certificate for hosts below a domain. It can be set before the first use;
+	// default: there is one.
+	Certified func(domain string) bool
+
 	domains endpoints.Domains
+	page    string
 	known   atomic.Pointer[known]
 }
 
@@ -37,7 +42,7 @@ type zone struct {
 // NewSites returns the sites of organisations with a preview domain each. It is an error if two have the same, if one
 // is below another, or if a script below one could reach cookies of the page with this origin.
 func NewSites(domains map[string]string, page string) (*Sites, error) {
-	s := &Sites{domains: endpoints.Domains{}}
+	s := &Sites{Certified: func(string) bool { return true }, domains: endpoints.Domains{}, page: page}
 	for org, text := range domains {
 		name, err := label.Domain(text)
 		if err == nil {
@@ -60,6 +65,32 @@ func NewSites(domains map[string]string, page string) (*Sites, error) {
 // Domains are the preview domains by organisation.
 func (s *Sites) Domains() endpoints.Domains { return s.domains }
 
+// usable returns the domain of a cluster without regard to other clusters, and a problem, as Of.
+func (s *Sites) usable(c model.Cluster) (domain, problem string) {
+	domain, problem = s.domains.Of(c)
+	if err := access.CheckDomain(domain, s.page); domain != "" && err != nil {
+		return s.domains[c.Org], endpoints.Ignored(err)
+	}
+	return domain, problem
+}
+
+// Of returns the domain in the URLs of the previews of a cluster, and a problem, as endpoints.Domains.
+func (s *Sites) Of(c model.Cluster) (domain, problem string) {
+	domain, problem = s.usable(c)
+	z, has := s.known.Load().zones[domain]
+	switch {
+	case domain == "" || domain == s.domains[c.Org]:
+		return domain, problem
+	case has && z.org != c.Org:
+		problem = endpoints.Ignored(fmt.Errorf("clusters of several organisations have %s; give each organisation a domain of its own", domain))
+	case !s.Certified(domain):
+		problem = endpoints.Ignored(fmt.Errorf("no certificate of previews has the name *.%s; add it to the certificate of previews.tls.secret", domain))
+	case has:
+		return domain, ""
+	}
+	return s.domains[c.Org], problem
+}
+
 // set replaces the clusters, of which some have domains of their own.
 func (s *Sites) set(clusters []model.Cluster) {
 	now := &known{map[string]zone{}, map[registry.Cluster]endpoints.Settings{}}
@@ -68,7 +99,7 @@ func (s *Sites) set(clusters []model.Cluster) {
 	}
 	for _, c := range clusters {
 		now.settings[registry.Cluster{Organisation: c.Org, Name: c.Name}] = endpoints.SettingsOf(c)
-		own := s.domains.Of(c)
+		own, _ := s.usable(c)
 		z, has := now.zones[own]
 		switch {
 		case own == "" || own == s.domains[c.Org]:

@@ -2,6 +2,9 @@ package preview
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -54,8 +57,25 @@ func TestAHostNamesOnePreview(t *testing.T) {
 		cluster("a", "thief", own("b.example.net")), cluster("a", "below", own("x.b.example.net")),
 		cluster("a", "off", &linkv1.Configuration{PreviewDomain: "off.example.org", PreviewsDisabled: true}),
 		cluster("a", "both", own("both.example.org")), cluster("b", "both", own("both.example.org")),
+		cluster("a", "page", own("P.EXAMPLE.com")), cluster("a", "dot", own("p2.example.com.")),
 	}); err != nil {
 		t.Fatal(err)
+	}
+	s.Certified = func(domain string) bool { return domain == "own.example.org" }
+	for c, want := range map[*model.Cluster]struct{ domain, problem string }{
+		new(cluster("a", "plain", own(""))):                                     {"a.example.net", ""},
+		new(cluster("a", "own", own("OWN.example.org."))):                       {"own.example.org", ""},
+		new(cluster("a", "new", own("new.example.org"))):                        {"a.example.net", "has the name *.new.example.org"},
+		new(cluster("a", "both", own("both.example.org"))):                      {"a.example.net", "clusters of several organisations have both.example.org"},
+		new(cluster("a", "page", own("P.EXAMPLE.com."))):                        {"a.example.net", "share the registrable domain example.com"},
+		new(cluster("a", "thief", own("b.example.net"))):                        {"a.example.net", "of another organisation"},
+		new(cluster("a", "url", own("https://own.example.org"))):                {"a.example.net", "is no domain"},
+		new(cluster("c", "none", own("own.example.org"))):                       {"", ""},
+		new(cluster("a", "off", &linkv1.Configuration{PreviewsDisabled: true})): {"", "previewServer.enabled of its operator is false"},
+	} {
+		if domain, problem := s.Of(*c); domain != want.domain || (problem == "") != (want.problem == "") || !strings.Contains(problem, want.problem) {
+			t.Errorf("cluster %s has previews below %q, %q", c.Name, domain, problem)
+		}
 	}
 	for host, want := range map[string]struct{ org, has, not string }{
 		"web--x.a.example.net":        {"a", "plain own off", ""},
@@ -64,6 +84,8 @@ func TestAHostNamesOnePreview(t *testing.T) {
 		"web--x.own.example.org":      {"a", "own twin", "plain thief off"},
 		"web--x.off.example.org":      {},
 		"web--x.both.example.org":     {},
+		"web--x.p.example.com":        {},
+		"web--x.p2.example.com":       {},
 		"web--x.x.b.example.net":      {},
 		"web.a.example.net":           {},
 		"a.example.net":               {},
@@ -83,6 +105,27 @@ func TestAHostNamesOnePreview(t *testing.T) {
 			if p.has(name) {
 				t.Errorf("%s is of cluster %s", host, name)
 			}
+		}
+	}
+}
+
+func TestAnAnswerHasTheContentTypeOfTheApplication(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a := answer{ResponseWriter: w}
+		if of := r.URL.Query().Get("type"); of != "" {
+			a.Header().Set("Content-Type", of)
+		}
+		a.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(a, "<html>")
+	}))
+	defer s.Close()
+	for _, want := range []string{"", "text/x"} {
+		a, err := s.Client().Get(s.URL + "?type=" + want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Body.Close(); a.Header.Get("Content-Type") != want {
+			t.Errorf("%q becomes %q", want, a.Header["Content-Type"])
 		}
 	}
 }

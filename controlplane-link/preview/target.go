@@ -26,13 +26,11 @@ func (h *Handler) find(ctx context.Context, at place, r *http.Request, t *target
 	settings, unrouted := h.cfg.Sites.settings(e.Cluster), e.Unrouted()
 	switch {
 	case errors.Is(err, model.ErrNotFound):
-		return &refusal{status: http.StatusNotFound, title: "There is no such preview", text: fmt.Sprintf("No sandbox or route group %q has an endpoint %q. It may have been deleted, or have expired.", at.label.Owner, at.label.Endpoint)}
+		return &refusal{status: http.StatusNotFound, title: "There is no such preview", text: fmt.Sprintf("No sandbox or route group %q has an endpoint %q with a target that begins with http:// or grpc://. It may have been deleted, or have expired.", at.label.Owner, at.label.Endpoint)}
 	case err != nil:
 		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not available", text: "The control plane cannot read its store at present.", again: true}
 	case settings.Disabled:
 		return &refusal{status: http.StatusForbidden, title: "Previews are disabled", text: fmt.Sprintf("Cluster %s has previewServer.enabled: false in the values of its operator.", e.Cluster.Name)}
-	case e.Scheme != "http" && e.Scheme != "grpc":
-		return &refusal{status: http.StatusNotImplemented, title: "The target of this preview cannot be routed", text: fmt.Sprintf("Its target is %q. Sidecars route HTTP and gRPC without TLS: write a target that begins with http:// or grpc://.", e.Target)}
 	case unrouted != "":
 		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not ready", text: unrouted, again: true}
 	}
@@ -65,7 +63,7 @@ const againAfter = "5"
 
 // codes are those of gRPC by the status of HTTP; others are unknown.
 var codes = map[int]int{
-	http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5, http.StatusTooManyRequests: 8, http.StatusNotImplemented: 12,
+	http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5, http.StatusTooManyRequests: 8,
 	http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
 }
 
@@ -79,7 +77,7 @@ func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if n.again && r.Method == http.MethodGet && page.AcceptsHTML(r) {
 		w.Header().Set("Refresh", againAfter)
 	}
-	if isGRPC(r) { // clients show no other text
+	if isGRPC(r) && n.status != http.StatusMisdirectedRequest { // clients show no other text
 		h := w.Header()
 		h.Set("Content-Type", "application/grpc")
 		h.Set("Grpc-Status", strconv.Itoa(cmp.Or(codes[n.status], unknown)))

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/workflows/steps"
@@ -34,7 +33,7 @@ func (r *request) clusters() (out []clusterRow) {
 		}
 	}
 	for _, c := range r.rows.clusters {
-		row := clusterRow{Name: c.Name, Version: c.OperatorVersion, Ready: ready[c.Name], Sandboxes: all[c.Name], Previews: r.Previews.Of(c), State: page.State{Kind: "ok", Text: "Connected"}}
+		row := clusterRow{Name: c.Name, Version: c.OperatorVersion, Ready: ready[c.Name], Sandboxes: all[c.Name], State: page.State{Kind: "ok", Text: "Connected"}}
 		problem := func(format string, args ...any) { row.Problems = append(row.Problems, fmt.Sprintf(format, args...)) }
 		if session := r.rows.sessions[c.Name]; session.Epoch == 0 {
 			row.State = page.State{Kind: "wait", Text: "Never connected"}
@@ -46,8 +45,9 @@ func (r *request) clusters() (out []clusterRow) {
 		if n := row.Sandboxes - row.Ready; n > 0 {
 			problem("%d of its %d sandboxes are not ready.", n, row.Sandboxes)
 		}
-		if endpoints.SettingsOf(c).Disabled && r.Handler.Previews[r.by.Org] != "" {
-			problem("It has no previews: value previewServer.enabled of its operator is false.")
+		var no string
+		if row.Previews, no = r.Previews(c); no != "" {
+			problem("%s", no)
 		}
 		out = append(out, row)
 	}

@@ -53,7 +53,8 @@ func (r *request) row(path string, s model.Sandbox, st model.Status, ends time.T
 	}
 	for _, e := range all {
 		c, _ := named(r.rows.clusters, e.Cluster.Name, func(c model.Cluster) string { return c.Name })
-		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(r.Previews.Of(c))})
+		domain, _ := r.Previews(c)
+		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(domain)})
 	}
 	for _, name := range sorted(of.Labels) {
 		out.Labels = append(out.Labels, name+"="+of.Labels[name])

@@ -19,7 +19,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/page"
 )
@@ -35,15 +34,15 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	// Login, Store, Now and Logger are required.
+	// Login, Store, Now, Logger and Previews are required.
 	Login  *login.Handler
 	Store  *store.Store
 	Now    func() time.Time
 	Logger *slog.Logger
 	// Live reads clusters.
 	Live live.Clusters
-	// Previews are the domains of URLs of endpoints.
-	Previews endpoints.Domains
+	// Previews returns the domain of URLs of endpoints in a cluster, and a problem, as endpoints.Domains.
+	Previews func(model.Cluster) (domain, problem string)
 	// Problems returns those of the installation that concern an organisation, in sentences, such as a certificate
 	// that ends soon; nil: there are none.
 	Problems func(org string) []string

@@ -20,7 +20,7 @@ import (
 )
 
 const frontend = `{"cluster":"prod","description":"New checkout","labels":{"team":"shop"},"forks":[{"forkOf":{"kind":"Deployment","namespace":"hotrod","name":"frontend"}}],` +
-	`"defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://frontend.hotrod.svc:8080"}]}}`
+	`"defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://frontend.hotrod.svc:8080"},{"name":"tls","target":"https://frontend.hotrod.svc"}]}}`
 
 // views are the paths of all pages.
 var views = []string{"/", "/?q=checkout", "/sandboxes/checkout", "/sandboxes/checkout/delete", "/routegroups", "/routegroups/release", "/clusters", "/resources", "/audit", "/none"}
@@ -47,7 +47,7 @@ func TestViews(t *testing.T) {
 	p.get("/?q=nothing").want(http.StatusOK, "None of the 1 sandboxes matches")
 	p.get("/?state=Ready").want(http.StatusOK, "None of the 1")
 	p.get("/?cluster=prod&state=Not+ready").want(http.StatusOK, "checkout")
-	p.get("/sandboxes/checkout").want(http.StatusOK, "Why it is not ready", "crash-looping (last exit code 1)", "What to do", "kubectl logs --previous", "https://web--checkout.preview.example.net",
+	p.get("/sandboxes/checkout").want(http.StatusOK, "Why it is not ready", "crash-looping (last exit code 1)", "What to do", "kubectl logs --previous", "https://web--checkout.preview.example.net", "its target has to be http:// or grpc://",
 		"http://frontend.hotrod.svc:8080", "Deployment/hotrod/frontend", "fork", "team=shop", "release", "curl -H 'baggage: sd-routing-key=key-of-checkout'", "is not connected, so this is its last known state")
 	p.get("/sandboxes/other").want(http.StatusNotFound, "There is no sandbox other in organisation acme")
 	p.get("/routegroups").want(http.StatusOK, "release", "Starting")

@@ -71,7 +71,7 @@ func newSite(t *testing.T) *site {
 	s.must(err)
 	h := web.New(web.Config{
 		Login: pages, Store: s.store, Now: s.now, Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})),
-		Live: live.Clusters{Reader: s.read}, Previews: endpoints.Domains{org: "preview.example.net"},
+		Live: live.Clusters{Reader: s.read}, Previews: endpoints.Domains{org: "preview.example.net"}.Of,
 		Problems: func(org string) []string {
 			return []string{"The certificate for *.preview.example.net ends soon, in " + org + "."}
 		},

@@ -13,7 +13,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"net/textproto"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -213,14 +216,19 @@ func TestRefusals(t *testing.T) {
 		return request(s, http.MethodGet, preview.URL(endpoint, owner), nil)
 	}
 	s.Sandbox("known", map[string]string{"web": "http://" + host, "tls": "https://" + host, "none": "http://none." + s.Namespace + ".svc:80", "closed": "http://web." + s.Namespace + ".svc:1"})
-	refused(s, get("other", "known"), http.StatusNotFound, `No sandbox or route group "known" has an endpoint "other".`)
+	refused(s, get("other", "known"), http.StatusNotFound, `No sandbox or route group "known" has an endpoint "other" with`)
 	refused(s, get("web", "other"), http.StatusNotFound, "There is no such preview")
-	refused(s, get("tls", "known"), http.StatusNotImplemented, "write a target that begins with http://")
+	refused(s, get("tls", "known"), http.StatusNotFound, "with a target that begins with http:// or grpc://")
+	if _, text := s.Call(http.MethodGet, "sandboxes/known", nil); strings.Contains(text, preview.URL("tls", "known")) || !strings.Contains(text, preview.URL("web", "known")) {
+		t.Errorf("the sandbox is %s", text)
+	}
 	refused(s, get("none", "known"), http.StatusBadGateway, "The cluster knows no name none.")
 	refused(s, get("closed", "known"), http.StatusBadGateway, "The target of this preview is not reached")
 	for _, wrong := range []string{"https://web.preview.example.net", "https://web--known.other.example.net"} {
 		r := request(s, http.MethodGet, wrong, nil)
 		r.Host, r.URL.Host = r.URL.Host, "web--known."+preview.Domain
+		refused(s, r, http.StatusMisdirectedRequest, "No preview has this address")
+		r.Header.Set("Content-Type", "application/grpc")
 		refused(s, r, http.StatusMisdirectedRequest, "No preview has this address")
 	}
 	// Without authorization one answer is as another.
@@ -234,7 +242,7 @@ func TestRefusals(t *testing.T) {
 	}
 	// Clients of gRPC get the reason as well.
 	_, err := grpc_health_v1.NewHealthClient(dialled(s, preview.URL("other", "known"))).Check(metadata.AppendToOutgoingContext(t.Context(), "signadot-api-key", preview.Key), &grpc_health_v1.HealthCheckRequest{})
-	if status.Code(err) != rpccodes.NotFound || !strings.Contains(err.Error(), `has an endpoint "other".`) {
+	if status.Code(err) != rpccodes.NotFound || !strings.Contains(err.Error(), `has an endpoint "other" with`) {
 		t.Errorf("gRPC: %v", err)
 	}
 	s.Apply("waits", preview.Endpoints(map[string]string{"web": "http://" + host}))
@@ -245,6 +253,56 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "waits"), http.StatusOK, "")
 	s.Must(s.Main.Store().DeleteClusterToken(t.Context(), preview.Organisation, preview.Cluster, preview.Cluster, s.Event()))
 	refused(s, get("web", "known"), http.StatusServiceUnavailable, `The agent of cluster "prod" is not connected`)
+}
+
+// An application that answers OPTIONS as it answers GET tells a client without a credential nothing.
+func TestAPreflightGetsNoContent(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("asked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a-private-name>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+		w.Header().Set("Vary", "Origin")
+		w.Header().Set("Set-Cookie", "a=a-private-value")
+		w.Header().Set("Trailer", "X-Private")
+		_, _ = io.WriteString(w, "a private text")
+		w.Header().Set("X-Private", "1")
+	})})
+	for _, one := range []bool{true, false} {
+		r, hints := request(s, http.MethodOptions, preview.URL("web", "asked"), nil), 0
+		r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+		a, text := send(s, s.Client(one), r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil }})))
+		a.Header.Del("Date")
+		a.Header.Del("Content-Length")
+		if want := (http.Header{"Access-Control-Allow-Origin": {"https://a.example"}, "Vary": {"Origin"}}); a.StatusCode != http.StatusOK || text != "" || hints != 0 || len(a.Trailer) > 0 || !reflect.DeepEqual(a.Header, want) {
+			t.Errorf("HTTP/1.1 %t: status %d, %v, %q, trailer %v, %d early hints", one, a.StatusCode, a.Header, text, a.Trailer, hints)
+		}
+	}
+}
+
+// A preflight ends also where the application does not answer it.
+func TestAPreflightEnds(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("silent", map[string]string{"web": "http://" + service(s, "web", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })})
+	r := request(s, http.MethodOptions, preview.URL("web", "silent"), nil)
+	r.Header = http.Header{"Origin": {"https://a.example"}, "Access-Control-Request-Method": {"PUT"}}
+	ctx, cancel := context.WithTimeout(t.Context(), world.Patience)
+	defer cancel()
+	refused(s, r.WithContext(ctx), http.StatusNotFound, "The preflight has no answer")
+}
+
+// Only WebSockets change the protocol: requests in another one would have no authorization.
+func TestNoOtherUpgradePasses(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("upgrades", map[string]string{"web": "http://" + service(s, "web", echo)})
+	r := request(s, http.MethodGet, preview.URL("web", "upgrades"), nil)
+	for name, value := range map[string]string{"Connection": "Upgrade, HTTP2-Settings", "Upgrade": "h2c", "Http2-Settings": "AAMAAABkAAQAAP__"} {
+		r.Header.Set(name, value)
+	}
+	a, text := send(s, s.Client(true), r)
+	if got := read(s, text); a.StatusCode != http.StatusOK || got.Header.Get("Upgrade") != "" || got.Header.Get("Connection") != "" {
+		t.Errorf("status %d, the Service has received %v", a.StatusCode, got.Header)
+	}
 }
 
 func TestARequestEndsWithItsKey(t *testing.T) {
@@ -345,7 +403,7 @@ func TestRequestsThatNameAnotherDestination(t *testing.T) {
 
 func TestSettingsOfAClusterHaveEffect(t *testing.T) {
 	s := preview.New(t, preview.Options{Agent: func(a *agent.Settings) {
-		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "previews.example.com" // that of the page
+		a.Configuration.RoutingHeaders, a.Configuration.PreviewDomain = []string{"X-Team", "cookie"}, "Previews.EXAMPLE.com." // that of the page
 	}})
 	box := s.Sandbox("team", map[string]string{"web": "http://" + service(s, "web", echo)})
 	sent := func() *http.Request {
@@ -360,16 +418,32 @@ func TestSettingsOfAClusterHaveEffect(t *testing.T) {
 		}
 		return nil
 	})
-	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain of a cluster is ignored") {
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) || !strings.Contains(s.Logs.String(), "customDomain") {
 		t.Errorf("the sandbox is %s", text)
 	}
-	s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(&linkv1.Configuration{PreviewsDisabled: true})}))
+	report := func(c *linkv1.Configuration) {
+		s.Must(s.Main.Store().ReportCluster(t.Context(), model.Cluster{Org: preview.Organisation, Name: preview.Cluster, Config: previewed.Reported(c)}))
+	}
+	report(&linkv1.Configuration{PreviewDomain: "uncertified.example.org", RoutingHeaders: []string{"X-Uncertified"}})
+	s.Eventually("the report", func() error {
+		if got := read(s, second(send(s, s.Client(true), sent()))); got.Header.Get("X-Uncertified") == "" {
+			return fmt.Errorf("it has received %v", got.Header)
+		}
+		return nil
+	})
+	if _, text := s.Call(http.MethodGet, "sandboxes/team", nil); !strings.Contains(text, preview.URL("web", "team")) {
+		t.Errorf("without a certificate for the domain of the cluster the sandbox is %s", text)
+	}
+	report(&linkv1.Configuration{PreviewsDisabled: true})
 	s.Eventually("no previews", func() error {
 		if a, text := send(s, s.Client(true), sent()); a.StatusCode != http.StatusForbidden || !strings.Contains(text, "Cluster prod has previewServer.enabled: false") {
 			return fmt.Errorf("status %d, %q", a.StatusCode, text)
 		}
 		return nil
 	})
+	if n := strings.Count(s.Logs.String(), "customDomain"); n != 1 {
+		t.Errorf("of one session the log has the domain %d times", n)
+	}
 }
 
 func second[A, B any](_ A, b B) B { return b }

@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/workflows/specfile"
 )
@@ -46,8 +45,8 @@ type Config struct {
 	Store *store.Store
 	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
 	Live *live.Clusters
-	// Previews are the domains of URLs of endpoints; without one an organisation has no previews.
-	Previews endpoints.Domains
+	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains; nil: there are no previews.
+	Previews func(model.Cluster) (domain, problem string)
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

@@ -64,10 +64,11 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: preflights, and logins of embedded previews.
+// Limits of one address: preflights, and logins of embedded previews. Those of all addresses are preflightsOfAll.
 const (
 	loginsAtOnce, loginsPerSecond, loginsInARow             = 64, 0.1, 20
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
+	preflightsOfAll                                         = 1024
 )
 
 // Access authorizes requests. Make one with New.
@@ -82,7 +83,7 @@ type Access struct {
 func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
-		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: callers.AnyNumber, Rate: preflightsPerSecond, Burst: preflightsInARow}),
+		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsOfAll, Rate: preflightsPerSecond, Burst: preflightsInARow}),
 		logins:     callers.NewPool("logins", callers.Bounds{Strangers: loginsAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 	}
 }

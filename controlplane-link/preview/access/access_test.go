@@ -284,7 +284,7 @@ func TestPreflights(t *testing.T) {
 	}
 }
 
-// TestRateOfPreflights: an address has a bound of its own. The clock stands still.
+// TestRateOfPreflights: an address has a bound of its own, and all have one. The clock stands still.
 func TestRateOfPreflights(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -308,6 +308,14 @@ func TestRateOfPreflights(t *testing.T) {
 		}
 		if got := sent("198.51.100.7:1"); got != "204" {
 			t.Errorf("another address: %s", got)
+		}
+		for n := range preflightsOfAll { // they are under way until the end of the test
+			r := request("OPTIONS", "/a", "Origin", "https://"+other.Host, "Access-Control-Request-Method", "PUT").WithContext(t.Context())
+			r.RemoteAddr = fmt.Sprintf("198.51.%d.%d:1", n/16, n%16)
+			w.outcome(r, site)
+		}
+		if got := sent("203.0.113.9:1"); got != "429" {
+			t.Errorf("an address beside many preflights of others: %s", got)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package endpoints
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -47,23 +49,33 @@ func SettingsOf(c model.Cluster) Settings {
 // Domains are the preview domains, as label.Domain returns them, by organisation.
 type Domains map[string]string
 
-// Of returns the domain of the previews of a cluster; empty: it has none. A custom domain does not count if it is the
-// preview domain of another organisation, or one of the two is below the other.
-func (d Domains) Of(c model.Cluster) string {
+// Of returns the domain of the previews of a cluster; empty: it has none. The problem is a sentence for users: why it
+// has none, or why its custom domain does not count; empty: there is none.
+func (d Domains) Of(c model.Cluster) (domain, problem string) {
 	s, domain := SettingsOf(c), d[c.Org]
-	if s.Disabled || domain == "" {
-		return ""
+	switch {
+	case domain == "":
+		return "", ""
+	case s.Disabled:
+		return "", "It has no previews: value previewServer.enabled of its operator is false."
+	case s.Domain == "":
+		return domain, ""
 	}
 	custom, err := label.Domain(s.Domain)
-	if err != nil {
-		return domain
-	}
 	for org, other := range d {
-		if org != c.Org && Overlap(custom, other) {
-			return domain
+		if err == nil && org != c.Org && Overlap(custom, other) {
+			err = errors.New("the preview domain of another organisation is the same, or one is below the other")
 		}
 	}
-	return custom
+	if err != nil {
+		return domain, Ignored(err)
+	}
+	return custom, ""
+}
+
+// Ignored is the problem of a cluster with a custom domain that is not used.
+func Ignored(why error) string {
+	return fmt.Sprintf("Value previewServer.customDomain of its operator is ignored: %v.", why)
 }
 
 // Overlap reports whether two domains are the same, or one is below the other.

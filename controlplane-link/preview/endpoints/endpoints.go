@@ -35,7 +35,8 @@ type Endpoint struct {
 	Target, Scheme, Host string
 	Port                 uint16
 	RoutingKey           string
-	// Label is that of its preview; the zero one: it has none, because of its name or its target.
+	// Label is that of its preview; the zero one: it has none, because of its name or its target. Sidecars route HTTP
+	// and gRPC without TLS: another target would be the baseline.
 	Label label.Label
 	// Generation is that of its owner, and Status the owner's as it was observed last.
 	Generation int64
@@ -57,7 +58,7 @@ func (l *list) add(cluster, path, name, target string) {
 			e.Port = uint16(port)
 		}
 	}
-	if label.Check(name, e.Owner) == nil && inCluster(e.Host) && e.Port != 0 && e.Cluster.Name != "" && l.find(name) < 0 {
+	if label.Check(name, e.Owner) == nil && (e.Scheme == "http" || e.Scheme == "grpc") && inCluster(e.Host) && e.Port != 0 && e.Cluster.Name != "" && l.find(name) < 0 {
 		e.Label = label.Label{Endpoint: strings.ToLower(name), Owner: e.Owner}
 	}
 	l.all = append(l.all, e)

@@ -61,7 +61,9 @@ func TestTargets(t *testing.T) {
 	for target, want := range map[string]string{
 		"http://frontend.shop.svc:8080":                "frontend.shop.svc:8080",
 		"http://frontend.shop.svc":                     "frontend.shop.svc:80",
-		"https://Frontend.shop.svc":                    "frontend.shop.svc:443",
+		"HTTP://Frontend.shop.svc":                     "frontend.shop.svc:80",
+		"https://frontend.shop.svc":                    "", // sidecars read no routing key there
+		"tcp://frontend.shop.svc:1":                    "",
 		"grpc://cart.shop.rollout:1":                   "cart.shop.rollout:1",
 		"http://frontend.shop.svc.cluster.local:1":     "frontend.shop.svc.cluster.local:1",
 		"http://pod-0.db.shop.svc:1":                   "pod-0.db.shop.svc:1",
@@ -164,11 +166,11 @@ func TestDomains(t *testing.T) {
 		{"acme", &linkv1.Configuration{PreviewDomain: "x.rival.example"}, "acme.example"},
 		{"rival", &linkv1.Configuration{PreviewDomain: "rival.example"}, "rival.example"},
 	} {
-		if got := all.Of(model.Cluster{Org: tt.org, Config: endpoints.Reported(tt.settings)}); got != tt.want {
+		if got, _ := all.Of(model.Cluster{Org: tt.org, Config: endpoints.Reported(tt.settings)}); got != tt.want {
 			t.Errorf("%s, %v: %q, want %q", tt.org, tt.settings, got, tt.want)
 		}
 	}
-	if got := (endpoints.Domains{"acme": "a.acme.example", "rival": "b.rival.example"}).Of(model.Cluster{Org: "acme", Config: json.RawMessage(`{"previews":{"customDomain":"rival.example"}}`)}); got != "a.acme.example" {
+	if got, problem := (endpoints.Domains{"acme": "a.acme.example", "rival": "b.rival.example"}).Of(model.Cluster{Org: "acme", Config: json.RawMessage(`{"previews":{"customDomain":"rival.example"}}`)}); got != "a.acme.example" || !strings.Contains(problem, "customDomain of its operator is ignored") {
 		t.Errorf("above that of another organisation: %q", got)
 	}
 	if got := endpoints.Reported(&linkv1.Configuration{Services: true}); got != nil {

@@ -2,6 +2,7 @@
 //
 //   - Request removes each form of a routing key that a request has, and sets the endpoint's key in all published
 //     forms. The other members of baggage and tracestate stay.
+//   - Applications behind WSGI or CGI take an underscore in the name of a header for a hyphen: so does Request.
 //   - It replaces the headers X-Forwarded-* and Forwarded. Credentials are removed before (controlplane-link/preview/access).
 //   - Answer drops cookies that other hosts would receive, and those with a name of the control plane's cookies.
 package headers
@@ -36,8 +37,11 @@ type Preview struct {
 
 // Request changes the headers of a request.
 func (p Preview) Request(h textproto.MIMEHeader) {
+	keys := slices.Concat(copies, p.Custom)
 	for name := range h {
-		if strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" {
+		like := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+		ours := func(one string) bool { return strings.EqualFold(one, like) }
+		if strings.HasPrefix(like, "X-Forwarded-") || like == "Forwarded" || like != name && (like == "Signadot-Api-Key" || slices.ContainsFunc(keys, ours)) {
 			delete(h, name)
 		}
 	}

@@ -97,13 +97,16 @@ func TestHeadersOfTheClientAreReplacedOrRemoved(t *testing.T) {
 	h := textproto.MIMEHeader{
 		"X-Forwarded-For": {"10.0.0.1", "10.0.0.2"}, "X-Forwarded-Host": {"evil"}, "X-Forwarded-Prefix": {"/x"}, "Forwarded": {"for=10.0.0.1"},
 		"Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
-		"Cookie": {"a=1; b=\"2;\""},
+		"Cookie": {"a=1; b=\"2;\""}, "X_own": {"1"},
+		// Applications behind WSGI and CGI take these for others.
+		"X_forwarded_for": {"10.0.0.1"}, "X-Forwarded_host": {"evil"}, "Signadot_api_key": {"key"}, "X_team": {"other"}, "Ot_baggage-Sd_routing_key": {"other"},
 	}
 	preview.Request(h)
 	for name, want := range map[string][]string{
 		"X-Forwarded-For": {"192.0.2.7"}, "X-Forwarded-Host": {preview.Host}, "X-Forwarded-Proto": {"https"}, "X-Forwarded-Prefix": nil, "Forwarded": nil,
 		"Authorization": {"Basic eDp5"}, "Origin": {"https://web--pr-1.preview.example.net"}, "X-Real-Ip": {"10.0.0.1"},
-		"Cookie": {"a=1; b=\"2;\""},
+		"Cookie": {"a=1; b=\"2;\""}, "X_own": {"1"},
+		"X_forwarded_for": nil, "X-Forwarded_host": nil, "Signadot_api_key": nil, "X_team": nil, "Ot_baggage-Sd_routing_key": nil,
 	} {
 		if !slices.Equal(h[name], want) {
 			t.Errorf("%s is %q, want %q", name, h[name], want)

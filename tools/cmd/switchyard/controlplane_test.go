@@ -70,7 +70,7 @@ func newControlPlaneOf(t *testing.T, reads *live.Clusters) *controlPlane {
 	p.must(err)
 	s := p.store
 	handler := rest.New(rest.Config{
-		Store: s, Live: reads, Previews: p.previews, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, Live: reads, Previews: p.previews.Of, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 	})
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.before == nil || !p.before(w, r) {
