@@ -76,6 +76,7 @@ func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if n.again && r.Method == http.MethodGet && page.AcceptsHTML(r) {
 		w.Header().Set("Refresh", againAfter)
+		n.text += " This page reloads every " + againAfter + " seconds."
 	}
 	if isGRPC(r) && n.status != http.StatusMisdirectedRequest { // clients show no other text
 		h := w.Header()
