@@ -249,6 +249,7 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "waits"), http.StatusServiceUnavailable, "Sandbox waits ")
 	s.Ready("waits", false, "Pod p: container main is crash-looping. Check its logs.")
 	refused(s, get("web", "waits"), http.StatusServiceUnavailable, "Sandbox waits is not ready: Pod p: container main is crash-looping.")
+	refused(s, get("closed", "known"), http.StatusBadGateway, "Check the target of the endpoint, and the pods behind it.")
 	page := get("web", "waits")
 	page.Header.Set("Accept", "text/html")
 	refused(s, page, http.StatusServiceUnavailable, "This page reloads every 5 seconds.")
