@@ -71,7 +71,7 @@ func TestAHostNamesOnePreview(t *testing.T) {
 		new(cluster("a", "thief", own("b.example.net"))):                        {"a.example.net", "of another organisation"},
 		new(cluster("a", "url", own("https://own.example.org"))):                {"a.example.net", "is no domain"},
 		new(cluster("c", "none", own("own.example.org"))):                       {"", ""},
-		new(cluster("a", "off", &linkv1.Configuration{PreviewsDisabled: true})): {"", "previewServer.enabled of its operator is false"},
+		new(cluster("a", "off", &linkv1.Configuration{PreviewsDisabled: true})): {"", "previewServer.enabled of the cluster's operator is false"},
 	} {
 		if domain, problem := s.Of(*c); domain != want.domain || (problem == "") != (want.problem == "") || !strings.Contains(problem, want.problem) {
 			t.Errorf("cluster %s has previews below %q, %q", c.Name, domain, problem)

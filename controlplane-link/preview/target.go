@@ -30,7 +30,7 @@ func (h *Handler) find(ctx context.Context, at place, r *http.Request, t *target
 	case err != nil:
 		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not available", text: "The control plane cannot read its store at present.", again: true}
 	case settings.Disabled:
-		return &refusal{status: http.StatusForbidden, title: "Previews are disabled", text: fmt.Sprintf("Cluster %s has previewServer.enabled: false in the values of its operator.", e.Cluster.Name)}
+		return &refusal{status: http.StatusForbidden, title: "Previews are disabled", text: fmt.Sprintf("Cluster %s has previewServer.enabled: false in the values of its operator. Ask an administrator of the cluster.", e.Cluster.Name)}
 	case unrouted != "":
 		return &refusal{status: http.StatusServiceUnavailable, title: "The preview is not ready", text: unrouted, again: true}
 	}
@@ -76,6 +76,7 @@ func (n refusal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if n.again && r.Method == http.MethodGet && page.AcceptsHTML(r) {
 		w.Header().Set("Refresh", againAfter)
+		n.text += " This page reloads every " + againAfter + " seconds."
 	}
 	if isGRPC(r) && n.status != http.StatusMisdirectedRequest { // clients show no other text
 		h := w.Header()
@@ -106,7 +107,7 @@ func because(ctx context.Context, err error) refusal {
 	case status == http.StatusServiceUnavailable:
 		return refusal{status: status, title: "The cluster is not connected", text: text, again: true}
 	case status != 0:
-		return refusal{status: status, title: "The target of this preview is not reached", text: text}
+		return refusal{status: status, title: "The target of this preview is not reached", text: text + " Check the target of the endpoint, and the pods behind it."}
 	}
 	return refusal{status: http.StatusBadGateway, title: "The target of this preview does not answer", text: fmt.Sprintf("%s has ended the connection, or has answered in another protocol. Check the port of the endpoint's target, and the workload behind it.", t.Target)}
 }

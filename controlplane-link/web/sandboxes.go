@@ -49,10 +49,10 @@ type rows struct {
 	Pages page.Pages
 }
 
-// endpoint is one with the URL of its preview.
+// endpoint is one with the URL of its preview, or the reason why its cluster has none.
 type endpoint struct {
 	endpoints.Endpoint
-	Preview string
+	Preview, Problem string
 }
 
 // row returns a sandbox, or the fields of a route group.
@@ -65,8 +65,8 @@ func (r *request) row(path string, s model.Sandbox, st model.Status, ends time.T
 	}
 	for _, e := range all {
 		c, _ := named(r.rows.clusters, e.Cluster.Name, func(c model.Cluster) string { return c.Name })
-		domain, _ := r.Previews(c)
-		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(domain)})
+		domain, problem := r.Previews(c)
+		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(domain), problem})
 	}
 	for _, name := range sorted(of.Labels) {
 		out.Labels = append(out.Labels, name+"="+of.Labels[name])

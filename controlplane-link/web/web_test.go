@@ -17,6 +17,8 @@ import (
 	"golang.org/x/net/html"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/preview/endpoints"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 )
 
 const frontend = `{"cluster":"prod","description":"New checkout","labels":{"team":"shop"},"forks":[{"forkOf":{"kind":"Deployment","namespace":"hotrod","name":"frontend"}}],` +
@@ -63,6 +65,8 @@ func TestViews(t *testing.T) {
 	s.observe(o, true, "", "")
 	p.get("/sandboxes/checkout").want(http.StatusOK, "Ready").not("Why it is not ready", "What to do")
 	p.get("/routegroups/release").want(http.StatusOK, "Ready")
+	s.must(s.store.ReportCluster(t.Context(), model.Cluster{Org: org, Name: "prod", Config: endpoints.Reported(&linkv1.Configuration{PreviewsDisabled: true})}))
+	p.get("/sandboxes/checkout").want(http.StatusOK, "There are no previews: value previewServer.enabled of the cluster's operator is false.").not("Ask an administrator for a preview domain")
 }
 
 // A person sees nothing of another organisation, and a member no audit trail.

@@ -57,7 +57,7 @@ func (d Domains) Of(c model.Cluster) (domain, problem string) {
 	case domain == "":
 		return "", ""
 	case s.Disabled:
-		return "", "It has no previews: value previewServer.enabled of its operator is false."
+		return "", "There are no previews: value previewServer.enabled of the cluster's operator is false."
 	case s.Domain == "":
 		return domain, ""
 	}
