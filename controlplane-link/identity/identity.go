@@ -19,10 +19,7 @@ import (
 // Prefix is that of all users and groups of the control plane.
 const Prefix = crdv1.ControlPlanePrefix
 
-const (
-	maxName  = 128
-	maxRoles = 32
-)
+const maxName, maxRoles = 128, 32
 
 // Of returns the user of a caller of an organisation. The control plane itself has the name of the
 // organisation and no groups.

@@ -77,10 +77,9 @@ func New(cfg Config) (*API, error) {
 }
 
 const (
-	headerWithin = 5 * time.Second
-	idleWithin   = 2 * time.Minute
-	bodyWithin   = 30 * time.Second // of a write
-	maxHeader    = 64 << 10
+	headerWithin, idleWithin = 5 * time.Second, 2 * time.Minute
+	bodyWithin               = 30 * time.Second // of a write
+	maxHeader                = 64 << 10
 	// maxBody is the API server's own bound.
 	maxBody = 3 << 20
 )
@@ -104,19 +103,15 @@ func (a *API) Serve(ctx context.Context, in *carrier.Incoming, user identity.Use
 		},
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	_ = server.Serve(newSingle(conn)) // io.EOF: the server goes on with the connection
+	one := make(single, 1)
+	one <- conn
+	close(one)
+	_ = server.Serve(one) // io.EOF: the server goes on with the connection
 	<-ended
 }
 
 // single is a listener with the connection that it contains. Its end is io.EOF.
 type single chan net.Conn
-
-func newSingle(conn net.Conn) single {
-	s := make(single, 1)
-	s <- conn
-	close(s)
-	return s
-}
 
 // Accept implements net.Listener.
 func (s single) Accept() (net.Conn, error) {
@@ -198,9 +193,7 @@ func (a *API) may(ctx context.Context, user identity.User, q table.Request) (boo
 	if len(user.Groups) == 0 || q.Discovery {
 		return true, nil
 	}
-	what := authorizationv1.ResourceAttributes{
-		Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name,
-	}
+	what := authorizationv1.ResourceAttributes{Verb: q.Verb, Group: q.Group, Version: q.Version, Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name}
 	if q.Group == "" && q.Resource == "namespaces" {
 		what.Namespace = q.Name // as the API server authorizes it
 	}
@@ -215,10 +208,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, request table.Reques
 		a.cfg.Record.Info("a write through the link", "user", user.Name, "verb", request.Verb, "object", request.Object(), "status", code)
 	})
 	defer record()
-	answered := func(is int) {
-		code = is
-		record()
-	}
+	answered := func(is int) { code = is; record() }
 	control := http.NewResponseController(w)
 	unbounded := control.SetReadDeadline(time.Now().Add(bodyWithin))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))

@@ -103,7 +103,7 @@ func (m *Main) Run(ctx context.Context) error {
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
 	}
-	probes := scrapes.Mux(m.registry, m.unready)
+	probes := scrapes.Mux(m.registry, func() string { return map[bool]string{true: "this replica is ending"}[m.server.Draining()] })
 	all.Go(func() error { return callers.ServeProbes(serving, m.Listeners["metrics"], probes) })
 	all.Go(func() error { defer stop(); return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 	all.Go(func() error {
@@ -116,11 +116,6 @@ func (m *Main) Run(ctx context.Context) error {
 		return nil
 	})
 	return all.Wait()
-}
-
-// unready returns why no client should connect.
-func (m *Main) unready() string {
-	return map[bool]string{true: "this replica is ending"}[m.server.Draining()]
 }
 
 // setTokens applies the cluster tokens of the file.

@@ -135,8 +135,7 @@ const (
 
 // publish keeps the public keys in an agent's cluster until its session ends.
 func (s *Server) publish(ctx context.Context, a *Agent) {
-	last := ""
-	for {
+	for last := ""; ; {
 		keys, changed := s.cfg.Keys.Public()
 		wait, text := keysEvery, ""
 		if err := a.setKeys(ctx, keys); err != nil {

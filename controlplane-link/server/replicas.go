@@ -140,10 +140,8 @@ func (s *Server) peer(address string) (*carrier.Session, error) {
 		}()
 		return session, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return session.(*carrier.Session), nil
+	of, _ := session.(*carrier.Session) // nil after an error
+	return of, err
 }
 
 // ServeReplicas serves connections that other replicas forward, until ctx ends. It ends the sessions with

@@ -37,9 +37,8 @@ import (
 )
 
 const (
-	openWithin = 30 * time.Second
-	stopWithin = 5 * time.Second
-	maxHead    = 64 << 10
+	openWithin, stopWithin = 30 * time.Second, 5 * time.Second
+	maxHead                = 64 << 10
 	// refusedAfter is how long a request without a valid key waits for its answer, except for the first of a connection
 	// without any: clients may send a key only where one is requested.
 	refusedAfter = 250 * time.Millisecond
@@ -81,7 +80,6 @@ type Handler struct {
 	logger   *slog.Logger
 	pool     *callers.Pool
 	forward  *httputil.ReverseProxy
-	services *http.Transport
 	requests *prometheus.CounterVec
 }
 
@@ -93,9 +91,9 @@ func New(keys Keys, to *server.Server, on *callers.Listener, by *issuer.Issuer, 
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_link_requests_total", Help: "Requests of users that have an API key, and refusals by status."}, []string{"result"}),
 	}
 	// Idle connections end before a former agent, which lingers while there are some, cuts them.
-	h.services = &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20}
+	services := &http.Transport{DialContext: h.dial, DisableCompression: true, MaxIdleConns: each, IdleConnTimeout: 10 * time.Second, MaxResponseHeaderBytes: 1 << 20}
 	h.forward = &httputil.ReverseProxy{
-		Transport: h.services, Rewrite: h.rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Transport: services, Rewrite: h.rewrite, FlushInterval: -1, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) { h.answer(w, r, because(r.Context(), err)) },
 	}
 	return h, metrics.Register(h.requests)

@@ -78,7 +78,9 @@ func Keyed(key string, custom []string) (func(http.Header), error) {
 		return nil, exit.Usage.Errorf("no request can carry the routing key %q: it %s", key, defects[0].Why)
 	}
 	member := routingkey.Member + "=" + key
-	others := func(h http.Header, name string) []string { return routingkey.Without(h.Values(name), routingkey.Member) }
+	others := func(h http.Header, name string) []string {
+		return routingkey.Without(h.Values(name), routingkey.Member)
+	}
 	return func(h http.Header) {
 		// The last one of baggage counts, and the first one of tracestate.
 		set(h, routingkey.Baggage, append(others(h, routingkey.Baggage), member))
