@@ -440,7 +440,7 @@ func TestEmbedded(t *testing.T) {
 	if got.result != "204" || got.header.Get("Access-Control-Allow-Origin") != urls["route group"] {
 		t.Errorf("a preflight: %s, %v", got.result, got.header)
 	}
-	jo.logout("everywhere", "yes")
+	jo.logout()
 	if got := kinds["script"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "401" {
 		t.Errorf("after the logout: %s", got.result)
 	}

@@ -20,8 +20,6 @@ import (
 type Logins interface {
 	CreateDeviceLogin(ctx context.Context, l model.DeviceLogin) error
 	DeviceLogin(ctx context.Context, device model.Digest) (model.DeviceLogin, error)
-	FinishDeviceLogin(ctx context.Context, device model.Digest, s model.Session, ev model.Event) error
-	User(ctx context.Context, org, id string) (model.User, error)
 }
 
 // embeddedPath is that of the page that shows the code of the login, in a frame. It loads itself again until the code is
@@ -29,7 +27,6 @@ type Logins interface {
 const (
 	embeddedPath = Prefix + "embedded"
 	embeddedFor  = 15 * time.Minute
-	sessionFor   = time.Hour
 )
 
 func deviceCookie(s Site) string { return cookieName("device", s) }
@@ -51,8 +48,8 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
 			return a.unchecked(r, err)
 		case l.Denied || l.UserID != "" && l.Org != s.Organisation:
 			return framed(http.StatusForbidden, "No session", "The login was denied, or is of another organisation than this preview.", a.cookie(deviceCookie(s), "", -1))
-		case l.UserID != "":
-			return a.finish(r, s, l, to)
+		case l.UserID != "": // the session of the preview is that with which it was accepted, as in a window
+			return &answer{to: origin(r) + to, cookies: []*http.Cookie{a.cookie(deviceCookie(s), "", -1), a.begun(s, l.Session)}}
 		}
 		return a.pending(l, to)
 	}
@@ -78,29 +75,6 @@ func (a *Access) pending(l model.DeviceLogin, to string, cookies ...*http.Cookie
 	m.Links = []page.Link{{Text: "Open the control plane", URL: a.Page + "/login/device?user_code=" + l.UserCode}}
 	m.again = embeddedPath + "?" + url.Values{"to": {to}, "begun": {"1"}}.Encode()
 	return m
-}
-
-// finish begins the session of a login that was accepted. It is not the session of the page: it ends after an hour, or
-// with all sessions of the person.
-func (a *Access) finish(r *http.Request, s Site, l model.DeviceLogin, to string) *answer {
-	u, err := a.Logins.User(r.Context(), l.Org, l.UserID)
-	now := a.stored()
-	session := model.Session{
-		Org: l.Org, UserID: l.UserID, Access: model.DigestOf(rand.Text() + rand.Text()), Refresh: model.DigestOf(rand.Text() + rand.Text()), // their texts are not kept
-		CreatedAt: now, ExpiresAt: now.Add(sessionFor), RefreshBy: now.Add(sessionFor),
-	}
-	if err == nil {
-		by := model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}
-		err = a.Logins.FinishDeviceLogin(r.Context(), l.Device, session, model.Event{Org: l.Org, ID: rand.Text(), Type: "login.preview", At: now, By: by, Method: model.MethodBearer})
-	}
-	if err != nil && !errors.Is(err, model.ErrNotFound) { // it was finished by another request of the browser
-		return a.unchecked(r, err)
-	}
-	cookies := []*http.Cookie{a.cookie(deviceCookie(s), "", -1)}
-	if err == nil {
-		cookies = append(cookies, a.begun(s, session.Access))
-	}
-	return &answer{to: origin(r) + to, cookies: cookies}
 }
 
 // stored is the time of a write.

@@ -89,7 +89,8 @@ func TestEmbedded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.Keys, w.Logins, w.Embedded = &sessions{Store: s}, s, true
+	all := &sessions{Store: s}
+	w.Keys, w.Logins, w.Embedded = all, s, true
 	begin := func() (f *frame, code, at string) {
 		t.Helper()
 		f = &frame{T: t, Access: w.Access, jar: map[string]string{}}
@@ -112,9 +113,13 @@ func TestEmbedded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		user := map[bool]string{false: "jo-" + org}[denied]
+		user, session := map[bool]string{false: "jo-" + org}[denied], model.Session{Org: org, UserID: "jo-" + org, Access: model.DigestOf("page of " + code), Refresh: model.DigestOf("refresh " + code)}
 		ev := model.Event{Org: org, ID: rand.Text(), Type: "login.accept", By: model.Principal{Kind: model.KindUser, ID: "jo-" + org}, Method: model.MethodBearer}
-		if err := s.DecideDeviceLogin(t.Context(), l.Device, user, denied, ev); err != nil {
+		if err := s.CreateSession(t.Context(), session, ev); err != nil {
+			t.Fatal(err)
+		}
+		ev.ID = rand.Text()
+		if err := s.DecideDeviceLogin(t.Context(), l.Device, user, session.Access, denied, ev); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -146,6 +151,14 @@ func TestEmbedded(t *testing.T) {
 	}
 	if res, _ := f.load(at); res.StatusCode != http.StatusForbidden {
 		t.Errorf("a login that was finished: %v", res)
+	}
+	ev := model.Event{Org: "acme", ID: rand.Text(), Type: "logout.page", By: model.Principal{Kind: model.KindUser, ID: "jo-acme"}, Method: model.MethodBearer}
+	if err := s.EndSession(t.Context(), model.DigestOf("page of "+code), ev); err != nil {
+		t.Fatal(err)
+	}
+	all.changes++
+	if res, user := f.load("/a?b=c"); res == nil {
+		t.Errorf("after the logout at the page: user %s", user)
 	}
 
 	f, code, at = begin()
