@@ -135,7 +135,7 @@ func (s *Store) PolledDeviceLogin(ctx context.Context, device model.Digest, at t
 	return err
 }
 
-// DecideDeviceLogin accepts a pending login for a user of the organisation of the event, who has a session, or denies it.
+// DecideDeviceLogin accepts a pending login for a user of the organisation of the event, with the session of that user, or denies it.
 func (s *Store) DecideDeviceLogin(ctx context.Context, device model.Digest, userID string, session model.Digest, denied bool, ev model.Event) error {
 	return s.set(ctx, ev.Org, ev, thing{}, decideDeviceLogin, device, ev.Org, userID, denied, session)
 }

@@ -60,6 +60,8 @@ type Config struct {
 	Logins Logins
 	// AnswersPreflights answers preflights instead of forwarding them.
 	AnswersPreflights bool
+	// ServiceWorkers lets previews have service workers. They see all URLs of their host, also those with a Code.
+	ServiceWorkers bool
 	// Forwards reports the addresses of proxies: their clients have no share of their own in the limits.
 	Forwards callers.Forwards
 }
@@ -92,6 +94,8 @@ func New(c Config) *Access {
 func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
 	c := take(r, s)
 	switch {
+	case r.Header.Get("Service-Worker") != "" && !a.ServiceWorkers:
+		return Visitor{}, reply(http.StatusForbidden, "No service workers", "Previews have no service workers, which could read codes of logins. An administrator can allow them with previews.serviceWorkers.")
 	case strings.HasPrefix(r.URL.Path, Prefix):
 		return Visitor{}, a.own(r, s, c)
 	case isPreflight(r):
