@@ -328,6 +328,42 @@ func TestRateOfPreflights(t *testing.T) {
 	})
 }
 
+// TestRateOfUnknownKeys: an address that guesses API keys or tokens causes a bounded number of reads. The clock stands still.
+func TestRateOfUnknownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		sent := func(from string, headers ...string) int {
+			r := request("GET", "/a", headers...)
+			r.RemoteAddr = from
+			if _, no := w.Decide(r, site); no != nil {
+				return no.(*answer).Status
+			}
+			return http.StatusOK
+		}
+		const from, elsewhere = "198.51.100.6:1", "198.51.100.7:1"
+		for range 2 * checksAtOnce {
+			sent(from, "Signadot-Api-Key", "key")
+		}
+		for i := range checksAtOnce {
+			if got := sent(from, "Signadot-Api-Key", fmt.Sprint("guess ", i)); got != http.StatusUnauthorized {
+				t.Errorf("guess %d: %d", i, got)
+			}
+		}
+		reads := w.keys.reads
+		if got := sent(from, "Authorization", "Bearer guess"); got != http.StatusTooManyRequests || w.keys.reads != reads {
+			t.Errorf("after %d guesses: %d, %d more reads", checksAtOnce, got, w.keys.reads-reads)
+		}
+		if a, b := sent(from, "Cookie", w.session(site, "session")), sent(elsewhere, "Signadot-Api-Key", "token"); a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("a session at this address %d, a key at another one %d", a, b)
+		}
+		time.Sleep(unknownFor)
+		synctest.Wait()
+		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
+			t.Errorf("later: %d", got)
+		}
+	})
+}
+
 // TestReads: a valid credential is read once until a credential changes, or some seconds have passed.
 func TestReads(t *testing.T) {
 	w := newWorld(t)
