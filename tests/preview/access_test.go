@@ -428,7 +428,7 @@ func TestEmbedded(t *testing.T) {
 	v := frame.send(http.MethodGet, urls["sandbox"]+"/a", nil, "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site").want(http.StatusOK, "Accept code")
 	_, next, _ := strings.Cut(v.header.Get("Refresh"), "url=")
 	for _, n := range v.nodes("a") {
-		if strings.Contains(n["href"], "user_code") {
+		if strings.Contains(n["href"], "/login/preview?frame=") {
 			jo.open(n["href"]).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
 		}
 	}

@@ -66,10 +66,9 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: logins of embedded previews, checks of API keys and tokens, of which an unknown one counts for
+// Limits of one address: checks of API keys and tokens, of which an unknown one counts for
 // unknownFor, and preflights.
 const (
-	loginsAtOnce, loginsPerSecond, loginsInARow             = 64, 0.1, 20
 	checksAtOnce, unknownFor                                = 128, time.Second
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
 )
@@ -77,9 +76,9 @@ const (
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks, preflights, logins *callers.Pool
-	mu                         sync.Mutex
-	found                      map[model.Digest]found
+	checks, preflights *callers.Pool
+	mu                 sync.Mutex
+	found              map[model.Digest]found
 }
 
 // New returns an Access.
@@ -88,7 +87,6 @@ func New(c Config) *Access {
 		Config: c, found: map[model.Digest]found{},
 		checks:     callers.NewPool("checks", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber}),
 		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: callers.AnyNumber, Rate: preflightsPerSecond, Burst: preflightsInARow}),
-		logins:     callers.NewPool("logins", callers.Bounds{Strangers: loginsAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 	}
 }
 

@@ -616,7 +616,7 @@ func TestAsks(t *testing.T) {
 	code := strings.Replace(ask.URL(w.Seal, site, model.DigestOf("session"), w.now), "code=", "ask=", 1)
 	_, query, _ := strings.Cut(ask.Ask(w.Seal), "?")
 	_, code, _ = strings.Cut(code, "?")
-	for _, bad := range []string{"", "ask=", "ask=x", "host=" + site.Host + "&to=/&nonce=" + strings.Repeat("0", 64), code, query[:len(query)-8]} {
+	for _, bad := range []string{"", "ask=", "ask=x", "host=" + site.Host + "&to=/&nonce=" + strings.Repeat("0", 64), code, strings.Replace(query, "ask=", "ask=A", 1)} {
 		if asked(bad) {
 			t.Errorf("%q counts", bad)
 		}
