@@ -436,6 +436,17 @@ func TestEmbedded(t *testing.T) {
 	if got := kinds["frame"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "200" {
 		t.Errorf("the next page in the frame: %s", got.result)
 	}
+	for name, at := range urls { // the rows that differ without the value: 401
+		for credential, headers := range map[string][]string{"none": nil, "expired cookie": {"Cookie", "__Host-switchyard-preview-x=1"}, "application's bearer": {"Authorization", "Bearer application"}, "API key": {"Signadot-Api-Key", preview.Key}} {
+			want, to := "303", "/.switchyard/embedded?to=%2Fa%3Fb%3Dc"
+			if credential == "API key" {
+				want, to = "200", ""
+			}
+			if got := kinds["frame"](s, at, headers...); got.result != want || got.header.Get("Location") != to {
+				t.Errorf("a frame of a %s with %s: %s, %v", name, credential, got.result, got.header)
+			}
+		}
+	}
 	got := call(s, http.MethodOptions, urls["sandbox"], "Origin", urls["route group"], "Access-Control-Request-Method", "PUT")
 	if got.result != "204" || got.header.Get("Access-Control-Allow-Origin") != urls["route group"] {
 		t.Errorf("a preflight: %s, %v", got.result, got.header)
