@@ -20,6 +20,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,7 +68,7 @@ func application() http.HandlerFunc {
 	}
 }
 
-// endpoints makes a sandbox, a route group and a sandbox with a deprecated endpoint, with names that begin alike, and
+// endpoints makes a sandbox, a route group, and sandboxes with deprecated endpoints, one of a fork, with names that begin alike, and
 // returns their previews and routing keys.
 func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 	s.Helper()
@@ -81,8 +84,24 @@ func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 		s.Fatalf("PUT of the route group: %d %s", status, text)
 	}
 	group := readyGroup(s, team)
-	return map[string]string{"sandbox": preview.URL("web", sandbox), "deprecated endpoint": preview.URL("web", deprecated), "route group": preview.URL("web", team)},
-		map[string]string{"sandbox": box.RoutingKey, "deprecated endpoint": old.RoutingKey, "route group": group.RoutingKey}
+	labels := map[string]string{"app": "web"}
+	containers := []corev1.Container{{Name: "web", Image: "web"}}
+	s.Create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: containers}},
+	}})
+	slice := &discoveryv1.EndpointSlice{}
+	s.Must(s.World.Client.Get(s.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "web"}, slice))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web", Labels: labels}, Spec: corev1.PodSpec{Containers: containers}}
+	s.Create(pod)
+	at := slice.Endpoints[0].Addresses[0]
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: at, PodIPs: []corev1.PodIP{{IP: at}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	s.Must(s.World.Client.Status().Update(s.Context(), pod))
+	forked := s.Apply(prefix+"-fork", map[string]any{"cluster": preview.Cluster, "forks": []map[string]any{{
+		"forkOf": map[string]any{"kind": "Deployment", "namespace": s.Namespace, "name": "web"}, "endpoints": []map[string]any{{"name": "web", "port": json.Number(port), "protocol": "http"}},
+	}}})
+	s.Ready(prefix+"-fork", true, "all is ready")
+	return map[string]string{"endpoint of a fork": preview.URL("web", prefix+"-fork"), "sandbox": preview.URL("web", sandbox), "deprecated endpoint": preview.URL("web", deprecated), "route group": preview.URL("web", team)},
+		map[string]string{"endpoint of a fork": forked.RoutingKey, "sandbox": box.RoutingKey, "deprecated endpoint": old.RoutingKey, "route group": group.RoutingKey}
 }
 
 // readyGroup reports that a route group is ready, as the operator does.
