@@ -68,7 +68,7 @@ func TestFrameInChromium(t *testing.T) {
 	}
 	s.Eventually("the preview in the frame", shown)
 	select {
-	case <-links: // the frame was loaded again meanwhile
+	case <-links: // the frame has loaded itself again
 	default:
 	}
 	s.Must(b.Open("https://" + portal + "/again"))
