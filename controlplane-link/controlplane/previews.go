@@ -27,8 +27,8 @@ type Previews struct {
 	Domains map[string]string
 	// Certificates are their certificates, from a folder or from an ACME server. Their other fields are set here.
 	Certificates certificates.Config
-	// Embedded and AnswersPreflights are as in access.Config.
-	Embedded, AnswersPreflights bool
+	// Embedded, AnswersPreflights and ServiceWorkers are as in access.Config.
+	Embedded, AnswersPreflights, ServiceWorkers bool
 }
 
 // add adds the domain of a flag, ORGANISATION=DOMAIN.
@@ -68,7 +68,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	p.sites.Certified = func(domain string) bool { return p.certificates.Covers("preview."+domain, "preview."+domain) }
 	decides := access.Config{
 		Keys: m.keys, Seal: m.cfg.Store.Keys, Now: time.Now, Logger: m.cfg.Logger,
-		Embedded: c.Embedded, Logins: m.store, AnswersPreflights: c.AnswersPreflights, Forwards: m.forwards,
+		Embedded: c.Embedded, Logins: m.store, AnswersPreflights: c.AnswersPreflights, ServiceWorkers: c.ServiceWorkers, Forwards: m.forwards,
 	}
 	if m.cfg.Login != nil {
 		decides.Page = m.cfg.URL

@@ -43,6 +43,7 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	s.certificateFlags(flags)
 	flags.BoolVar(&s.Previews.Embedded, "previews-embedded", false, "whether other sites embed previews: their cookies have SameSite=None and Partitioned")
 	flags.BoolVar(&s.Previews.AnswersPreflights, "previews-answer-preflights", false, "answer CORS preflights for other previews of the domain instead of forwarding them")
+	flags.BoolVar(&s.Previews.ServiceWorkers, "previews-service-workers", false, "let previews have service workers, which can read codes of logins to their host")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics, /healthz and /readyz")
 	flags.StringVar(&s.ReplicasAddress, "replicas-address", "", "address for other replicas; empty: there are none")
 	flags.StringVar(&s.Link.Replica, "replica", "controlplane", "name of this replica: the host:port at which others reach its replicas-address")

@@ -21,6 +21,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,7 +69,7 @@ func application() http.HandlerFunc {
 	}
 }
 
-// endpoints makes a sandbox, a route group and a sandbox with a deprecated endpoint, with names that begin alike, and
+// endpoints makes a sandbox, a route group, and sandboxes with deprecated endpoints, one of a fork, with names that begin alike, and
 // returns their previews and routing keys.
 func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 	s.Helper()
@@ -91,8 +94,24 @@ func endpoints(s *preview.Site, prefix string) (urls, keys map[string]string) {
 		s.Fatalf("PUT of the route group: %d %s", status, text)
 	}
 	group := readyGroup(s, team)
-	return map[string]string{"sandbox": preview.URL("web", sandbox), "deprecated endpoint": preview.URL("web", deprecated), "route group": preview.URL("web", team)},
-		map[string]string{"sandbox": box.RoutingKey, "deprecated endpoint": old.RoutingKey, "route group": group.RoutingKey}
+	labels := map[string]string{"app": "web"}
+	containers := []corev1.Container{{Name: "web", Image: "web"}}
+	s.Create(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web"}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: containers}},
+	}})
+	slice := &discoveryv1.EndpointSlice{}
+	s.Must(s.World.Client.Get(s.Context(), client.ObjectKey{Namespace: s.Namespace, Name: "web"}, slice))
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "web", Labels: labels}, Spec: corev1.PodSpec{Containers: containers}}
+	s.Create(pod)
+	at := slice.Endpoints[0].Addresses[0]
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: at, PodIPs: []corev1.PodIP{{IP: at}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
+	s.Must(s.World.Client.Status().Update(s.Context(), pod))
+	forked := s.Apply(prefix+"-fork", map[string]any{"cluster": preview.Cluster, "forks": []map[string]any{{
+		"forkOf": map[string]any{"kind": "Deployment", "namespace": s.Namespace, "name": "web"}, "endpoints": []map[string]any{{"name": "web", "port": json.Number(port), "protocol": "http"}},
+	}}})
+	s.Ready(prefix+"-fork", true, "all is ready")
+	return map[string]string{"endpoint of a fork": preview.URL("web", prefix+"-fork"), "sandbox": preview.URL("web", sandbox), "deprecated endpoint": preview.URL("web", deprecated), "route group": preview.URL("web", team)},
+		map[string]string{"endpoint of a fork": forked.RoutingKey, "sandbox": box.RoutingKey, "deprecated endpoint": old.RoutingKey, "route group": group.RoutingKey}
 }
 
 // readyGroup reports that a route group is ready, as the operator does.
@@ -441,7 +460,7 @@ func TestEmbedded(t *testing.T) {
 	v := frame.send(http.MethodGet, urls["sandbox"]+"/a", nil, "Sec-Fetch-Dest", "iframe", "Sec-Fetch-Site", "cross-site").want(http.StatusOK, "Accept code")
 	_, next, _ := strings.Cut(v.header.Get("Refresh"), "url=")
 	for _, n := range v.nodes("a") {
-		if strings.Contains(n["href"], "user_code") {
+		if strings.Contains(n["href"], "/login/preview?frame=") {
 			jo.open(n["href"]).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
 		}
 	}
@@ -449,11 +468,22 @@ func TestEmbedded(t *testing.T) {
 	if got := kinds["frame"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "200" {
 		t.Errorf("the next page in the frame: %s", got.result)
 	}
+	for name, at := range urls { // the rows that differ without the value: 401
+		for credential, headers := range map[string][]string{"none": nil, "expired cookie": {"Cookie", "__Host-switchyard-preview-x=1"}, "application's bearer": {"Authorization", "Bearer application"}, "API key": {"Signadot-Api-Key", preview.Key}} {
+			want, to := "303", "/.switchyard/embedded?to=%2Fa%3Fb%3Dc"
+			if credential == "API key" {
+				want, to = "200", ""
+			}
+			if got := kinds["frame"](s, at, headers...); got.result != want || got.header.Get("Location") != to {
+				t.Errorf("a frame of a %s with %s: %s, %v", name, credential, got.result, got.header)
+			}
+		}
+	}
 	got := call(s, http.MethodOptions, urls["sandbox"], "Origin", urls["route group"], "Access-Control-Request-Method", "PUT")
 	if got.result != "204" || got.header.Get("Access-Control-Allow-Origin") != urls["route group"] {
 		t.Errorf("a preflight: %s, %v", got.result, got.header)
 	}
-	jo.logout("everywhere", "yes")
+	jo.logout()
 	if got := kinds["script"](s, urls["sandbox"], "Cookie", frame.session(urls["sandbox"])); got.result != "401" {
 		t.Errorf("after the logout: %s", got.result)
 	}

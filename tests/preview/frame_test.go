@@ -1,19 +1,23 @@
 package preview_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
-	"database/sql"
 	"encoding/base64"
 	"encoding/pem"
-	"errors"
 	"fmt"
+	"html"
+	"io"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"switchyard.dev/controlplane-link/controlplane"
@@ -36,7 +40,8 @@ func TestFrameInChromium(t *testing.T) {
 		fmt.Fprint(w, `<!doctype html><script>parent.postMessage(location.href, "*")</script>`)
 	})})
 	at := preview.URL("web", "framed") + "/a?b=c"
-	pair, address := embeds(s, at)
+	links := make(chan string, 1)
+	pair, address := embeds(s, at, links)
 	var keys []string
 	for _, file := range []string{filepath.Join(s.Dir, "tls.crt"), filepath.Join(s.Dir, "previews", "tls.crt")} {
 		text, err := os.ReadFile(file)
@@ -44,7 +49,7 @@ func TestFrameInChromium(t *testing.T) {
 		keys = append(keys, keyOf(s, text))
 	}
 	b, err := chromium.Start(s.Context(), chromium.Config{
-		Hosts: map[string]string{preview.Page: s.Address("api"), "*." + preview.Domain: s.Address("previews"), portal: address},
+		Hosts: map[string]string{preview.Page: s.Address("api"), "*." + preview.Domain: address, portal: address},
 		Keys:  append(keys, keyOf(s, pair.Cert)),
 	})
 	s.Must(err)
@@ -53,7 +58,7 @@ func TestFrameInChromium(t *testing.T) {
 	s.Must(b.Open("https://" + portal + "/"))
 	jo := newBrowser(s)
 	jo.open(page + "/login/device").login()
-	jo.open(page+"/login/device?user_code="+codes(s)[0]).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
+	jo.open(<-links).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
 	shown := func() error {
 		var got []string
 		if err := b.Evaluate("window.got", &got); err != nil || !slices.Equal(got, []string{at}) {
@@ -62,10 +67,16 @@ func TestFrameInChromium(t *testing.T) {
 		return nil
 	}
 	s.Eventually("the preview in the frame", shown)
+	select {
+	case <-links: // the frame has loaded itself again
+	default:
+	}
 	s.Must(b.Open("https://" + portal + "/again"))
 	s.Eventually("the preview in the frame, with a session", shown)
-	if left := codes(s); len(left) != 0 {
-		t.Errorf("logins that were begun again: %q", left)
+	select {
+	case link := <-links:
+		t.Errorf("a login was begun again: %s", link)
+	default:
 	}
 	// The session is of this portal only: in a window of its own the browser has none.
 	s.Must(b.Open(at))
@@ -76,8 +87,11 @@ func TestFrameInChromium(t *testing.T) {
 	}
 }
 
-// embeds starts a site of other people with a page that embeds a URL, and returns its certificate and its address.
-func embeds(s *preview.Site, at string) (selfsigned.Pair, string) {
+var link = regexp.MustCompile(`href="(` + page + `/login/preview[?]frame=[^"]+)"`)
+
+// embeds starts a site of other people with a page that embeds a URL, and returns its certificate and its address. It
+// also passes requests on to previews, and sends links of codes that a frame shows.
+func embeds(s *preview.Site, at string, links chan<- string) (selfsigned.Pair, string) {
 	s.Helper()
 	pair, err := selfsigned.New(portal, net.IPv4(127, 0, 0, 1))
 	s.Must(err)
@@ -85,45 +99,31 @@ func embeds(s *preview.Site, at string) (selfsigned.Pair, string) {
 	s.Must(err)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
 	s.Must(err)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	previews := &httputil.ReverseProxy{
+		Transport: s.Client(true).Transport, Rewrite: func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "https", r.In.Host },
+		ModifyResponse: func(a *http.Response) error {
+			text, err := io.ReadAll(a.Body)
+			a.Body = io.NopCloser(bytes.NewReader(text))
+			if found := link.FindSubmatch(text); found != nil {
+				select {
+				case links <- html.UnescapeString(string(found[1])):
+				default: // there is one already
+				}
+			}
+			return err
+		},
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.Host, preview.Domain) {
+			previews.ServeHTTP(w, r)
+			return
+		}
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, `<!doctype html><title>Portal</title><script>window.got = []; addEventListener("message", m => got.push(m.data))</script><iframe src=%q></iframe>`, at)
 	})}
 	go func() { _ = server.Serve(l) }() // until the end of the test
 	s.Cleanup(func() { _ = server.Close() })
 	return pair, l.Addr().String()
-}
-
-// codes are those of the logins that are pending; it waits for the first one, unless a login has finished.
-func codes(s *preview.Site) (all []string) {
-	s.Helper()
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Dir, "store.db")+"?mode=ro")
-	s.Must(err)
-	defer db.Close()
-	s.Eventually("the code of a login", func() error {
-		var sessions int
-		if err := db.QueryRowContext(s.Context(), "SELECT count(*) FROM logins").Scan(&sessions); err != nil {
-			return err
-		}
-		rows, err := db.QueryContext(s.Context(), "SELECT user_code FROM device_logins")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		all = nil
-		for rows.Next() {
-			var code string
-			if err := rows.Scan(&code); err != nil {
-				return err
-			}
-			all = append(all, code)
-		}
-		if len(all) == 0 && sessions < 2 {
-			return errors.New("there is none")
-		}
-		return rows.Err()
-	})
-	return all
 }
 
 // keyOf returns the key of a certificate, as in browser.Config.

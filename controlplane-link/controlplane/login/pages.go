@@ -118,7 +118,7 @@ func (h *Handler) decideDevice(w http.ResponseWriter, r *http.Request) error {
 	if r.PostForm.Get("decision") == "accept" {
 		what, user, done = "login.accept", v.ID, page{Title: "Accepted", Text: "The device is logged in. You can close this page.", Visitor: &v}
 	}
-	err = h.Store.DecideDeviceLogin(r.Context(), l.Device, user, user == "", event(v.User, what, h.now(), map[string]any{"code": l.UserCode}))
+	err = h.Store.DecideDeviceLogin(r.Context(), l.Device, user, v.Session(), user == "", event(v.User, what, h.now(), map[string]any{"code": l.UserCode}))
 	if errors.Is(err, model.ErrNotFound) {
 		return refusal{http.StatusConflict, "This login was accepted or denied in the meantime.", err}
 	}

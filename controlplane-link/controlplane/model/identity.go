@@ -146,6 +146,8 @@ type DeviceLogin struct {
 	PolledAt time.Time
 	// Org and UserID are the user that has accepted the login; empty while it is pending.
 	Org, UserID string
+	// Session is the session of the page with which that user has decided.
+	Session Digest
 	// Denied: a person has refused the login.
 	Denied bool
 }

@@ -104,7 +104,7 @@ func (t *tx) dropCredentials(what Kind, org string, owner model.Principal) {
 }
 
 func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
-	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied)
+	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied, &l.Session)
 }
 
 // CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one, or there
@@ -136,9 +136,9 @@ func (s *Store) PolledDeviceLogin(ctx context.Context, device model.Digest, at t
 	return err
 }
 
-// DecideDeviceLogin accepts a pending login for a user of the organisation of the event, or denies it.
-func (s *Store) DecideDeviceLogin(ctx context.Context, device model.Digest, userID string, denied bool, ev model.Event) error {
-	return s.set(ctx, ev.Org, ev, thing{}, decideDeviceLogin, device, ev.Org, userID, denied)
+// DecideDeviceLogin accepts a pending login for a user of the organisation of the event, with the session of that user, or denies it.
+func (s *Store) DecideDeviceLogin(ctx context.Context, device model.Digest, userID string, session model.Digest, denied bool, ev model.Event) error {
+	return s.set(ctx, ev.Org, ev, thing{}, decideDeviceLogin, device, ev.Org, userID, denied, session)
 }
 
 // FinishDeviceLogin replaces an accepted login by a session; model.ErrNotFound: it is not accepted, or

@@ -235,11 +235,11 @@ func TestLogins(t *testing.T) {
 		if err := s.FinishDeviceLogin(ctx, l.Device, session, event("login")); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("a pending login was finished: %v", err)
 		}
-		must(t, s.DecideDeviceLogin(ctx, l.Device, "u1", false, event("login.accept")))
-		if err := s.DecideDeviceLogin(ctx, l.Device, "u2", false, event("login.accept")); !errors.Is(err, model.ErrNotFound) {
+		must(t, s.DecideDeviceLogin(ctx, l.Device, "u1", model.DigestOf("page"), false, event("login.accept")))
+		if err := s.DecideDeviceLogin(ctx, l.Device, "u2", model.DigestOf("other"), false, event("login.accept")); !errors.Is(err, model.ErrNotFound) {
 			t.Errorf("accepted twice: %v", err)
 		}
-		l.PolledAt, l.Org, l.UserID = at(5), org, "u1"
+		l.PolledAt, l.Org, l.UserID, l.Session = at(5), org, "u1", model.DigestOf("page")
 		same(t, value[model.DeviceLogin](t)(s.DeviceLoginByCode(ctx, "ABCD")), l)
 		must(t, s.FinishDeviceLogin(ctx, l.Device, session, event("login")))
 		if err := s.FinishDeviceLogin(ctx, l.Device, session, event("login")); !errors.Is(err, model.ErrNotFound) {

@@ -60,13 +60,16 @@ type Config struct {
 	Logins Logins
 	// AnswersPreflights answers preflights instead of forwarding them.
 	AnswersPreflights bool
+	// ServiceWorkers lets previews have service workers. They see all URLs of their host, also those with a Code.
+	ServiceWorkers bool
 	// Forwards reports the addresses of proxies: their clients have no share of their own in the limits.
 	Forwards callers.Forwards
 }
 
-// Limits of one address: preflights, and logins of embedded previews. Those of all addresses are preflightsOfAll.
+// Limits of one address: checks of API keys and tokens, of which an unknown one counts for
+// unknownFor, and preflights. That of preflights of all addresses is preflightsOfAll.
 const (
-	loginsAtOnce, loginsPerSecond, loginsInARow             = 64, 0.1, 20
+	checksAtOnce, unknownFor                                = 128, time.Second
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
 	preflightsOfAll                                         = 1024
 )
@@ -74,7 +77,7 @@ const (
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	preflights, logins *callers.Pool
+	checks, preflights *callers.Pool
 	mu                 sync.Mutex
 	found              map[model.Digest]found
 }
@@ -83,8 +86,8 @@ type Access struct {
 func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
+		checks:     callers.NewPool("checks", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber}),
 		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsOfAll, Rate: preflightsPerSecond, Burst: preflightsInARow}),
-		logins:     callers.NewPool("logins", callers.Bounds{Strangers: loginsAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 	}
 }
 
@@ -93,6 +96,8 @@ func New(c Config) *Access {
 func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
 	c := take(r, s)
 	switch {
+	case r.Header.Get("Service-Worker") != "" && !a.ServiceWorkers:
+		return Visitor{}, reply(http.StatusForbidden, "No service workers", "Previews have no service workers, which could read codes of logins. An administrator can allow them with previews.serviceWorkers.")
 	case strings.HasPrefix(r.URL.Path, Prefix):
 		return Visitor{}, a.own(r, s, c)
 	case isPreflight(r):

@@ -195,6 +195,22 @@ func TestOrigins(t *testing.T) {
 	}
 }
 
+// TestServiceWorkers: a preview gets no service worker, which could read a code, unless the value allows it.
+func TestServiceWorkers(t *testing.T) {
+	w := newWorld(t)
+	sent := func() string {
+		got, _ := w.outcome(request("GET", "/sw.js", "Service-Worker", "script", "Cookie", w.session(site, "session")), site)
+		return got
+	}
+	if got := sent(); got != "403" {
+		t.Errorf("a service worker: %s", got)
+	}
+	w.ServiceWorkers = true
+	if got := sent(); got != "user jo" {
+		t.Errorf("a service worker that the value allows: %s", got)
+	}
+}
+
 // TestCookiesOfTheApplication: cookies of the application pass byte for byte.
 func TestCookiesOfTheApplication(t *testing.T) {
 	cookie := sessionCookie(site) + "=v+%2F"
@@ -320,6 +336,42 @@ func TestRateOfPreflights(t *testing.T) {
 	})
 }
 
+// TestRateOfUnknownKeys: an address that guesses API keys or tokens causes a bounded number of reads. The clock stands still.
+func TestRateOfUnknownKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		sent := func(from string, headers ...string) int {
+			r := request("GET", "/a", headers...)
+			r.RemoteAddr = from
+			if _, no := w.Decide(r, site); no != nil {
+				return no.(*answer).Status
+			}
+			return http.StatusOK
+		}
+		const from, elsewhere = "198.51.100.6:1", "198.51.100.7:1"
+		for range 2 * checksAtOnce {
+			sent(from, "Signadot-Api-Key", "key")
+		}
+		for i := range checksAtOnce {
+			if got := sent(from, "Signadot-Api-Key", fmt.Sprint("guess ", i)); got != http.StatusUnauthorized {
+				t.Errorf("guess %d: %d", i, got)
+			}
+		}
+		reads := w.keys.reads
+		if got := sent(from, "Authorization", "Bearer guess"); got != http.StatusTooManyRequests || w.keys.reads != reads {
+			t.Errorf("after %d guesses: %d, %d more reads", checksAtOnce, got, w.keys.reads-reads)
+		}
+		if a, b := sent(from, "Cookie", w.session(site, "session")), sent(elsewhere, "Signadot-Api-Key", "token"); a != http.StatusOK || b != http.StatusOK {
+			t.Errorf("a session at this address %d, a key at another one %d", a, b)
+		}
+		time.Sleep(unknownFor)
+		synctest.Wait()
+		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
+			t.Errorf("later: %d", got)
+		}
+	})
+}
+
 // TestReads: a valid credential is read once until a credential changes, or some seconds have passed.
 func TestReads(t *testing.T) {
 	w := newWorld(t)
@@ -412,11 +464,11 @@ func (b *browser) code(query string, s Site) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	ask, err := ParseAsk(values)
-	if err != nil || ask.Host != s.Host {
-		b.Fatal(ask, err)
+	ask, is := Asked(b.Seal, values, b.now)
+	if !is || ask.Host != s.Host {
+		b.Fatal(ask, is)
 	}
-	return Code{ask, model.DigestOf("session"), b.now.Add(CodeFor)}.URL(b.Seal, s)
+	return ask.URL(b.Seal, s, model.DigestOf("session"), b.now)
 }
 
 // TestFirstVisit: three redirects, then none, and a browser without working cookies gets a page with the reason.
@@ -465,7 +517,7 @@ func TestPathsOfReturn(t *testing.T) {
 		if got := b.urls[2]; got != want {
 			t.Errorf("%.30s: returned to %.60s, want %.60s", path, got, want)
 		}
-		if n := len(b.urls[0]); n > len(pageOrigin)+len(LoginPath)+1+maxAsk {
+		if n := len(b.urls[0]); n > len(pageOrigin)+maxAsk {
 			t.Errorf("%.30s: a URL of %d bytes", path, n)
 		}
 	}
@@ -502,33 +554,30 @@ func TestTwoTabs(t *testing.T) {
 func TestCodes(t *testing.T) {
 	w := newWorld(t)
 	secret := "nonce-in-the-browser-of-jo"
-	valid := Code{Ask{site.Host, "/a", digestOf(secret)}, model.DigestOf("session"), w.now.Add(CodeFor)}
+	valid := Code{Host: site.Host, To: "/a", Nonce: digestOf(secret)}
 	nonce := func(s Site, value string) string { return nonceCookie(s) + "=" + value }
 	failed := "303 " + failedPath
 	for _, test := range []struct {
-		name   string
-		at     Site // where the code is sent to
-		of     Site // for which it is sealed
-		cookie string
-		change func(*Code)
-		want   string
+		name    string
+		at      Site // where the code is sent to
+		of      Site // for which it is sealed
+		cookie  string
+		session string
+		age     time.Duration
+		want    string
 	}{
-		{"valid", site, site, nonce(site, secret), nil, "303 https://" + site.Host + "/a"},
-		{"another browser", site, site, "", nil, failed},
-		{"another nonce", site, site, nonce(site, "nonce-of-eve"), nil, failed},
-		{"used", site, site, nonce(site, done), nil, failed},
-		{"used, and a session", site, site, nonce(site, done) + "; " + w.session(site, "session"), nil, "303 https://" + site.Host + "/a"},
-		{"of another preview", other, site, nonce(other, secret), nil, failed},
-		{"expired", site, site, nonce(site, secret), func(c *Code) { c.Until = w.now }, failed},
-		{"session has ended", site, site, nonce(site, secret), func(c *Code) { c.Session = model.DigestOf("gone") }, failed},
-		{"of another organisation", site, site, nonce(site, secret), func(c *Code) { c.Session = model.DigestOf("foreign") }, failed},
+		{"valid", site, site, nonce(site, secret), "session", 0, "303 https://" + site.Host + "/a"},
+		{"another browser", site, site, "", "session", 0, failed},
+		{"another nonce", site, site, nonce(site, "nonce-of-eve"), "session", 0, failed},
+		{"used", site, site, nonce(site, done), "session", 0, failed},
+		{"used, and a session", site, site, nonce(site, done) + "; " + w.session(site, "session"), "session", 0, "303 https://" + site.Host + "/a"},
+		{"of another preview", other, site, nonce(other, secret), "session", 0, failed},
+		{"expired", site, site, nonce(site, secret), "session", codeFor, failed},
+		{"session has ended", site, site, nonce(site, secret), "gone", 0, failed},
+		{"of another organisation", site, site, nonce(site, secret), "foreign", 0, failed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := valid
-			if test.change != nil {
-				test.change(&c)
-			}
-			u, err := url.Parse(c.URL(w.Seal, test.of))
+			u, err := url.Parse(valid.URL(w.Seal, test.of, model.DigestOf(test.session), w.now.Add(-test.age)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -559,20 +608,31 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestAsks: a query that no preview has sent is refused.
+// TestAsks: a request for a session that no preview has sent in the last minutes is refused.
 func TestAsks(t *testing.T) {
-	ok := Ask{site.Host, "/a?b", digestOf("x")}
-	for _, q := range []Ask{{ok.Host, "", ok.Nonce}, {ok.Host, "a", ok.Nonce}, {ok.Host, "https://evil.example/", ok.Nonce}, {ok.Host, "/\r\nX: y", ok.Nonce}, {ok.Host, "/", "short"}, {strings.Repeat("a", 3000), "/", ok.Nonce}} {
-		values := url.Values{"host": {q.Host}, "to": {q.To}, "nonce": {q.Nonce}}
-		if got, err := ParseAsk(values); err == nil {
-			t.Errorf("%.60q: %+v", q, got)
+	w := newWorld(t)
+	asked := func(s string) bool {
+		values, err := url.ParseQuery(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, is := Asked(w.Seal, values, w.now)
+		return is
+	}
+	until := w.now.Add(time.Minute)
+	ask := Code{Host: site.Host, To: "/a?b", Nonce: digestOf("x"), Until: until}
+	code := strings.Replace(ask.URL(w.Seal, site, model.DigestOf("session"), w.now), "code=", "ask=", 1)
+	_, query, _ := strings.Cut(ask.Ask(w.Seal), "?")
+	_, code, _ = strings.Cut(code, "?")
+	for _, bad := range []string{"", "ask=", "ask=x", "host=" + site.Host + "&to=/&nonce=" + strings.Repeat("0", 64), code, strings.Replace(query, "ask=", "ask=A", 1)} {
+		if asked(bad) {
+			t.Errorf("%q counts", bad)
 		}
 	}
-	values, err := url.ParseQuery(ok.Query())
-	if err != nil {
-		t.Fatal(err)
+	if !asked(query) {
+		t.Errorf("%q does not count", query)
 	}
-	if got, err := ParseAsk(values); err != nil || got != ok {
-		t.Errorf("%+v, %v", got, err)
+	if w.now = until; asked(query) {
+		t.Error("an expired request counts")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"time"
 
 	"switchyard.dev/routeserver/page"
 )
@@ -18,13 +17,10 @@ type answer struct {
 	cookies []*http.Cookie
 	// again is the URL that a browser loads after some seconds.
 	again string
-	// guessed: the request had an unknown API key or token. It waits for its answer, so that a client that guesses them
-	// occupies no processor.
-	guessed bool
 }
 
-// Delays of answers: guessedFor is that of guessed credentials, againAfter the seconds before a page is loaded again.
-const guessedFor, againAfter = 250 * time.Millisecond, "3"
+// againAfter are the seconds before a page is loaded again.
+const againAfter = "3"
 
 // reply returns an answer with a text, and a link to try again.
 func reply(status int, title, text string, again ...string) *answer {
@@ -40,12 +36,6 @@ func (a *answer) Error() string { return a.Title }
 
 // ServeHTTP implements http.Handler.
 func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if a.guessed {
-		select {
-		case <-time.After(guessedFor):
-		case <-r.Context().Done():
-		}
-	}
 	h := w.Header()
 	for _, c := range a.cookies {
 		http.SetCookie(w, c)
@@ -72,10 +62,8 @@ func (a *Access) refused(r *http.Request, s Site, c sent, no error) *answer {
 	switch {
 	case errors.As(no, &said):
 		return said
-	case errors.Is(no, errNone), errors.Is(no, errUnknown):
-		said = a.anonymous(r, s, c)
-		said.guessed = errors.Is(no, errUnknown)
-		return said
+	case errors.Is(no, errNone):
+		return a.anonymous(r, s, c)
 	}
 	return a.unchecked(r, no)
 }

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/credentials"
+	"switchyard.dev/eventbus/callers"
 )
 
 const headerAPIKey = "Signadot-Api-Key"
@@ -33,10 +34,10 @@ func take(r *http.Request, s Site) sent {
 
 // Why a request has no sender.
 var (
-	errNone, errUnknown = errors.New("no credential"), errors.New("an API key or token that is not known")
-
+	errNone   = errors.New("no valid credential")
 	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
 	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
+	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many unknown API keys or tokens come from your address. Try again in a second.")
 	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
 )
 
@@ -65,12 +66,10 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if secret == "" {
 			continue
 		}
-		key, err := a.find(r.Context(), model.DigestOf(secret))
+		key, err := a.check(r, secret)
 		switch from := r.Header.Get("Origin"); {
 		case err != nil:
 			return nil, err
-		case key == nil && errors.Is(no, errNone):
-			no = errUnknown
 		case key == nil:
 		case key.Organisation != s.Organisation:
 			return nil, errOther
@@ -84,6 +83,21 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		}
 	}
 	return nil, no
+}
+
+// check returns the key or session with a secret; nil: it is not known.
+func (a *Access) check(r *http.Request, secret string) (*credentials.Key, error) {
+	leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
+	if err != nil {
+		return nil, errMany
+	}
+	key, err := a.find(r.Context(), model.DigestOf(secret))
+	if err == nil && key == nil {
+		time.AfterFunc(unknownFor, leave)
+	} else {
+		leave()
+	}
+	return key, err
 }
 
 // found is a valid key, which is read again after a change of any credential, and after foundFor: a session can have

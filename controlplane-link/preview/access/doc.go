@@ -9,8 +9,9 @@
 //	                                  with the nonce: sets the cookie, and redirects to the path
 //
 // A code is encrypted for one host and one nonce, and expires after a minute. The nonce is a cookie of that host that
-// scripts cannot read, and is used once: a code is of no use in another browser, and no script can log a browser in with
-// the code of another person. An error on the way ends on a page with the reason, never in another redirect.
+// scripts cannot read, and is used once: a code is of no use in another browser and at another preview. The page answers
+// encrypted requests of previews only. Service workers, which see codes in URLs, are refused. An error on the way ends on a
+// page with the reason, never in another redirect.
 //
 // Credentials are tried in this order: cookies, the API key in header signadot-api-key, the bearer token. Cookies of this
 // package and the header are removed from each request; Authorization is removed if its token has authenticated the

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,29 +12,33 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/routeserver/page"
 )
 
 // Logins are the logins of devices, as in store.Store. An embedded preview logs in like a device: the browser has no
 // session of the page there, and only a cookie that was set in the frame is sent from it.
 type Logins interface {
-	CreateDeviceLogin(ctx context.Context, l model.DeviceLogin) error
 	DeviceLogin(ctx context.Context, device model.Digest) (model.DeviceLogin, error)
-	FinishDeviceLogin(ctx context.Context, device model.Digest, s model.Session, ev model.Event) error
-	User(ctx context.Context, org, id string) (model.User, error)
 }
 
 // embeddedPath is that of the page that shows the code of the login, in a frame. It loads itself again until the code is
 // accepted.
 const (
-	embeddedPath = Prefix + "embedded"
-	embeddedFor  = 15 * time.Minute
-	sessionFor   = time.Hour
+	embeddedPath  = Prefix + "embedded"
+	embeddedFor   = 15 * time.Minute
+	embeddedPlace = "login of an embedded preview"
 )
 
 func deviceCookie(s Site) string { return cookieName("device", s) }
-func devicePlace(s Site) string  { return "login of embedded preview " + s.Host }
+func devicePlace(s Site) string  { return embeddedPlace + " " + s.Host }
+
+// Embedded returns the login that an embedded preview asks for in a query; false: no preview does. The page adds it to
+// the logins when a person opens it, so that visitors without a session write nothing.
+func Embedded(k *seal.Keys, query url.Values) (l model.DeviceLogin, is bool) {
+	text, is := opened(k, embeddedPlace, url.QueryEscape(query.Get("frame")))
+	return l, is && json.Unmarshal([]byte(text), &l) == nil
+}
 
 // embedded begins, continues or finishes the login of an embedded preview.
 func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
@@ -42,69 +47,39 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
 		to = "/"
 	}
 	for _, value := range c.devices {
-		secret, is := opened(a.Seal, devicePlace(s), value)
-		l, err := a.Logins.DeviceLogin(r.Context(), model.DigestOf(secret))
-		switch {
-		case !is || errors.Is(err, model.ErrNotFound) || err == nil && !a.Now().Before(l.ExpiresAt):
+		var l model.DeviceLogin
+		text, is := opened(a.Seal, devicePlace(s), value)
+		if !is || json.Unmarshal([]byte(text), &l) != nil || !a.Now().Before(l.ExpiresAt) {
 			continue
+		}
+		switch known, err := a.Logins.DeviceLogin(r.Context(), l.Device); {
+		case errors.Is(err, model.ErrNotFound) || err == nil && known.UserID == "" && !known.Denied:
+			return a.pending(l, to)
 		case err != nil:
 			return a.unchecked(r, err)
-		case l.Denied || l.UserID != "" && l.Org != s.Organisation:
+		case known.Denied || known.Org != s.Organisation:
 			return framed(http.StatusForbidden, "No session", "The login was denied, or is of another organisation than this preview.", a.cookie(deviceCookie(s), "", -1))
-		case l.UserID != "":
-			return a.finish(r, s, l, to)
+		default: // the session of the preview is that with which it was accepted, as in a window
+			return &answer{to: origin(r) + to, cookies: []*http.Cookie{a.cookie(deviceCookie(s), "", -1), a.begun(s, known.Session)}}
 		}
-		return a.pending(l, to)
 	}
 	if r.URL.Query().Has("begun") {
 		return framed(http.StatusForbidden, "No session", "The browser has not returned the cookie of this login: it keeps no cookies of embedded pages of other sites, or the login was begun more than 15 minutes ago.")
 	}
-	leave, err := a.logins.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
-	if err != nil {
-		return framed(http.StatusTooManyRequests, "Too many requests", "Too many logins were begun at your address. Try again in ten seconds.")
-	}
-	defer leave()
-	secret, code, now := rand.Text()+rand.Text(), rand.Text()[:8], a.stored()
-	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code[:4] + "-" + code[4:], CreatedAt: now, ExpiresAt: now.Add(embeddedFor)}
-	if err := a.Logins.CreateDeviceLogin(r.Context(), l); err != nil {
-		return a.unchecked(r, err)
-	}
-	return a.pending(l, to, a.cookie(deviceCookie(s), sealed(a.Seal, devicePlace(s), secret), int(embeddedFor.Seconds())))
+	code, now := rand.Text()[:8], a.Now().UTC().Truncate(time.Microsecond)
+	l := model.DeviceLogin{Device: model.DigestOf(rand.Text() + rand.Text()), UserCode: code[:4] + "-" + code[4:], CreatedAt: now, ExpiresAt: now.Add(embeddedFor)}
+	text, _ := json.Marshal(l) // it has texts, bytes and times
+	return a.pending(l, to, a.cookie(deviceCookie(s), sealed(a.Seal, devicePlace(s), string(text)), int(embeddedFor.Seconds())))
 }
 
 // pending shows the code of a login, and loads the page again after a while.
 func (a *Access) pending(l model.DeviceLogin, to string, cookies ...*http.Cookie) *answer {
+	text, _ := json.Marshal(l) // it has texts, bytes and times
 	m := framed(http.StatusOK, "Log in to this preview", fmt.Sprintf("Accept code %s at the control plane. This page continues then.", l.UserCode), cookies...)
-	m.Links = []page.Link{{Text: "Open the control plane", URL: a.Page + "/login/device?user_code=" + l.UserCode}}
+	m.Links = []page.Link{{Text: "Open the control plane", URL: a.Page + LoginPath + "?frame=" + sealed(a.Seal, embeddedPlace, string(text))}}
 	m.again = embeddedPath + "?" + url.Values{"to": {to}, "begun": {"1"}}.Encode()
 	return m
 }
-
-// finish begins the session of a login that was accepted. It is not the session of the page: it ends after an hour, or
-// with all sessions of the person.
-func (a *Access) finish(r *http.Request, s Site, l model.DeviceLogin, to string) *answer {
-	u, err := a.Logins.User(r.Context(), l.Org, l.UserID)
-	now := a.stored()
-	session := model.Session{
-		Org: l.Org, UserID: l.UserID, Access: model.DigestOf(rand.Text() + rand.Text()), Refresh: model.DigestOf(rand.Text() + rand.Text()), // their texts are not kept
-		CreatedAt: now, ExpiresAt: now.Add(sessionFor), RefreshBy: now.Add(sessionFor),
-	}
-	if err == nil {
-		by := model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}
-		err = a.Logins.FinishDeviceLogin(r.Context(), l.Device, session, model.Event{Org: l.Org, ID: rand.Text(), Type: "login.preview", At: now, By: by, Method: model.MethodBearer})
-	}
-	if err != nil && !errors.Is(err, model.ErrNotFound) { // it was finished by another request of the browser
-		return a.unchecked(r, err)
-	}
-	cookies := []*http.Cookie{a.cookie(deviceCookie(s), "", -1)}
-	if err == nil {
-		cookies = append(cookies, a.begun(s, session.Access))
-	}
-	return &answer{to: origin(r) + to, cookies: cookies}
-}
-
-// stored is the time of a write.
-func (a *Access) stored() time.Time { return a.Now().UTC().Truncate(time.Microsecond) }
 
 // framed is a message that other sites can show in a frame.
 func framed(status int, title, text string, cookies ...*http.Cookie) *answer {

@@ -1,73 +1,70 @@
 package access
 
 import (
+	"bytes"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 )
 
-// LoginPath is the path of the page that returns a Code, with an Ask as its query.
+// LoginPath is the path of the page of logins that a preview asks for a session.
 const LoginPath = "/login/preview"
 
-// Ask is what a preview asks of the page of logins.
-type Ask struct {
+// Code lets one browser have a session at one preview. Before it has a Session, it is the request for one, which a preview
+// sends to the page.
+type Code struct {
 	// Host is that of the preview, with its port unless it is 443, and To the path with the query to return to.
 	Host, To string
-	// Nonce is the digest, in hexadecimal digits, of the nonce in the browser.
-	Nonce string
+	// Nonce is the digest of the nonce in the browser, and Session that of the session at the page.
+	Nonce, Session []byte
+	Until          time.Time
 }
 
-// maxAsk is the length of an Ask at most: it is in a cookie during a login.
-const maxAsk = 1000
+// codeFor is how long a Code is valid, and maxAsk the length of a request for one at most: it is in a cookie during a login.
+const codeFor, maxAsk = time.Minute, 1000
 
-// Query returns the Ask as the query of a URL. A long To is replaced by the root.
-func (q Ask) Query() string {
-	text := url.Values{"host": {q.Host}, "to": {q.To}, "nonce": {q.Nonce}}.Encode()
-	if len(text) > maxAsk && q.To != "/" {
-		q.To = "/"
-		return q.Query()
+// places of encrypted values. Those of codes and sessions are for one host.
+const askPlace = "request of a preview"
+
+func codePlace(s Site) string    { return "code of preview " + s.Host }
+func sessionPlace(s Site) string { return "session of preview " + s.Host }
+
+// open returns the Code that is sealed for a place; false: there is none, or it has expired.
+func open(k *seal.Keys, place, value string, now time.Time) (c Code, is bool) {
+	text, is := opened(k, place, value)
+	return c, is && json.Unmarshal([]byte(text), &c) == nil && now.Before(c.Until)
+}
+
+func (c Code) sealed(k *seal.Keys, place string) string {
+	text, _ := json.Marshal(c) // it has texts, bytes and a time
+	return sealed(k, place, string(text))
+}
+
+// Ask returns the path and the query with which a preview asks the page. A long To is replaced by the root.
+func (c Code) Ask(k *seal.Keys) string {
+	text := LoginPath + "?ask=" + c.sealed(k, askPlace)
+	if len(text) > maxAsk && c.To != "/" {
+		c.To = "/"
+		return c.Ask(k)
 	}
 	return text
 }
 
-// ParseAsk returns the Ask in a query. Its Host can be any.
-func ParseAsk(v url.Values) (q Ask, err error) {
-	q = Ask{Host: v.Get("host"), To: v.Get("to"), Nonce: v.Get("nonce")}
-	if _, err := url.ParseRequestURI(q.To); err != nil || !strings.HasPrefix(q.To, "/") || len(q.Query()) > maxAsk || len(q.Nonce) != 2*len(model.Digest{}) {
-		return q, errors.New("the request of a preview for a session is not valid")
-	}
-	return q, nil
+// Asked returns what a preview asks in a query; false: no preview does, or its request has expired.
+func Asked(k *seal.Keys, query url.Values, now time.Time) (Code, bool) {
+	return open(k, askPlace, url.QueryEscape(query.Get("ask")), now)
 }
 
-// Code lets one browser have a session at one preview.
-type Code struct {
-	Ask
-	// Session is the digest of the session at the page.
-	Session model.Digest
-	Until   time.Time
-}
-
-// CodeFor is how long a Code is valid.
-const CodeFor = time.Minute
-
-// places of encrypted values: they are for one host.
-func codePlace(s Site) string    { return "code of preview " + s.Host }
-func sessionPlace(s Site) string { return "session of preview " + s.Host }
-
-// URL returns the URL to which the page redirects with the code.
-func (c Code) URL(k *seal.Keys, s Site) string {
-	text, _ := json.Marshal(c) // it has texts, bytes and a time
-	return "https://" + c.Host + sessionPath + "?code=" + sealed(k, codePlace(s), string(text))
+// URL returns the URL to which the page redirects with a code for its session.
+func (c Code) URL(k *seal.Keys, s Site, session model.Digest, now time.Time) string {
+	c.Session, c.Until = session[:], now.Add(codeFor)
+	return "https://" + c.Host + sessionPath + "?code=" + c.sealed(k, codePlace(s))
 }
 
 // begin redirects to the page of logins.
@@ -76,11 +73,11 @@ func (a *Access) begin(r *http.Request, s Site, c sent) *answer {
 	if len(c.nonces) > 0 && len(c.nonces[0]) == len(nonce) { // another tab has begun
 		nonce = c.nonces[0]
 	}
-	ask := Ask{Host: authority(r), To: r.URL.RequestURI(), Nonce: digestOf(nonce)}
-	return &answer{to: a.Page + LoginPath + "?" + ask.Query(), cookies: []*http.Cookie{a.cookie(nonceCookie(s), nonce, nonceFor), a.cookie(sessionCookie(s), "", -1)}}
+	ask := Code{Host: authority(r), To: r.URL.RequestURI(), Nonce: digestOf(nonce), Until: a.Now().Add(nonceFor * time.Second)}
+	return &answer{to: a.Page + ask.Ask(a.Seal), cookies: []*http.Cookie{a.cookie(nonceCookie(s), nonce, nonceFor), a.cookie(sessionCookie(s), "", -1)}}
 }
 
-func digestOf(nonce string) string { return fmt.Sprintf("%x", model.DigestOf(nonce)) }
+func digestOf(nonce string) []byte { d := model.DigestOf(nonce); return d[:] }
 
 // own answers requests for paths below Prefix.
 func (a *Access) own(r *http.Request, s Site, c sent) *answer {
@@ -108,22 +105,20 @@ var failures = map[string]string{
 // redeem exchanges a code for the cookie of a session. All of its answers redirect, so that no script of the preview
 // finds the code in a URL.
 func (a *Access) redeem(r *http.Request, s Site, c sent) *answer {
-	var code Code
-	text, is := opened(a.Seal, codePlace(s), url.QueryEscape(r.URL.Query().Get("code")))
-	if !is || json.Unmarshal([]byte(text), &code) != nil || !a.Now().Before(code.Until) {
+	code, is := open(a.Seal, codePlace(s), url.QueryEscape(r.URL.Query().Get("code")), a.Now())
+	if !is {
 		return &answer{to: failedPath + "?reason=expired"}
 	}
-	key, err := a.find(r.Context(), code.Session)
-	bound := slices.ContainsFunc(c.nonces, func(n string) bool {
-		return subtle.ConstantTimeCompare([]byte(digestOf(n)), []byte(code.Nonce)) == 1
-	})
+	session := model.Digest(code.Session)
+	key, err := a.find(r.Context(), session)
+	bound := slices.ContainsFunc(c.nonces, func(n string) bool { return bytes.Equal(digestOf(n), code.Nonce) })
 	switch {
 	case err != nil:
 		return a.unchecked(r, err)
 	case key == nil || key.Organisation != s.Organisation:
 		return &answer{to: failedPath + "?reason=ended"}
 	case bound:
-		return &answer{to: "https://" + code.Host + code.To, cookies: []*http.Cookie{a.begun(s, code.Session), a.cookie(nonceCookie(s), done, doneFor)}}
+		return &answer{to: "https://" + code.Host + code.To, cookies: []*http.Cookie{a.begun(s, session), a.cookie(nonceCookie(s), done, doneFor)}}
 	}
 	if key, _ := a.authenticate(r, s, sent{sessions: c.sessions}); key != nil { // another tab was faster
 		return &answer{to: "https://" + code.Host + code.To}

@@ -36,7 +36,7 @@ func TestNoSecretLeaves(t *testing.T) {
 	made(orgPath+"/service-accounts/ci/api-keys", "token")
 	made(orgPath+"/clusters/demo/tokens", "token")
 	c := w.login()
-	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(c.DeviceCode), "u-2", false, w.event()))
+	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(c.DeviceCode), "u-2", model.Digest{}, false, w.event()))
 	_, token := w.poll(c, 5*time.Second)
 	canaries = append(canaries, c.DeviceCode, *token.AccessToken, *token.RefreshToken)
 	send := func() {

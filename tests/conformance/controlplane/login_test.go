@@ -47,7 +47,7 @@ func TestALogin(t *testing.T) {
 	if _, token := w.poll(c, 0); token.Status != v2.AuthdevicesStatusSlowDown {
 		t.Errorf("too early: %+v", token)
 	}
-	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(c.DeviceCode), "u-2", false, w.event()))
+	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(c.DeviceCode), "u-2", model.Digest{}, false, w.event()))
 	_, token := w.poll(c, interval)
 	if token.Status != v2.AuthdevicesStatusCompleted || token.ExpiresIn == nil || *token.ExpiresIn < 60 {
 		t.Fatalf("accepted: %+v", token)
@@ -77,7 +77,7 @@ func TestLoginsThatEnd(t *testing.T) {
 	w := newWorld(t)
 	w.key = ""
 	denied, late := w.login(), w.login()
-	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(denied.DeviceCode), "", true, w.event()))
+	w.must(w.store.DecideDeviceLogin(w.ctx(), model.DigestOf(denied.DeviceCode), "", model.Digest{}, true, w.event()))
 	if got, _ := w.poll(denied, time.Minute); got.status != http.StatusForbidden || !strings.Contains(got.errorText(t), "access denied") {
 		t.Errorf("denied: %d %s", got.status, got.body)
 	}
