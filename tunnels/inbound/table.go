@@ -217,6 +217,9 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
 		to.since, to.order = time.Now(), h.owner.Began
 	}
+	if other := t.elsewhere[to.key]; other.GetUid() == to.uid && other.GetUser() == h.owner.User && other.GetSession() == h.owner.Session && other.GetOrder().AsTime().After(to.order) {
+		to.order = other.GetOrder().AsTime() // the session took it there
+	}
 	if take {
 		to.order = time.Now()
 	}
