@@ -180,7 +180,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
 	}
 	if by := t.occupant(w, h.owner); by != "" && !take {
-		return occupied(key, by)
+		return occupied(key, Described(by, h.owner.User))
 	}
 	have := t.tunnels[key]
 	if have != nil && have.uid != w.UID {

@@ -366,7 +366,8 @@ func TestAnEarlierSessionOfTheUserMovesNoTunnel(t *testing.T) {
 	stays := func(h *Holder, what string) {
 		t.Helper()
 		refused := h.Hold(cart, []int32{80})
-		if _, lost := takers.heard(); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || lost > 0 || h.HeldBy(cart) != "bob at host-second" {
+		if _, lost := takers.heard(); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || lost > 0 || h.HeldBy(cart) != "bob at host-second" ||
+			!strings.Contains(refused.GetMessage(), "is held by another session of yours at host-second.") {
 			t.Errorf("%s is answered %v, held by %q; the later session has lost %d", what, refused, h.HeldBy(cart), lost)
 		}
 	}
