@@ -120,7 +120,10 @@ func (m *Main) Run(ctx context.Context) error {
 
 // unready returns why no client should connect.
 func (m *Main) unready() string {
-	return map[bool]string{true: "this replica is ending"}[m.server.Draining()]
+	if m.server.Draining() {
+		return "this replica is ending"
+	}
+	return ""
 }
 
 // setTokens applies the cluster tokens of the file.
