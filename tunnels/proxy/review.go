@@ -155,7 +155,7 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 	return taken(key, inbound.Described(by, r.w.user.Name))
 }
 
-// holder returns the user, who can be the same, whose other session holds a workload that was refused as taken.
+// holder returns the user that holds a workload that was refused as taken, by another session: it can be the same user.
 func (r *review) holder(key inbound.Key, workload cluster.Workload) string {
 	r.w.mu.Lock()
 	by, is := r.w.taken[key]
