@@ -178,7 +178,12 @@ func newMetrics(registry prometheus.Registerer, state func() link.Kind) *metrics
 	for _, k := range link.Kinds {
 		in.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "signadot_operator_agent_link_state", Help: "1 for the present state of the link to the control plane.", ConstLabels: prometheus.Labels{"state": k.String()},
-		}, func() float64 { return map[bool]float64{true: 1}[k == state()] })
+		}, func() float64 {
+			if k == state() {
+				return 1
+			}
+			return 0
+		})
 	}
 	return &metrics{
 		attempts: in.NewCounter(prometheus.CounterOpts{Name: "signadot_operator_agent_connection_attempts", Help: "Attempts to connect to the control plane."}),

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -310,4 +311,40 @@ func TestDrainEndsIdleSessions(t *testing.T) {
 	s.up(a, 3)
 	within(drained)
 	s.eventually(two)
+}
+
+// TestDrainServesAllClusters drains a replica that is alone, while one of two clusters has a connection: the other one
+// is reached until that ends.
+func TestDrainServesAllClusters(t *testing.T) {
+	s := newSite(t)
+	s.tokens.Set(map[[sha256.Size]byte]registry.Token{sha256.Sum256([]byte("s3cret-prod")): {ID: "1", Cluster: prod}, sha256.Sum256([]byte("s3cret-stage")): {ID: "2", Cluster: stage}})
+	r := s.serve("one", 100, func(c *server.Config) { c.Linger = time.Hour })
+	cfg := s.config(r.address, "a")
+	cfg.Token = func() (string, error) { return "s3cret-prod", nil }
+	a, _ := s.start(cfg)
+	s.up(a, 1)
+	busy := s.eventually(r)
+	b, _ := s.agentOf(r, "b", "s3cret-stage", "uid-2")
+	s.up(b, 1)
+	if err := s.answers(r, stage, "b"); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		r.Drain(t.Context())
+	}()
+	wait.Eventually(t, patience, "the end of a lease", func() error {
+		if e, _ := s.registry.Get(t.Context(), stage); e.Live(time.Now()) {
+			return errors.New("it continues")
+		}
+		return nil
+	})
+	time.Sleep(5 * 100 * time.Millisecond) // several checks
+	if err := s.answers(r, stage, "b"); err != nil {
+		t.Errorf("the idle cluster is not reached: %v", err)
+	}
+	s.echoes(busy)
+	_ = busy.Close()
+	<-drained
 }

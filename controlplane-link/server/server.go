@@ -325,8 +325,8 @@ func (s *Server) revoked(token string) {
 }
 
 // Drain asks each agent to connect to another replica, and returns once all sessions have ended, at
-// most after Config.Linger. A session without connections ends once another replica has one of its cluster, or at
-// once if there is no other replica. New agents are refused from its beginning on.
+// most after Config.Linger. A session without connections ends once another replica has one of its cluster. Where
+// there is no other replica it ends once none here has connections, because users are served until then. New agents are refused from its beginning on.
 func (s *Server) Drain(ctx context.Context) {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Linger)
@@ -348,10 +348,16 @@ func (s *Server) leave(a *Agent) {
 	}
 	_ = a.session.Send(&tunnelv1.Control{Is: &tunnelv1.Control_Leave{Leave: leave}}) // else the session has ended
 	for ; a.session.Err() == nil; time.Sleep(100 * time.Millisecond) {
-		if a.session.Connections() == 0 && (s.cfg.Replicas == nil || s.Epoch(a.Cluster) > a.Epoch) {
+		if a.session.Connections() == 0 && (s.Epoch(a.Cluster) > a.Epoch || s.cfg.Replicas == nil && s.idle()) {
 			a.session.Close(&tunnelv1.Leave{Why: leave.Why, ComeBack: true})
 		}
 	}
+}
+
+// idle reports whether no session of this replica has connections.
+func (s *Server) idle() bool {
+	busy := func(a *Agent) bool { return a.session.Connections() > 0 }
+	return s.lingers.Load() == 0 && !slices.ContainsFunc(s.Agents(), busy)
 }
 
 // Draining reports whether Drain was called.

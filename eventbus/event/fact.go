@@ -21,7 +21,8 @@ type Cause struct {
 	Kind, Namespace, Name string
 	UID                   string
 	Generation            int64
-	// Manager is the field manager or user that last wrote the object's spec.
+	// Manager is the field manager that last wrote the object, except for its status: not always by Author, and not
+	// always its specification.
 	Manager string
 	// Author is the user that last changed the object's specification. Empty: unknown.
 	Author string

@@ -122,7 +122,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		"withdrawn, stated again": {
 			told(declared("k", "a"), a, withdrawn(event.RoutingKey("k")), withdrawn(event.RoutingKey("k"))),
-			routingv1.Verdict_WITHDRAWN, []uint64{3}, "withdrawn at 1970-01-01T00:00:03Z (by SignadotSandbox mine, last written by alice with kubectl)",
+			routingv1.Verdict_WITHDRAWN, []uint64{3}, "withdrawn at 1970-01-01T00:00:03Z (by SignadotSandbox mine, specification by alice, last written by kubectl)",
 		},
 		"observed without a baseline is not observed": {told(declared("k", "a"), noBaseline), routingv1.Verdict_NOT_OBSERVED, []uint64{1}, "ForkedWorkload shop/a"},
 		"gone, and another is not observed yet":       {told(declared("k", "a", "b"), a, withdrawn(a.Key)), routingv1.Verdict_MEMBER_GONE, []uint64{1, 3}, "shop/a"},

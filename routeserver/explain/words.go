@@ -21,13 +21,16 @@ func Object(kind, namespace, name string) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// Writer returns the writer of an object as sentences have it: its author and field manager, of
-// which each can be unknown.
-func Writer(author, manager string) string {
-	if author == "" || manager == "" {
-		return author + manager
+// Writers returns the author of an object's specification and its last field manager as sentences have them, each
+// after a comma, unless it is unknown. They need not be of the same write.
+func Writers(author, manager string) (text string) {
+	if author != "" {
+		text = ", specification by " + author
 	}
-	return author + " with " + manager
+	if manager != "" {
+		text += ", last written by " + manager
+	}
+	return text
 }
 
 func name(w table.Workload) string { return Object(w.Kind, w.Namespace, w.Name) }
@@ -73,10 +76,7 @@ func by(e event.Recorded) string {
 	if c.Kind == "" {
 		return ""
 	}
-	object := Object(c.Kind, c.Namespace, c.Name)
-	if writer := Writer(c.Author, c.Manager); writer != "" {
-		object += ", last written by " + writer
-	}
+	object := Object(c.Kind, c.Namespace, c.Name) + Writers(c.Author, c.Manager)
 	if c.Via != "" {
 		object += ", through " + strings.ReplaceAll(c.Via, ",", " and ")
 	}

@@ -111,7 +111,7 @@ func TestBisectNamesTheSandboxThatLeftAGroup(t *testing.T) {
 		{Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first", RoutingKeys: 1, Workloads: 1}}, left,
 	}))
 	got := client().run(t.Context(), "bisect", file, "--", self(t, "switchyard"), "explain", "deployment/shop/customer", "--key", "blue")
-	by := "key blue declared, without members\n               by SignadotSandbox sb-alice, generation 2, written by jo@example.com with kubectl-client-side-apply, through SignadotRouteGroup blue\n"
+	by := "key blue declared, without members\n               by SignadotSandbox sb-alice, generation 2, specification by jo@example.com, last written by kubectl-client-side-apply, through SignadotRouteGroup blue\n"
 	if got.code != exit.OK || !strings.Contains(got.out, by) {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}

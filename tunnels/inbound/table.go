@@ -180,7 +180,7 @@ func (h *Holder) hold(w cluster.Workload, ports []int32, take bool) *tunnelv1.Re
 		return refusal(tunnelv1.Reason_REASON_UNAVAILABLE, "The workstation's connection is over.")
 	}
 	if by := t.occupant(w, h.owner); by != "" && !take {
-		return occupied(key, by)
+		return occupied(key, Described(by, h.owner.User))
 	}
 	have := t.tunnels[key]
 	if have != nil && have.uid != w.UID {
@@ -216,6 +216,9 @@ func (t *Table) give(to *tunnel, h *Holder, take bool) {
 	}
 	if to.owner.User != h.owner.User || to.owner.Session != h.owner.Session || to.since.IsZero() {
 		to.since, to.order = time.Now(), h.owner.Began
+	}
+	if other := t.elsewhere[to.key]; other.GetUid() == to.uid && other.GetUser() == h.owner.User && other.GetSession() == h.owner.Session && other.GetOrder().AsTime().After(to.order) {
+		to.order = other.GetOrder().AsTime() // the session took it there
 	}
 	if take {
 		to.order = time.Now()

@@ -366,7 +366,8 @@ func TestAnEarlierSessionOfTheUserMovesNoTunnel(t *testing.T) {
 	stays := func(h *Holder, what string) {
 		t.Helper()
 		refused := h.Hold(cart, []int32{80})
-		if _, lost := takers.heard(); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || lost > 0 || h.HeldBy(cart) != "bob at host-second" {
+		if _, lost := takers.heard(); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN || lost > 0 || h.HeldBy(cart) != "bob at host-second" ||
+			!strings.Contains(refused.GetMessage(), "is held by another session of yours at host-second.") {
 			t.Errorf("%s is answered %v, held by %q; the later session has lost %d", what, refused, h.HeldBy(cart), lost)
 		}
 	}
@@ -392,4 +393,25 @@ func TestAnEarlierSessionOfTheUserMovesNoTunnel(t *testing.T) {
 	table.cfg.Free = time.Nanosecond
 	third.Disconnect()
 	holds(t, table, waiting, "u")
+}
+
+// A session that took the tunnel from a later session of its user keeps it when it moves to another proxy.
+func TestATakenTunnelMovesToAnotherProxy(t *testing.T) {
+	one, _ := newTable(t)
+	two, _ := newTable(t)
+	cart, begun := cluster.Workload{Namespace: "shop", Name: "cart", UID: "u", Sandbox: "s"}, time.Now().Add(-time.Minute)
+	first := Owner{User: "bob", Session: "first", Epoch: 1, Began: begun}
+	second := Owner{User: "bob", Session: "second", Epoch: 1, Began: begun.Add(time.Second)}
+	holds(t, one, one.Join(second, &station{}), "u")
+	if refused := one.Join(first, &station{}).Take(cart, []int32{80}); refused != nil {
+		t.Fatal(refused)
+	}
+	all, _ := one.Tunnels()
+	two.Elsewhere([]*tunnelv1.Held{{Namespace: "shop", Name: "cart", Uid: "u", User: "bob", Session: "first", Order: all[0].Order}})
+	first.Epoch, second.Epoch = 2, 2
+	holds(t, two, two.Join(first, &station{}), "u")
+	two.Elsewhere(nil) // it is here now
+	if refused := two.Join(second, &station{}).Hold(cart, []int32{80}); refused.GetReason() != tunnelv1.Reason_REASON_TAKEN {
+		t.Errorf("the session that began later, and does not take the tunnel, is answered %v", refused)
+	}
 }

@@ -1,6 +1,7 @@
 package inbound
 
 import (
+	"strings"
 	"time"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -74,7 +75,15 @@ func (o Owner) String() string {
 	return o.User
 }
 
-// occupied is the refusal of a tunnel that another user holds.
+// Described describes the holder of a tunnel to a user: as another session, if it is one of that user.
+func Described(by, user string) string {
+	if rest, own := strings.CutPrefix(by, user); own && (rest == "" || strings.HasPrefix(rest, " at ") || strings.HasPrefix(rest, ", ")) {
+		return "another session of yours" + rest
+	}
+	return by
+}
+
+// occupied is the refusal of a tunnel that another session holds.
 func occupied(key Key, by string) *tunnelv1.Refused {
 	return refusal(tunnelv1.Reason_REASON_TAKEN,
 		"SignadotExternalWorkload %s is held by %.253s. Wait until that session ends, or take the tunnel with switchyard connect --take SANDBOX.", key, by)

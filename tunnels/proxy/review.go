@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"strings"
 
 	"switchyard.dev/eventbus/lists"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -87,7 +86,7 @@ func (r *review) forget(wanted map[inbound.Key]bool) {
 	}
 }
 
-// decide opens a tunnel, or returns the refusal. take also takes it from another user.
+// decide opens a tunnel, or returns the refusal. take also takes it from any other session.
 func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluster.Workload, *tunnelv1.Refused) {
 	if refused := r.takenBy(key); refused != nil && !take {
 		return cluster.Workload{}, refused
@@ -116,7 +115,7 @@ func (r *review) decide(ctx context.Context, key inbound.Key, take bool) (cluste
 		}
 		refused = r.w.holder.Hold(workload, ports)
 	}
-	// An undecided verdict, and a tunnel that another user holds, are tried again at the next
+	// An undecided verdict, and a tunnel that another session holds, are tried again at the next
 	// evaluation.
 	if reason := refused.GetReason(); reason != tunnelv1.Reason_REASON_UNAVAILABLE && reason != tunnelv1.Reason_REASON_TAKEN {
 		r.seen[key] = verdict{workload, found, refused}
@@ -153,13 +152,10 @@ func (r *review) takenBy(key inbound.Key) *tunnelv1.Refused {
 		return nil
 	}
 	delete(r.seen, key)
-	if host, own := strings.CutPrefix(by, r.w.user.Name); own && (host == "" || strings.HasPrefix(host, " at ")) {
-		by = "another session of yours" + host
-	}
-	return taken(key, by)
+	return taken(key, inbound.Described(by, r.w.user.Name))
 }
 
-// holder returns the user that holds a workload that was refused as taken.
+// holder returns the user that holds a workload that was refused as taken, by another session: it can be the same user.
 func (r *review) holder(key inbound.Key, workload cluster.Workload) string {
 	r.w.mu.Lock()
 	by, is := r.w.taken[key]

@@ -107,10 +107,11 @@ func TestStatusesOfErrors(t *testing.T) {
 // The log has the stack of a panic, and the error of an answer that is no JSON.
 func TestFaultsAreInTheLog(t *testing.T) {
 	h, log := without()
-	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil)
+	req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/acme/sandboxes", nil)
 	req.Header.Set(headerAPIKey, "key")
 	status, text := answered(h, req)
-	if status != http.StatusInternalServerError || !strings.Contains(text, "internal error") || !strings.Contains(log.String(), "authenticate") {
+	if status != http.StatusInternalServerError || !strings.Contains(text, "internal error") || !strings.Contains(log.String(), "authenticate") ||
+		!strings.Contains(log.String(), `"operation":"listSandboxes","organisation":"acme"`) {
 		t.Errorf("%d %s, log %s", status, text, log)
 	}
 	log.Reset()

@@ -105,12 +105,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
 	defer cancel()
 	now := h.Now().UTC().Truncate(time.Microsecond)
-	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: now, status: http.StatusOK}
+	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: now, status: http.StatusOK, op: &operation{}}
 	body, err := h.answer(w, r)
 	if err != nil {
 		var text string
 		if r.status, text = statusOf(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
-			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "error", err)
+			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "operation", r.op.name, "organisation", r.org(), "error", err)
 		}
 		body = errorBody(r, text)
 	}

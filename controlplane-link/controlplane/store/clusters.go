@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -36,11 +37,11 @@ func (s *Store) Clusters(ctx context.Context, org string) ([]model.Cluster, erro
 // ReportCluster records what the agent of a cluster has reported: OperatorVersion and Config.
 func (s *Store) ReportCluster(ctx context.Context, c model.Cluster) error {
 	n, err := s.db.Observe(ctx, reportCluster, c.Org, c.Name, c.OperatorVersion, c.Config)
-	if err == nil && n == 0 {
-		err = model.ErrNotFound
+	if err == nil && n > 0 {
+		s.observed(c.Org)
+		return nil
 	}
-	s.observed(c.Org)
-	return cluster(c.Name).of(err)
+	return cluster(c.Name).of(cmp.Or(err, model.ErrNotFound))
 }
 
 // DeleteCluster deletes a cluster with its tokens, its parts of route groups of all clusters, and the tombstones that

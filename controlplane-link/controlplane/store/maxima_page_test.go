@@ -13,6 +13,11 @@ func TestTheMaximaAreOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, text := range []string{fmt.Sprintf("a specification of %d KiB or more", smallSpec>>10), fmt.Sprintf("%d pending device logins", maxDeviceLogins)} {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the page lacks: %s", text)
+		}
+	}
 	for _, m := range []maximum{clusters, clusterTokens, accounts, apiKeys, sandboxes, routeGroups, versions, secrets, devboxes, objectBytes, pluginBytes} {
 		number := fmt.Sprint(m.most)
 		if strings.HasPrefix(m.what, "bytes ") {

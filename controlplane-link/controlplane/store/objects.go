@@ -280,15 +280,15 @@ func (s *Store) Observe(ctx context.Context, what Kind, org, name, cluster strin
 func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string, generation int64, ev model.Event) (bool, error) {
 	err := s.write(ctx, org, ev, func(t *tx) {
 		o := t.locked(what, org, name)
+		if errors.Is(t.err, model.ErrNotFound) {
+			t.err = errUnchanged
+		}
 		_, has := o.Status.Clusters[cluster]
 		if o.DeletedAt.IsZero() || o.Generation != generation || !has && len(o.Status.Clusters) > 0 {
 			t.fail(errUnchanged)
 		}
 		t.dropPart(o, cluster)
 	})
-	if errors.Is(err, model.ErrNotFound) {
-		return false, nil
-	}
 	return unlessUnchanged(err)
 }
 

@@ -79,6 +79,8 @@ func TestDeletionKeepsATombstone(t *testing.T) {
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", tombstone.Generation, event("sandbox.deleted"))), false)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), true)
 		same(t, value[bool](t)(s.Finish(ctx, store.Sandbox, org, "a", "demo", forced.Generation, event("sandbox.deleted"))), false)
+		_, err = s.Finish(ctx, store.Sandbox, "none", "a", "demo", forced.Generation, event("sandbox.deleted"))
+		refused(t, err, model.ErrNotFound, `organisation "none"`)
 		_, err = s.Sandbox(ctx, org, "a")
 		refused(t, err, model.ErrNotFound, `"a"`)
 		refused(t, s.DeleteSandbox(ctx, org, "a", false, at(33), event("sandbox.delete")), model.ErrNotFound, `"a"`)

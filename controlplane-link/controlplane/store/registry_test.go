@@ -176,6 +176,7 @@ func TestWatch(t *testing.T) {
 		same(t, got, []store.Change{want, want})
 		same(t, next(t, observed), store.Change{Kind: store.Observed, Org: org})
 		same(t, value[bool](t)(both[0].Observe(ctx, store.Sandbox, org, "none", "demo", model.Status{})), false)
+		refused(t, both[0].ReportCluster(ctx, model.Cluster{Org: "other", Name: "none"}), model.ErrNotFound, `"none"`)
 		must(t, both[0].ReportCluster(ctx, model.Cluster{Org: org, Name: "last", OperatorVersion: "1"}))
 		same(t, next(t, observed), store.Change{Kind: store.Observed, Org: org})
 		same(t, len(observed), 0)

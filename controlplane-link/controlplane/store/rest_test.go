@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -77,6 +78,11 @@ func TestSecretsAreEncrypted(t *testing.T) {
 		}
 		c.Keys = keys("second", "first")
 		s = open(t, c)
+		setSealed(t, c, "'!' || sealed")
+		if n, err := s.Reseal(ctx, org, event("secret.reseal")); n != 0 || err == nil || !strings.Contains(err.Error(), "secret "+org+"/") {
+			t.Errorf("%d secrets are encrypted again, with the error %v", n, err)
+		}
+		setSealed(t, c, "substr(sealed, 2)")
 		same(t, value[int](t)(s.Reseal(ctx, org, event("secret.reseal"))), 2)
 		same(t, value[int](t)(s.Reseal(ctx, org, event("secret.reseal"))), 0)
 		must(t, s.Close())
@@ -90,6 +96,18 @@ func TestSecretsAreEncrypted(t *testing.T) {
 		refused(t, s.UpdateSecret(ctx, v, event("secret.update")), model.ErrNotFound, `"s"`)
 		same(t, len(value[[]model.Secret](t)(s.Secrets(ctx, org))), 1)
 	})
+}
+
+// setSealed sets the encrypted values of all secrets to an expression.
+func setSealed(t *testing.T, c store.Config, to string) {
+	t.Helper()
+	driver, at := "sqlite", c.Path
+	if c.PostgreSQL != "" {
+		driver, at = "pgx", c.PostgreSQL
+	}
+	db := value[*sql.DB](t)(sql.Open(driver, at))
+	_, err := db.ExecContext(t.Context(), "UPDATE secrets SET sealed = "+to)
+	must(t, errors.Join(err, db.Close()))
 }
 
 // dump returns what a database has: the files of SQLite, all rows of PostgreSQL.

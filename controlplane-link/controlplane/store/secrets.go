@@ -74,12 +74,15 @@ func (s *Store) Reseal(ctx context.Context, org string, ev model.Event) (n int, 
 			value, err := s.keys.Open(v.key, place(v.org, v.name), v.text)
 			t.fail(err)
 			key, text := s.keys.Seal(place(v.org, v.name), value)
-			t.must(model.ErrNotFound, thing{}, resealSecret, v.org, v.name, key, text)
+			t.must(model.ErrNotFound, secret(v.name), resealSecret, v.org, v.name, key, text)
 		}
 		n = len(all)
 		s.resealCertificates(t)
 	})
-	return n, err
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // checkKeys returns an error if a secret is encrypted with a key that is not in the file, or the file has

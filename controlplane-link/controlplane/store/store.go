@@ -104,7 +104,9 @@ func (s *Store) write(ctx context.Context, org string, ev model.Event, do func(*
 	ev.Org = org
 	return s.transact(ctx, ev, func(t *tx) {
 		t.generation = one(t, organisation(org), database.Column[int64], lockOrganisation, org)
-		do(t)
+		if t.err == nil {
+			do(t)
+		}
 	})
 }
 

@@ -170,6 +170,9 @@ func (c candidate) displaces(holder candidate, now time.Time) bool {
 		return holder.free(now)
 	}
 	if c.tunnel.GetUser() == holder.tunnel.GetUser() {
+		if c.tunnel.GetOrder() == nil || holder.tunnel.GetOrder() == nil { // an earlier version of the proxy: compare what both have
+			return later(c, holder) > 0
+		}
 		return cmp.Or(order(c.tunnel).Compare(order(holder.tunnel)), later(c, holder)) > 0
 	}
 	return later(c, holder) > 0 && (c.tunnel.GetTake() || c.free(now))

@@ -157,6 +157,23 @@ func TestTheLaterSessionOfAUserHoldsATunnel(t *testing.T) {
 	}
 }
 
+// During an upgrade, sessions at a proxy that reports no order and at one that does are compared by the time that
+// both report.
+func TestAnEarlierProxyReportsNoOrder(t *testing.T) {
+	former, late := tunnel("former", 1, 20), ordered("ada", tunnel("late", 1, 5), 60)
+	former.User = "ada"
+	for what, before := range map[string]holders.Judgement{
+		"at first":               {},
+		"where the former was":   holders.Judge([]holders.Proxy{proxy("1", former)}, holders.Judgement{}, now),
+		"where it was before":    holders.Judge([]holders.Proxy{proxy("2", late)}, holders.Judgement{}, now),
+		"where another user was": holders.Judge([]holders.Proxy{proxy("3", free(tunnel("x", 1, 90)))}, holders.Judgement{}, now),
+	} {
+		if j := holders.Judge([]holders.Proxy{proxy("1", former), proxy("2", late)}, before, now); j.Held[workload].Pod != "2" {
+			t.Errorf("%s: held by %v", what, j.Held[workload].Tunnel)
+		}
+	}
+}
+
 func TestDeletedProxyHoldsNoTunnel(t *testing.T) {
 	at := func(seconds float64) time.Time { return now.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tt := range map[string]struct {

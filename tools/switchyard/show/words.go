@@ -73,9 +73,7 @@ func Cause(c *routingv1.Cause) string {
 	if c.GetGeneration() > 0 {
 		out += fmt.Sprintf(", generation %d", c.GetGeneration())
 	}
-	if writer := explain.Writer(c.GetAuthor(), c.GetManager()); writer != "" {
-		out += ", written by " + writer
-	}
+	out += explain.Writers(c.GetAuthor(), c.GetManager())
 	if c.GetVia() != "" {
 		out += ", through " + via(c.GetVia())
 	}

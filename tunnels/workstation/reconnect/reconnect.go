@@ -66,7 +66,7 @@ type Machine struct {
 	answers  map[Tunnel]*tunnelv1.TunnelState
 	lonely   map[Tunnel]time.Time // tunnels that were taken over, and since when no session serves them
 	retaken  map[Tunnel]int       // how often each was taken back since another session was seen to serve it
-	takes    map[Tunnel]bool      // tunnels that are taken from other users: true until that is answered
+	takes    map[Tunnel]bool      // tunnels that are taken from other sessions: true until that is answered
 	leftOut  map[Tunnel]bool      // taken back: the last declaration is without them, the next has them again
 }
 
@@ -195,8 +195,8 @@ const longestTakeBack = time.Minute
 
 // Brought takes back tunnels that another session took over and that no session has served for
 // Policy.TakeBack. It is called periodically; by reports whether a session serves a tunnel. To
-// take a tunnel back the Machine declares without it, then with it again: a proxy then gives it to
-// this session.
+// take a tunnel back the Machine declares without it, then with it again: a proxy gives it to this
+// session if it is free by then, or held by an earlier session of the user.
 func (c *Machine) Brought(now time.Time, by func(Tunnel) bool) Step {
 	if c.Phase() != Up || len(c.leftOut) > 0 {
 		return Step{}

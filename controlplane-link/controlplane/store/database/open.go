@@ -160,8 +160,8 @@ func (d *DB) damaged(ctx context.Context, path string) error {
 }
 
 // openPostgreSQL connects to PostgreSQL, and begins to receive notifications.
-func (d *DB) openPostgreSQL(ctx context.Context, at string, migrations fs.FS, logger *slog.Logger) error {
-	config, err := pgx.ParseConfig(at)
+func (d *DB) openPostgreSQL(ctx context.Context, url string, migrations fs.FS, logger *slog.Logger) error {
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return fmt.Errorf("the URL of the PostgreSQL database is not valid: %w", err)
 	}
@@ -174,7 +174,7 @@ func (d *DB) openPostgreSQL(ctx context.Context, at string, migrations fs.FS, lo
 	}
 	d.reads, d.writes = pool(config, maxReaders), pool(config, maxWriters)
 	d.opened = []io.Closer{d.writes, d.reads}
-	at = fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
+	at := fmt.Sprintf("PostgreSQL database %s at %s:%d", config.Database, config.Host, config.Port)
 	encoding, err := One(ctx, d.reads, Column[string], serverEncoding)
 	if err != nil {
 		return fmt.Errorf("%s is not reached: %w", at, err)

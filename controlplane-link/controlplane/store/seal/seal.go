@@ -97,7 +97,7 @@ func (k *Keys) Seal(place, value string) (id, sealed string) {
 func (k *Keys) Open(id, place, sealed string) (string, error) {
 	aead := k.all[id]
 	if aead == nil {
-		return "", fmt.Errorf("key %q is not in the file of keys: add its line again", id)
+		return "", fmt.Errorf("key %q of %s is not in the file of keys: add its line again", id, place)
 	}
 	raw, err := base64.StdEncoding.DecodeString(sealed)
 	if err != nil || len(raw) < aead.NonceSize() {

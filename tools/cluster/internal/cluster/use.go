@@ -56,7 +56,7 @@ func prompt(argv []string, name, before string) map[string]string {
 	// The files that bash reads at its start replace PS1, but not PROMPT_COMMAND, which it runs before each prompt.
 	command := fmt.Sprintf("case $PS1 in '%[1]s'*) ;; *) PS1='%[1]s'$PS1 ;; esac", mark)
 	if before != "" {
-		command = before + "; " + command
+		command = before + "\n" + command // it can end with a semicolon
 	}
 	return map[string]string{"PROMPT_COMMAND": command, "PS1": mark + "# "}
 }

@@ -19,7 +19,7 @@ func TestTheShellNamesTheNode(t *testing.T) {
 		cmd := exec.Command(program, "-i")
 		cmd.Stdin = strings.NewReader("true\nexit\n")
 		cmd.Env = append(os.Environ(), "HOME="+home)
-		for key, value := range prompt([]string{"/bin/" + program}, "node-2", "true") {
+		for key, value := range prompt([]string{"/bin/" + program}, "node-2", "true; ") {
 			cmd.Env = append(cmd.Env, key+"="+value)
 		}
 		out, err := cmd.CombinedOutput()
