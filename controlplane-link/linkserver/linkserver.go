@@ -103,7 +103,12 @@ func (m *Main) Run(ctx context.Context) error {
 	if l := m.Listeners["replicas"]; l != nil {
 		all.Go(func() error { return m.server.ServeReplicas(serving, l) })
 	}
-	probes := scrapes.Mux(m.registry, func() string { return map[bool]string{true: "this replica is ending"}[m.server.Draining()] })
+	probes := scrapes.Mux(m.registry, func() string {
+		if m.server.Draining() {
+			return "this replica is ending"
+		}
+		return ""
+	})
 	all.Go(func() error { return callers.ServeProbes(serving, m.Listeners["metrics"], probes) })
 	all.Go(func() error { defer stop(); return m.users.Serve(accepting, m.cfg.TLS.Server()) })
 	all.Go(func() error {

@@ -19,9 +19,9 @@ const maxPackageLines = 1500
 // counted: its size when an issue was resolved, with five percent of headroom. A figure changes
 // at most once in an issue, in the commit that closes it, with the reason.
 var roomLines = map[string]int{
-	"controlplane-link": 3000,
-	controlPlane:        6995,
-	previews:            3558, // issue 37
+	"controlplane-link": 3015,
+	controlPlane:        7040,
+	previews:            3505,
 	"eventbus":          11300,
 	"protos":            1600,
 	"reconcilers":       34700,
