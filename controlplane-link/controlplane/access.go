@@ -68,20 +68,15 @@ func (k *Keys) Find(ctx context.Context, sent, from string) (*credentials.Key, e
 	if sent == "" {
 		return nil, nil
 	}
-	return k.find(ctx, model.DigestOf(sent), from)
+	return k.FindDigest(ctx, model.DigestOf(sent), from)
 }
 
 // Changes implements access.Keys.
 func (k *Keys) Changes() uint64 { return k.changes.Load() }
 
-// FindDigest implements access.Keys.
-func (k *Keys) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
-	return k.find(ctx, d, "")
-}
-
-// find returns the key with a digest, which was used from an address; empty: it is not known. Callers at the same time
-// share a check, unless it began before a change: it may have read the former state.
-func (k *Keys) find(ctx context.Context, d model.Digest, from string) (*credentials.Key, error) {
+// FindDigest implements access.Keys. Callers at the same time share a check, unless it began before a change: it may have
+// read the former state.
+func (k *Keys) FindDigest(ctx context.Context, d model.Digest, from string) (*credentials.Key, error) {
 	found, err, _ := k.found.Do(fmt.Sprintf("%d %x", k.changes.Load(), d), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), findWithin) // it is for the others as well
 		defer cancel()
@@ -93,7 +88,9 @@ func (k *Keys) find(ctx context.Context, d model.Digest, from string) (*credenti
 		if err != nil {
 			return nil, err
 		}
-		k.checks.Use(ctx, c, now, from, k.logger)
+		if from != "" {
+			k.checks.Use(ctx, c, now, from, k.logger)
+		}
 		return &credentials.Key{Organisation: c.Org, User: cmp.Or(c.Principal.Name, c.Principal.ID), Roles: []string{string(c.Role)}, Clusters: []string{"*"}, Sum: d}, nil
 	})
 	if errors.Is(err, model.ErrNotFound) {
@@ -117,7 +114,7 @@ func (k *Keys) WhileValid(ctx context.Context, had *credentials.Key, _ string) {
 		}
 		timer.Reset(checkEvery)
 		changed = k.changed.Next()
-		now, err := k.FindDigest(ctx, had.Sum)
+		now, err := k.FindDigest(ctx, had.Sum, "")
 		if err != nil {
 			timer.Reset(checkAfter)
 		} else if now == nil || now.User != had.User || !slices.Equal(now.Roles, had.Roles) {

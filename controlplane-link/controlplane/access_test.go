@@ -53,10 +53,13 @@ func slowly() (*slow, *Keys) {
 }
 
 // TestChecksOfKeys: clients that guess keys wait for each other, and clients with one key share a read. Its use is
-// recorded.
+// recorded, and a check without a request is none.
 func TestChecksOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, k := slowly()
+		if key, err := k.FindDigest(t.Context(), s.known, ""); key == nil || err != nil { // without a request
+			t.Errorf("%+v, %v", key, err)
+		}
 		if key, err := k.Find(t.Context(), "key", "192.0.2.1:1234"); key == nil || err != nil || key.User != "ci" {
 			t.Errorf("%+v, %v", key, err)
 		}
@@ -90,7 +93,7 @@ func TestChecksOfKeys(t *testing.T) {
 			t.Errorf("%d reads at once, want those of two guesses and of the key", n)
 		}
 		time.Sleep(10 * time.Second)
-		if n := s.reads.Load(); n != 10 || s.used.Load() != 1 {
+		if n := s.reads.Load(); n != 11 || s.used.Load() != 1 {
 			t.Errorf("%d reads, %d records of a use", n, s.used.Load())
 		}
 	})

@@ -37,8 +37,9 @@ type Visitor struct {
 
 // Keys authenticates users. It is safe for concurrent use.
 type Keys interface {
-	// FindDigest returns the API key or session with a digest; nil: it is not known.
-	FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error)
+	// FindDigest returns the API key or session with a digest; nil: it is not known. from is the address of a request
+	// with it, which is recorded as its last use; empty: there is none.
+	FindDigest(ctx context.Context, d model.Digest, from string) (*credentials.Key, error)
 	// Changes counts changes of API keys and sessions.
 	Changes() uint64
 	// WhileValid returns once a key is not one of the same user any more, or ctx has ended.

@@ -36,7 +36,7 @@ type known struct {
 }
 
 func (k *known) Changes() uint64 { return uint64(k.changes) } //nolint:gosec // it is small
-func (k *known) FindDigest(_ context.Context, d model.Digest) (*credentials.Key, error) {
+func (k *known) FindDigest(_ context.Context, d model.Digest, _ string) (*credentials.Key, error) {
 	k.reads++
 	for secret, key := range k.keys {
 		if model.DigestOf(secret) == d {

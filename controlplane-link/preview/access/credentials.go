@@ -1,7 +1,6 @@
 package access
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -50,7 +49,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if !is || len(digest) != len(model.Digest{}) {
 			continue
 		}
-		switch key, err := a.find(r.Context(), model.Digest([]byte(digest))); {
+		switch key, err := a.find(r, model.Digest([]byte(digest))); {
 		case err != nil:
 			return nil, err
 		case key == nil || key.Organisation != s.Organisation:
@@ -91,7 +90,7 @@ func (a *Access) check(r *http.Request, secret string) (*credentials.Key, error)
 	if err != nil {
 		return nil, errMany
 	}
-	key, err := a.find(r.Context(), model.DigestOf(secret))
+	key, err := a.find(r, model.DigestOf(secret))
 	if err == nil && key == nil {
 		time.AfterFunc(unknownFor, leave)
 	} else {
@@ -110,8 +109,8 @@ type found struct {
 
 const foundFor, maxFound = 5 * time.Second, 4096
 
-// find returns the key or session with a digest; nil: it is not valid.
-func (a *Access) find(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+// find returns the key or session of a request with a digest; nil: it is not valid.
+func (a *Access) find(r *http.Request, d model.Digest) (*credentials.Key, error) {
 	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
 	a.mu.Lock()
 	f := a.found[d]
@@ -119,7 +118,7 @@ func (a *Access) find(ctx context.Context, d model.Digest) (*credentials.Key, er
 	if f.key != nil && f.changes == changes && now.Before(f.until) {
 		return f.key, nil
 	}
-	key, err := a.Keys.FindDigest(ctx, d)
+	key, err := a.Keys.FindDigest(r.Context(), d, r.RemoteAddr)
 	if err != nil || key == nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type sessions struct {
 	*store.Store
 }
 
-func (s *sessions) FindDigest(ctx context.Context, d model.Digest) (*credentials.Key, error) {
+func (s *sessions) FindDigest(ctx context.Context, d model.Digest, _ string) (*credentials.Key, error) {
 	l, err := s.Session(ctx, d)
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is not known
