@@ -228,14 +228,15 @@ func TestAReplicaReachesTheAgentOfAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t)
+	s, certified := newSite(t), t.TempDir()
+	s.authority.Write(t, certified, s.authority.Leaf(t, "*.preview.example.com", "*.previews.example.net"))
 	begin := func() *running {
 		c := s.config()
 		c.Store.Path, c.Store.PostgreSQL = "", url
 		c.ReplicasAddress = fmt.Sprintf("127.0.0.1:%d", port.Of(t))
 		c.Link.Replica, c.Link.Linger = c.ReplicasAddress, time.Second
 		var err error
-		c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: s.dir}}
+		c.Previews = controlplane.Previews{Address: "127.0.0.1:0", Domains: map[string]string{"acme": "preview.example.com"}, Certificates: certificates.Config{Dir: certified}}
 		c.Replicas, err = trust.Open(trust.Config{Dir: s.dir, Name: "127.0.0.1"})
 		s.must(err)
 		c.Link.Replicas = c.Replicas.Mutual()
