@@ -37,11 +37,11 @@ var (
 	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
 	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
 	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many unknown API keys or tokens come from your address. Try again in a second.")
-	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
+	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that pages outside of its preview domain send. Send an API key in header signadot-api-key.")
 )
 
-// authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key
-// or a bearer token costs a read.
+// authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key,
+// a bearer token or the cookie of a session that has ended costs a read.
 func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials.Key, no error) {
 	no = errNone
 	for _, value := range c.sessions {
