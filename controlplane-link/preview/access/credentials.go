@@ -36,7 +36,7 @@ var (
 	errNone   = errors.New("no valid credential")
 	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
 	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
-	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many unknown API keys or tokens come from your address. Try again in a second.")
+	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many API keys, tokens or logins of your address are being checked. Try again in a second.")
 	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that pages outside of its preview domain send. Send an API key in header signadot-api-key.")
 )
 
@@ -86,11 +86,15 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 
 // check returns the key or session with a secret; nil: it is not known.
 func (a *Access) check(r *http.Request, secret string) (*credentials.Key, error) {
+	d := model.DigestOf(secret)
+	if key := a.cached(d); key != nil {
+		return key, nil
+	}
 	leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
 	if err != nil {
 		return nil, errMany
 	}
-	key, err := a.find(r, model.DigestOf(secret))
+	key, err := a.find(r, d)
 	if err == nil && key == nil {
 		time.AfterFunc(unknownFor, leave)
 	} else {
@@ -109,15 +113,23 @@ type found struct {
 
 const foundFor, maxFound = 5 * time.Second, 4096
 
+// cached returns the key or session with a digest that was read before; nil: it has to be read.
+func (a *Access) cached(d model.Digest) *credentials.Key {
+	now, changes := a.Now(), a.Keys.Changes()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if f := a.found[d]; f.changes == changes && now.Before(f.until) {
+		return f.key
+	}
+	return nil
+}
+
 // find returns the key or session of a request with a digest; nil: it is not valid.
 func (a *Access) find(r *http.Request, d model.Digest) (*credentials.Key, error) {
-	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
-	a.mu.Lock()
-	f := a.found[d]
-	a.mu.Unlock()
-	if f.key != nil && f.changes == changes && now.Before(f.until) {
-		return f.key, nil
+	if key := a.cached(d); key != nil {
+		return key, nil
 	}
+	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
 	key, err := a.Keys.FindDigest(r.Context(), d, r.RemoteAddr)
 	if err != nil || key == nil {
 		return nil, err
