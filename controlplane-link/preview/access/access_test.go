@@ -606,6 +606,17 @@ func TestCodes(t *testing.T) {
 			}
 		})
 	}
+	w.keys.changes++ // the session is read again
+	w.keys.err = errors.New("no store")
+	code := strings.TrimPrefix(valid.URL(w.Seal, site, model.DigestOf("session"), w.now), "https://"+site.Host)
+	got, res := w.outcome(request("GET", code, "Cookie", nonce(site, secret)), site)
+	if got != failed || res.Header.Get("Location") != failedPath+"?reason=store" {
+		t.Errorf("without the store: %s %v", got, res.Header)
+	}
+	if got, _ := w.outcome(request("GET", failedPath+"?reason=store"), site); got != "403" {
+		t.Errorf("the page with the reason: %s", got)
+	}
+	w.keys.err = nil
 	for _, at := range []string{sessionPath, sessionPath + "?code=x", sessionPath + "?code=first+AAAA"} {
 		if got, _ := w.outcome(request("GET", at), site); got != failed {
 			t.Errorf("%s: %s", at, got)
