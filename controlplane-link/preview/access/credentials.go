@@ -49,7 +49,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if !is || len(digest) != len(model.Digest{}) {
 			continue
 		}
-		switch key, err := a.find(r, model.Digest([]byte(digest))); {
+		switch key, err := a.find(r, model.Digest([]byte(digest)), false); {
 		case err != nil:
 			return nil, err
 		case key == nil || key.Organisation != s.Organisation:
@@ -65,7 +65,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if secret == "" {
 			continue
 		}
-		key, err := a.check(r, secret)
+		key, err := a.find(r, model.DigestOf(secret), true)
 		switch from := r.Header.Get("Origin"); {
 		case err != nil:
 			return nil, err
@@ -84,25 +84,6 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 	return nil, no
 }
 
-// check returns the key or session with a secret; nil: it is not known.
-func (a *Access) check(r *http.Request, secret string) (*credentials.Key, error) {
-	d := model.DigestOf(secret)
-	if key := a.cached(d); key != nil {
-		return key, nil
-	}
-	leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
-	if err != nil {
-		return nil, errMany
-	}
-	key, err := a.find(r, d)
-	if err == nil && key == nil {
-		time.AfterFunc(unknownFor, leave)
-	} else {
-		leave()
-	}
-	return key, err
-}
-
 // found is a valid key, which is read again after a change of any credential, and after foundFor: a session can have
 // expired.
 type found struct {
@@ -113,27 +94,27 @@ type found struct {
 
 const foundFor, maxFound = 5 * time.Second, 4096
 
-// cached returns the key or session with a digest that was read before; nil: it has to be read.
-func (a *Access) cached(d model.Digest) *credentials.Key {
-	now, changes := a.Now(), a.Keys.Changes()
+// find returns the key or session of a request with a digest; nil: it is not valid. Reads can be bounded by address.
+func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentials.Key, error) {
+	now, changes, leave := a.Now(), a.Keys.Changes(), func() {} // before the read, which can be of the former state
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	if f := a.found[d]; f.changes == changes && now.Before(f.until) {
-		return f.key
+	f := a.found[d]
+	a.mu.Unlock()
+	if f.key != nil && f.changes == changes && now.Before(f.until) {
+		return f.key, nil
 	}
-	return nil
-}
-
-// find returns the key or session of a request with a digest; nil: it is not valid.
-func (a *Access) find(r *http.Request, d model.Digest) (*credentials.Key, error) {
-	if key := a.cached(d); key != nil {
-		return key, nil
+	if bounded {
+		var err error
+		if leave, err = a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
+			return nil, errMany
+		}
 	}
-	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
 	key, err := a.Keys.FindDigest(r.Context(), d, r.RemoteAddr)
 	if err != nil || key == nil {
+		time.AfterFunc(unknownFor, leave)
 		return nil, err
 	}
+	leave()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.found) >= maxFound {
