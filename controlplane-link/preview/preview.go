@@ -2,7 +2,7 @@
 // endpoint of a sandbox or a route group through the link, with its routing key.
 //
 //   - Each request is authorized (controlplane-link/preview/access), never the connection. Without authorization no
-//     answer depends on whether an endpoint exists.
+//     answer depends on whether an endpoint exists, except to preflights that applications answer.
 //   - The host of a request names the endpoint. Nothing else in a request has an effect on its destination.
 //   - While requests with the routing key could reach baselines, they are refused with the reason (record 70).
 //   - HTTP/1.1 and HTTP/2 of clients; HTTP/1.1 to the Service, or HTTP/2 without TLS for gRPC. WebSockets, streams and

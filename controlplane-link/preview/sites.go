@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -23,6 +24,7 @@ type Sites struct {
 
 	domains endpoints.Domains
 	page    string
+	reads   sync.Mutex // those of Read have an order
 	known   atomic.Pointer[known]
 }
 
@@ -153,6 +155,8 @@ type Clusters interface {
 
 // Read reads what agents of clusters have reported. After an error the former ones stay.
 func (s *Sites) Read(ctx context.Context, from Clusters) error {
+	s.reads.Lock()
+	defer s.reads.Unlock()
 	var all []model.Cluster
 	for org := range s.domains {
 		clusters, err := from.Clusters(ctx, org)

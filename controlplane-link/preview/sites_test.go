@@ -5,7 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -128,4 +131,34 @@ func TestAnAnswerHasTheContentTypeOfTheApplication(t *testing.T) {
 			t.Errorf("%q becomes %q", want, a.Header["Content-Type"])
 		}
 	}
+}
+
+// busy are Clusters that one goroutine reads at a time.
+type busy struct {
+	*testing.T
+	reads atomic.Int64
+}
+
+func (b *busy) Clusters(context.Context, string) ([]model.Cluster, error) {
+	if b.reads.Add(1) > 1 {
+		b.Error("two goroutines read: the earlier state can replace the later one")
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+	b.reads.Add(-1)
+	return nil, nil
+}
+
+func TestReadsHaveAnOrder(t *testing.T) {
+	s, err := NewSites(map[string]string{"a": "a.example.net"}, logins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	from := &busy{T: t}
+	for range 8 {
+		all.Go(func() { _ = s.Read(t.Context(), from) })
+	}
+	all.Wait()
 }

@@ -152,7 +152,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestOrigins: a cookie counts for WebSockets of the preview's own pages, and for writes of its site.
+// TestOrigins: a cookie counts for WebSockets of the preview's own pages, and for writes of previews of its domain.
 func TestOrigins(t *testing.T) {
 	w := newWorld(t)
 	cookie, own := w.session(site, "session"), "https://"+site.Host
@@ -174,6 +174,13 @@ func TestOrigins(t *testing.T) {
 		{"WebSocket over HTTP/2 of another preview", "CONNECT", "", []string{"Origin", "https://" + other.Host, "Cookie", cookie}, "403"},
 		{"write of the preview", "POST", "", []string{"Sec-Fetch-Site", "same-origin", "Origin", own, "Cookie", cookie}, "user jo"},
 		{"write of another preview", "PUT", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://" + other.Host, "Cookie", cookie}, "user jo"},
+		{"write of another preview, at a port", "PUT", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://" + other.Host + ":8445", "Cookie", cookie}, "user jo"},
+		{"write of another organisation's preview", "POST", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://web--cart.other.example.net", "Cookie", cookie}, "403"},
+		{"write of another organisation's preview, old browser", "POST", "", []string{"Origin", "https://web--cart.other.example.net", "Cookie", cookie}, "403"},
+		{"write of a host above the domain", "POST", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://example.net", "Cookie", cookie}, "403"},
+		{"write of a name that ends like the domain", "POST", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "https://evilpreview.example.net", "Cookie", cookie}, "403"},
+		{"write of the same site without TLS", "POST", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "http://" + other.Host, "Cookie", cookie}, "403"},
+		{"write of the same site without origin", "POST", "", []string{"Sec-Fetch-Site", "same-site", "Origin", "null", "Cookie", cookie}, "403"},
 		{"write of another site", "POST", "", []string{"Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example", "Cookie", cookie}, "403"},
 		{"write of another site, old browser", "DELETE", "", []string{"Origin", "https://evil.example", "Cookie", cookie}, "403"},
 		{"write of another site, old browser without origin", "POST", "", []string{"Origin", "null", "Cookie", cookie}, "403"},
@@ -356,6 +363,9 @@ func TestRateOfUnknownKeys(t *testing.T) {
 			if got := sent(from, "Signadot-Api-Key", fmt.Sprint("guess ", i)); got != http.StatusUnauthorized {
 				t.Errorf("guess %d: %d", i, got)
 			}
+		}
+		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
+			t.Errorf("a valid key that is known, after %d guesses: %d", checksAtOnce, got)
 		}
 		reads := w.keys.reads
 		if got := sent(from, "Authorization", "Bearer guess"); got != http.StatusTooManyRequests || w.keys.reads != reads {
@@ -596,6 +606,17 @@ func TestCodes(t *testing.T) {
 			}
 		})
 	}
+	w.keys.changes++ // the session is read again
+	w.keys.err = errors.New("no store")
+	code := strings.TrimPrefix(valid.URL(w.Seal, site, model.DigestOf("session"), w.now), "https://"+site.Host)
+	got, res := w.outcome(request("GET", code, "Cookie", nonce(site, secret)), site)
+	if got != failed || res.Header.Get("Location") != failedPath+"?reason=store" {
+		t.Errorf("without the store: %s %v", got, res.Header)
+	}
+	if got, _ := w.outcome(request("GET", failedPath+"?reason=store"), site); got != "403" {
+		t.Errorf("the page with the reason: %s", got)
+	}
+	w.keys.err = nil
 	for _, at := range []string{sessionPath, sessionPath + "?code=x", sessionPath + "?code=first+AAAA"} {
 		if got, _ := w.outcome(request("GET", at), site); got != failed {
 			t.Errorf("%s: %s", at, got)

@@ -36,12 +36,12 @@ var (
 	errNone   = errors.New("no valid credential")
 	errOther  = reply(http.StatusForbidden, "Not a member", "The credential is of another organisation than this preview. Send one of its own organisation.")
 	errOrigin = reply(http.StatusForbidden, "Another origin", "Only pages of this preview open WebSockets with its session. Other clients send an API key in header signadot-api-key, and no Origin.")
-	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many unknown API keys or tokens come from your address. Try again in a second.")
-	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that another site sends. Send an API key in header signadot-api-key.")
+	errMany   = reply(http.StatusTooManyRequests, "Too many requests", "Too many API keys, tokens or logins of your address are being checked. Try again in a second.")
+	errSite   = reply(http.StatusForbidden, "Another site", "The session of this preview does not count for requests other than GET that pages outside of its preview domain send. Send an API key in header signadot-api-key.")
 )
 
-// authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key
-// or a bearer token costs a read.
+// authenticate returns the sender of a request, or why it has none. Of credentials that are not valid, only an API key,
+// a bearer token or the cookie of a session that has ended costs a read.
 func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials.Key, no error) {
 	no = errNone
 	for _, value := range c.sessions {
@@ -49,7 +49,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if !is || len(digest) != len(model.Digest{}) {
 			continue
 		}
-		switch key, err := a.find(r, model.Digest([]byte(digest))); {
+		switch key, err := a.find(r, model.Digest([]byte(digest)), false); {
 		case err != nil:
 			return nil, err
 		case key == nil || key.Organisation != s.Organisation:
@@ -65,7 +65,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if secret == "" {
 			continue
 		}
-		key, err := a.check(r, secret)
+		key, err := a.find(r, model.DigestOf(secret), true)
 		switch from := r.Header.Get("Origin"); {
 		case err != nil:
 			return nil, err
@@ -84,21 +84,6 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 	return nil, no
 }
 
-// check returns the key or session with a secret; nil: it is not known.
-func (a *Access) check(r *http.Request, secret string) (*credentials.Key, error) {
-	leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
-	if err != nil {
-		return nil, errMany
-	}
-	key, err := a.find(r, model.DigestOf(secret))
-	if err == nil && key == nil {
-		time.AfterFunc(unknownFor, leave)
-	} else {
-		leave()
-	}
-	return key, err
-}
-
 // found is a valid key, which is read again after a change of any credential, and after foundFor: a session can have
 // expired.
 type found struct {
@@ -109,19 +94,27 @@ type found struct {
 
 const foundFor, maxFound = 5 * time.Second, 4096
 
-// find returns the key or session of a request with a digest; nil: it is not valid.
-func (a *Access) find(r *http.Request, d model.Digest) (*credentials.Key, error) {
-	now, changes := a.Now(), a.Keys.Changes() // before the read, which can be of the former state
+// find returns the key or session of a request with a digest; nil: it is not valid. Reads can be bounded by address.
+func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentials.Key, error) {
+	now, changes, leave := a.Now(), a.Keys.Changes(), func() {} // before the read, which can be of the former state
 	a.mu.Lock()
 	f := a.found[d]
 	a.mu.Unlock()
 	if f.key != nil && f.changes == changes && now.Before(f.until) {
 		return f.key, nil
 	}
+	if bounded {
+		var err error
+		if leave, err = a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
+			return nil, errMany
+		}
+	}
 	key, err := a.Keys.FindDigest(r.Context(), d, r.RemoteAddr)
 	if err != nil || key == nil {
+		time.AfterFunc(unknownFor, leave)
 		return nil, err
 	}
+	leave()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.found) >= maxFound {

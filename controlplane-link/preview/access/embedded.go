@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/page"
 )
 
@@ -52,6 +53,11 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
 		if !is || json.Unmarshal([]byte(text), &l) != nil || !a.Now().Before(l.ExpiresAt) {
 			continue
 		}
+		leave, err := a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
+		if err != nil {
+			return framed(errMany.Status, errMany.Title, errMany.Text[0])
+		}
+		time.AfterFunc(unknownFor, leave)
 		switch known, err := a.Logins.DeviceLogin(r.Context(), l.Device); {
 		case errors.Is(err, model.ErrNotFound) || err == nil && known.UserID == "" && !known.Denied:
 			return a.pending(l, to)

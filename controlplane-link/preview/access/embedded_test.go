@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -208,4 +209,35 @@ func TestEmbedded(t *testing.T) {
 	if res, _ := f.load(embeddedPath); res.StatusCode != http.StatusNotFound {
 		t.Errorf("without the value: %v", res)
 	}
+}
+
+// pending are Logins that no person has accepted yet.
+type pending int
+
+func (p *pending) DeviceLogin(context.Context, model.Digest) (model.DeviceLogin, error) {
+	*p++
+	return model.DeviceLogin{}, model.ErrNotFound
+}
+
+// TestRateOfEmbeddedLogins: an address causes a bounded number of reads of logins. The clock stands still.
+func TestRateOfEmbeddedLogins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, reads := newWorld(t), pending(0)
+		w.Logins, w.Embedded = &reads, true
+		f := &frame{T: t, Access: w.Access, jar: map[string]string{}}
+		f.load(embeddedPath) // begins a login, which reads nothing
+		for range checksAtOnce {
+			if res, _ := f.load(embeddedPath); res.StatusCode != http.StatusOK {
+				t.Errorf("status %d", res.StatusCode)
+			}
+		}
+		if res, _ := f.load(embeddedPath); res.StatusCode != http.StatusTooManyRequests || reads != checksAtOnce {
+			t.Errorf("status %d after %d reads", res.StatusCode, reads)
+		}
+		time.Sleep(unknownFor)
+		synctest.Wait()
+		if res, _ := f.load(embeddedPath); res.StatusCode != http.StatusOK {
+			t.Errorf("later: status %d", res.StatusCode)
+		}
+	})
 }

@@ -99,6 +99,7 @@ func (a *Access) own(r *http.Request, s Site, c sent) *answer {
 var failures = map[string]string{
 	"cookies": "You have logged in, but your browser did not return the cookie of this preview: it blocks cookies of this site, or the login was begun in another browser or more than 15 minutes ago. Allow cookies for this site.",
 	"expired": "The login was not finished within a minute, or its link is of another preview.",
+	"store":   "The control plane cannot read its store now. Open the preview again.",
 	"ended":   "Your session at the control plane has ended in the meantime, or is of another organisation.",
 }
 
@@ -110,11 +111,12 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) *answer {
 		return &answer{to: failedPath + "?reason=expired"}
 	}
 	session := model.Digest(code.Session)
-	key, err := a.find(r, session)
+	key, err := a.find(r, session, false)
 	bound := slices.ContainsFunc(c.nonces, func(n string) bool { return bytes.Equal(digestOf(n), code.Nonce) })
 	switch {
 	case err != nil:
-		return a.unchecked(r, err)
+		a.unchecked(r, err)
+		return &answer{to: failedPath + "?reason=store"}
 	case key == nil || key.Organisation != s.Organisation:
 		return &answer{to: failedPath + "?reason=ended"}
 	case bound:

@@ -21,21 +21,21 @@ func isUpgrade(r *http.Request) bool {
 	return r.Method == http.MethodConnect || len(r.Header["Upgrade"]) > 0
 }
 
-// crossSite reports whether a page of another site has sent a write. Cookies for embedded previews are sent with its
-// forms. Other previews of the organisation are of the same site: their writes have their Origin, which is the
-// application's to check.
+// crossSite reports whether a page outside of the preview domain has sent a write: cookies are sent with forms of the same
+// site, which can have previews of other organisations, and of all sites if previews are embedded. Writes of other
+// previews of the domain have their Origin, which is the application's to check.
 func crossSite(r *http.Request, s Site) bool {
 	if slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, r.Method) {
 		return false
 	}
+	from := r.Header.Get("Sec-Fetch-Site")
+	return from == "cross-site" || (from == "same-site" || from == "" && r.Header.Get("Origin") != "") && !ofPreview(r, s)
+}
+
+// ofPreview reports whether the Origin of a request is a preview of the same domain.
+func ofPreview(r *http.Request, s Site) bool {
 	from, err := url.Parse(r.Header.Get("Origin"))
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "cross-site":
-		return true
-	case "":
-		return r.Header.Get("Origin") != "" && (err != nil || registrable(from.Hostname()) != registrable(s.Host))
-	}
-	return false
+	return err == nil && from.Scheme == "https" && strings.HasSuffix(from.Hostname(), "."+s.Domain)
 }
 
 // isNavigation reports whether a browser loads a page; its window can be a frame.
@@ -76,17 +76,14 @@ func (a *Access) preflight(r *http.Request, s Site) (Visitor, http.Handler) {
 // allowed answers a preflight: other previews of the domain can then send any request.
 func allowed(s Site) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from, err := url.Parse(r.Header.Get("Origin"))
 		h := w.Header()
 		h.Set("Vary", "Origin, Access-Control-Request-Method, Access-Control-Request-Headers")
-		if err == nil && from.Scheme == "https" && strings.HasSuffix(from.Hostname(), "."+s.Domain) {
+		if ofPreview(r, s) {
 			h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 			h.Set("Access-Control-Allow-Credentials", "true")
 			h.Set("Access-Control-Allow-Methods", r.Header.Get("Access-Control-Request-Method"))
 			h.Set("Access-Control-Max-Age", "600")
-			if names := r.Header.Get("Access-Control-Request-Headers"); names != "" {
-				h.Set("Access-Control-Allow-Headers", names)
-			}
+			h["Access-Control-Allow-Headers"] = r.Header["Access-Control-Request-Headers"]
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})

