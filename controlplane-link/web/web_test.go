@@ -335,10 +335,10 @@ func TestStreamsAreLimited(t *testing.T) {
 // The pages of the audit trail have each entry once, also those of one time.
 func TestAuditPages(t *testing.T) {
 	s := newSite(t)
-	at := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
+	at := time.Now().UTC().Truncate(time.Second).Add(time.Hour + 123*time.Nanosecond)
 	for i := range 130 {
 		ev := event("test.entry")
-		ev.ID, ev.At = fmt.Sprintf("entry-%03d", i), at.Add(time.Duration(i/30)*time.Second)
+		ev.ID, ev.At = fmt.Sprintf("entry-%03d", i), at.Add(time.Duration(i/60)*time.Second)
 		s.must(s.store.Record(context.Background(), ev))
 	}
 	p, seen := s.logIn(org, model.RoleAdmin), map[string]int{}
