@@ -57,6 +57,8 @@ func (s *shared[T]) get(ctx context.Context, key string, revision func() string,
 		case <-s.reads.DoChan(key, func() (any, error) { s.read(ctx, key, revision, read); return nil, nil }):
 		case <-late:
 			return last.of, true, last.err
+		case <-time.After(s.within + time.Second): // the read ignores its context
+			return of, false, context.DeadlineExceeded
 		case <-ctx.Done():
 			return of, false, ctx.Err()
 		}
