@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,6 +144,32 @@ func TestASlowClusterDelaysNoChange(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// counted counts reads of sandboxes in a cluster.
+type counted struct {
+	client.Reader
+	reads *atomic.Int64
+}
+
+func (c counted) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.reads.Add(1)
+	return c.Reader.Get(ctx, key, o, opts...)
+}
+
+// However many changes there are, a page reads its cluster at most once a second.
+func TestManyChangesReadAClusterSeldom(t *testing.T) {
+	s, at := newSite(t), counted{world.Shared(t).Client, &atomic.Int64{}}
+	o := s.fill()
+	s.reader = at
+	p, began := s.logIn(org, model.RoleMember), time.Now()
+	for i := range 20 {
+		s.observe(o, i%2 == 0, "Pending", "waits")
+		p.get("/sandboxes/checkout").want(http.StatusOK, "checkout")
+	}
+	if n, most := at.reads.Load(), 2+int64(time.Since(began).Seconds()); n > most {
+		t.Errorf("%d reads; at most %d", n, most)
+	}
 }
 
 // The state of a cluster is that of its session, at any replica.

@@ -74,7 +74,7 @@ func New(c Config) *Handler {
 		Config: c, mux: http.NewServeMux(), streams: page.NewStreams(streamsEach, streamsAll),
 		limits:    callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 		snapshots: shared[*snapshot]{age: readFor, within: readWithin},
-		reports:   shared[any]{age: reportFor, within: reportWithin, patience: reportAwaited},
+		reports:   shared[any]{age: reportFor, within: reportWithin, patience: reportAwaited, gap: time.Second},
 		readers:   shared[client.Reader]{age: keepFor, within: reportWithin},
 	}
 	h.live = live.Clusters{Reader: h.reader, Operator: c.Live.Operator}
