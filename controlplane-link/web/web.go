@@ -139,7 +139,9 @@ func (r refusal) Error() string { return r.text }
 
 // serve serves a request of a person with a session, within the limits. show is nil for the event stream.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*request) error) {
-	v, err := h.Login.Visitor(r)
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	v, err := h.Login.Visitor(r.WithContext(ctx))
 	switch {
 	case missing(err):
 		h.logIn(w, r)
@@ -162,8 +164,6 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 		return
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
-	defer cancel()
 	of := &request{Handler: h, Request: r.WithContext(ctx), w: w, by: v}
 	of.revision = h.revision(v.Org)
 	if of.rows, err = h.snapshot(ctx, v.Org); err == nil {
@@ -190,7 +190,9 @@ const checkEvery = 30 * time.Second
 
 // whileValid returns once the person of a request has no session any more, or another role, or ctx has ended.
 func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visitor) {
-	for ctx.Err() == nil && h.Now().Before(v.Until) { // the store can fail
+	ctx, cancel := context.WithTimeout(ctx, v.Until.Sub(h.Now())) // the store can fail, or hang
+	defer cancel()
+	for ctx.Err() == nil {
 		_, changed := h.streams.Revision(loginTopic(v.Org, v.ID))
 		now, err := h.Login.Visitor(r.WithContext(ctx))
 		if missing(err) || err == nil && now.Role != v.Role {
@@ -198,7 +200,7 @@ func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visit
 		}
 		select {
 		case <-changed:
-		case <-time.After(min(checkEvery, v.Until.Sub(h.Now()))):
+		case <-time.After(checkEvery):
 		case <-ctx.Done():
 		}
 	}
