@@ -50,13 +50,10 @@ func (r *request) listEvents() error {
 		if len(t.Rows) == pageSize {
 			last := t.Rows[pageSize-1]
 			q.Set(before, fmt.Sprintf("%d-%s", last.At.UnixNano(), last.ID))
-			t.Pages.Later = r.URL.EscapedPath() + "?" + q.Encode()
+			t.Pages.Next = r.URL.EscapedPath() + "?" + q.Encode()
 			break
 		}
 		t.Rows = append(t.Rows, e)
-	}
-	if q.Del(before); id != "" {
-		t.Pages.Earlier = r.URL.EscapedPath() + "?" + q.Encode()
 	}
 	return r.show(http.StatusOK, "/audit", "Audit", "audit", t)
 }
