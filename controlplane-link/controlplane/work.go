@@ -145,15 +145,15 @@ func (m *Main) check(ctx context.Context) ([]model.Organisation, error) {
 	return orgs, err
 }
 
-// housekeeping is an entry of the audit trail for a deletion.
-func housekeeping(what string, now time.Time) model.Event {
-	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
+// housekeeping is an entry of the audit trail for a deletion. Those of one round have different times: pages end between them.
+func housekeeping(what string) model.Event {
+	return model.Event{ID: rand.Text(), Type: what, At: time.Now().UTC(), By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
 }
 
 // endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
 func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
 	err := m.store.EndLifetimes(ctx, org, now, func(what store.Kind, name string) model.Event {
-		ev := housekeeping(string(what)+".expire", now)
+		ev := housekeeping(string(what) + ".expire")
 		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
 		return ev
 	})
@@ -185,7 +185,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		logDeletion(log, "old entries of the audit trail", n, err)
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now))
+		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire"))
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
 }
