@@ -41,9 +41,6 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// answersWithin bounds requests to a cluster for its kinds, which no context ends.
-const answersWithin = 10 * time.Second
-
 // reader returns the reader of a cluster, with the rights that a user of the control plane has there.
 func (m *Main) reader(_ context.Context, org, name string, user model.Author) (client.Reader, error) {
 	scheme := runtime.NewScheme()
@@ -52,9 +49,8 @@ func (m *Main) reader(_ context.Context, org, name string, user model.Author) (c
 	}
 	caller := &linkv1.Caller{Name: cmp.Or(user.Name, user.ID), Roles: []string{string(user.Role)}} // never the empty one, which is the control plane
 	link := m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)
-	link.ResponseHeaderTimeout = answersWithin
-	by := &http.Client{Transport: through{link}}
-	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
+	link.ResponseHeaderTimeout = 10 * time.Second // no context ends requests for kinds
+	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: &http.Client{Transport: through{link}}, Scheme: scheme})
 }
 
 // version is that of the published operator with the interfaces that agents serve: published clients compare it.
