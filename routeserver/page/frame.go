@@ -86,7 +86,9 @@ func ago(t time.Time) string {
 		return "in " + duration.HumanDuration(-d)
 	case d < 5*time.Second:
 		return "just now"
-	default:
+	case d < time.Minute:
 		return duration.HumanDuration(d) + " ago"
+	default: // seconds would change the content
+		return duration.HumanDuration(d.Truncate(time.Minute)) + " ago"
 	}
 }
