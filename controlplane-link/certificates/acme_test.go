@@ -221,11 +221,7 @@ func TestStoredCertificatesAreServedFirst(t *testing.T) {
 	one.check("", "")
 	last := one.leaf("x.b.example.net")
 	w.now(last.NotAfter.Add(-time.Hour))
-	hangs, resume := make(chan struct{}), make(chan struct{})
-	w.dns.before = sync.OnceFunc(func() {
-		close(hangs)
-		<-resume
-	})
+	hangs, resume := w.hang()
 	one.restart("a.example.net", "b.example.net")
 	var checked sync.WaitGroup
 	checked.Go(func() { one.Check(t.Context()) })
@@ -240,6 +236,32 @@ func TestStoredCertificatesAreServedFirst(t *testing.T) {
 	if one.leaf("x.b.example.net").Equal(last) {
 		t.Error("not renewed then")
 	}
+}
+
+// hang has the next update of the nameserver close hangs, and wait for resume.
+func (w *world) hang() (hangs, resume chan struct{}) {
+	hangs, resume = make(chan struct{}), make(chan struct{})
+	w.dns.before = sync.OnceFunc(func() {
+		close(hangs)
+		<-resume
+	})
+	return hangs, resume
+}
+
+// The page names a domain without a certificate also while the first order runs.
+func TestTheFirstOrder(t *testing.T) {
+	w := newWorld(t)
+	hangs, resume := w.hang()
+	one := w.replica("a.example.net")
+	var checked sync.WaitGroup
+	checked.Go(func() { one.Check(t.Context()) })
+	<-hangs
+	if got := one.States()[0].Problem; got != "There is no certificate for *.a.example.net: it is being ordered." {
+		t.Errorf("the problem is %q", got)
+	}
+	close(resume)
+	checked.Wait()
+	one.check("", "")
 }
 
 // Settings that are not valid end the start, and name the flag.

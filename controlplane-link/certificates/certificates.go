@@ -130,11 +130,9 @@ func (s *Source) check(ctx context.Context) {
 			if ctx.Err() != nil {
 				return
 			}
-			if next.cert != nil || order { // else the order can be the first one
-				next.describe(s.cfg.Now())
-				s.states[i].Store(&next)
-				s.report(was, next)
-			}
+			next.describe(s.cfg.Now())
+			s.states[i].Store(&next)
+			s.report(was, next)
 		}
 	}
 }

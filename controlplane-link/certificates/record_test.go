@@ -92,6 +92,7 @@ func TestProblems(t *testing.T) {
 		"short, after its renewal":   {6 * day, 4 * day, "", "is valid until"},
 		"ended":                      {90 * day, 90 * day, "", "The certificate for *.a.example is valid until 2027-02-28T12:00:00Z: it was not"},
 		"none":                       {0, 0, "refused", "There is no certificate for *.a.example: refused."},
+		"none yet":                   {0, 0, "", "There is no certificate for *.a.example: it is being ordered."},
 		"there is nothing to do yet": {90 * day, 0, "", ""},
 	} {
 		e := State{Domain: "a.example", Reason: c.reason}

@@ -69,7 +69,7 @@ func renewAt(leaf *x509.Certificate) time.Time {
 func (s *State) describe(now time.Time) {
 	why := cmp.Or(s.Reason, "it was not renewed; check what renews the Secret or the folder")
 	if s.cert == nil {
-		s.Problem = fmt.Sprintf("There is no certificate for *.%s: %s.", s.Domain, why)
+		s.Problem = fmt.Sprintf("There is no certificate for *.%s: %s.", s.Domain, cmp.Or(s.Reason, "it is being ordered"))
 		return
 	}
 	s.End, s.Problem = s.cert.Leaf.NotAfter, ""

@@ -48,8 +48,9 @@ func (m *Main) reader(_ context.Context, org, name string, user model.Author) (c
 		return nil, err
 	}
 	caller := &linkv1.Caller{Name: cmp.Or(user.Name, user.ID), Roles: []string{string(user.Role)}} // never the empty one, which is the control plane
-	by := &http.Client{Transport: through{m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)}}
-	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: by, Scheme: scheme})
+	link := m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)
+	link.ResponseHeaderTimeout = 10 * time.Second // no context ends requests for kinds
+	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: &http.Client{Transport: through{link}}, Scheme: scheme})
 }
 
 // version is that of the published operator with the interfaces that agents serve: published clients compare it.
@@ -140,15 +141,15 @@ func (m *Main) check(ctx context.Context) ([]model.Organisation, error) {
 	return orgs, err
 }
 
-// housekeeping is an entry of the audit trail for a deletion.
-func housekeeping(what string, now time.Time) model.Event {
-	return model.Event{ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
+// housekeeping is an entry of the audit trail for a deletion. Those of one round have different times: pages end between them.
+func housekeeping(what string) model.Event {
+	return model.Event{ID: rand.Text(), Type: what, At: time.Now().UTC(), By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
 }
 
 // endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
 func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
 	err := m.store.EndLifetimes(ctx, org, now, func(what store.Kind, name string) model.Event {
-		ev := housekeeping(string(what)+".expire", now)
+		ev := housekeeping(string(what) + ".expire")
 		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
 		return ev
 	})
@@ -180,7 +181,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		logDeletion(log, "old entries of the audit trail", n, err)
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", now))
+		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire"))
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
 }

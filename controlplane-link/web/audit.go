@@ -19,7 +19,7 @@ type trail struct {
 	Pages page.Pages
 }
 
-// before is the parameter with the last entry of the former page: its time in microseconds, and its ID.
+// before is the parameter with the last entry of the former page: its time in nanoseconds, and its ID.
 const before = "before"
 
 // sameTime is how many entries of one time a page can begin after.
@@ -37,7 +37,7 @@ func (r *request) listEvents() error {
 	}
 	at, id := cursor(q.Get(before))
 	if id != "" {
-		query.To = at.Add(time.Microsecond)
+		query.To = at.Add(1)
 	}
 	all, err := r.Store.Events(r.Context(), r.by.Org, query)
 	if err != nil {
@@ -49,14 +49,11 @@ func (r *request) listEvents() error {
 		}
 		if len(t.Rows) == pageSize {
 			last := t.Rows[pageSize-1]
-			q.Set(before, fmt.Sprintf("%d-%s", last.At.UnixMicro(), last.ID))
-			t.Pages.Later = r.URL.EscapedPath() + "?" + q.Encode()
+			q.Set(before, fmt.Sprintf("%d-%s", last.At.UnixNano(), last.ID))
+			t.Pages.Next = r.URL.EscapedPath() + "?" + q.Encode()
 			break
 		}
 		t.Rows = append(t.Rows, e)
-	}
-	if q.Del(before); id != "" {
-		t.Pages.Earlier = r.URL.EscapedPath() + "?" + q.Encode()
 	}
 	return r.show(http.StatusOK, "/audit", "Audit", "audit", t)
 }
@@ -70,10 +67,10 @@ func object(e model.Event) string {
 
 // cursor returns the entry that a page begins after; "": there is none.
 func cursor(text string) (at time.Time, id string) {
-	var micro int64
+	var nano int64
 	first, id, _ := strings.Cut(text, "-")
-	if _, err := fmt.Sscanf(first, "%d", &micro); err != nil {
+	if _, err := fmt.Sscanf(first, "%d", &nano); err != nil {
 		return at, ""
 	}
-	return time.UnixMicro(micro).UTC(), id
+	return time.Unix(0, nano), id
 }

@@ -91,7 +91,7 @@ func (r *request) listResources() error {
 		all = append(all, of)
 		reading.Go(func() error {
 			var reported []steps.Report
-			reported, of.Unread = report(r, c.Name, "resources", r.live.Resources)
+			reported, of.Unread = report(r, c.Name, "resources", r.clustersBy.Resources)
 			of.Rows = merged(of.Rows, reported)
 			return nil
 		})

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,21 +78,37 @@ func TestReportsOfACluster(t *testing.T) {
 
 	s.reader = w.ClientWith(w.As("visitor"), kinds)
 	p = s.logIn(org, model.RoleMember)
+	p.shows("You lack rights")
 	p.get("/sandboxes/reports").want(http.StatusOK, "the fork of frontend crashes", "You lack rights in cluster prod", "switchyard:controlplane:acme")
 	p.get("/resources").want(http.StatusOK, "db Unknown", "You lack rights in cluster prod")
 
 	w.Grant("jo", "", rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get", "list"}})
 	s.reader = w.ClientWith(w.As("jo"), kinds)
 	p = s.logIn(org, model.RoleMember)
+	p.shows("You lack rights")
 	p.get("/sandboxes/reports").want(http.StatusOK, "The cluster also reports", "NetworkPolicy deny excludes the fork <b>.", "You lack rights in cluster prod", "frontend Unknown fork")
 
 	s.reader = w.Client
 	p = s.logIn(org, model.RoleMember)
+	p.shows("the script ended with exit code 1")
 	p.get("/sandboxes/reports").want(http.StatusOK, " frontend Not ready Pod frontend-1: container web is crash-looping. fork Deployment/hotrod/frontend",
 		"db Failed step create has failed", "Failed create attempt 3", "the script ended with exit code 1", "switchyard resource retry reports-db", "cache Unknown", "kubectl logs --previous").not("You lack rights", "not connected")
 	p.get("/resources").want(http.StatusOK, "Cluster prod", "db Failed step create has failed", "the script ended with exit code 1", "reports")
 	if by := s.readBy.Load(); by != p.user.Email+" member" {
 		t.Errorf("the cluster is read as %v", by)
+	}
+}
+
+// shows waits until the pages with reports have a text: the first read of a cluster can take longer than they wait.
+func (p *person) shows(text string) {
+	p.Helper()
+	for _, path := range []string{"/sandboxes/reports", "/resources"} {
+		wait.Eventually(p.T, patience, path+" has "+text, func() error {
+			if a := p.get(path); !strings.Contains(a.read(), text) {
+				return errors.New(a.read())
+			}
+			return nil
+		})
 	}
 }
 
@@ -126,6 +144,32 @@ func TestASlowClusterDelaysNoChange(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// counted counts reads of sandboxes in a cluster.
+type counted struct {
+	client.Reader
+	reads *atomic.Int64
+}
+
+func (c counted) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	c.reads.Add(1)
+	return c.Reader.Get(ctx, key, o, opts...)
+}
+
+// However many changes there are, a page reads its cluster at most once a second.
+func TestManyChangesReadAClusterSeldom(t *testing.T) {
+	s, at := newSite(t), counted{world.Shared(t).Client, &atomic.Int64{}}
+	o := s.fill()
+	s.reader = at
+	p, began := s.logIn(org, model.RoleMember), time.Now()
+	for i := range 20 {
+		s.observe(o, i%2 == 0, "Pending", "waits")
+		p.get("/sandboxes/checkout").want(http.StatusOK, "checkout")
+	}
+	if n, most := at.reads.Load(), 2+int64(time.Since(began).Seconds()); n > most {
+		t.Errorf("%d reads; at most %d", n, most)
+	}
 }
 
 // The state of a cluster is that of its session, at any replica.

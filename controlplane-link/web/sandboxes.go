@@ -144,10 +144,10 @@ func paged[T any](at *url.URL, all []T) ([]T, page.Pages) {
 	first, last := (n-1)*pageSize, min(n*pageSize, len(all))
 	p := page.Pages{Text: fmt.Sprintf("%d to %d of %d", first+1, last, len(all))}
 	if n > 1 {
-		p.Earlier = link(n - 1)
+		p.Previous = link(n - 1)
 	}
 	if last < len(all) {
-		p.Later = link(n + 1)
+		p.Next = link(n + 1)
 	}
 	return all[first:last], p
 }
@@ -178,7 +178,7 @@ func (r *request) showSandbox() error {
 		}
 	}
 	got, unread := report(r, s.Cluster, "sandbox/"+s.Name, func(ctx context.Context, org, cluster string, by model.Author) (live.Details, error) {
-		return r.live.Details(ctx, org, cluster, s.Name, by)
+		return r.clustersBy.Details(ctx, org, cluster, s.Name, by)
 	})
 	d.Members, d.Notes, d.Unread = members(s, got.Members), got.Status.Caveats, cmp.Or(unread, r.unread(s.Cluster, got.Unread))
 	d.Resources = merged(d.Resources, got.Resources)

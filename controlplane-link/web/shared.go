@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 const (
-	// readGap is the pause between two reads of a value, and failedFor how long an error is used.
+	// readGap is the pause between two reads of a value by default, and failedFor how long an error is used.
 	readGap, failedFor = 50 * time.Millisecond, time.Second
 	// keepFor is how long a value takes memory after its read.
 	keepFor = time.Minute
@@ -20,6 +21,8 @@ type shared[T any] struct {
 	// A value is used for age, and its read takes at most within. While there is an older one, a request waits for patience
 	// only; 0: until the value is read.
 	age, within, patience time.Duration
+	// gap is the pause between two reads; default: readGap.
+	gap time.Duration
 
 	reads singleflight.Group
 	all   sync.Map // of *kept[T]
@@ -57,6 +60,8 @@ func (s *shared[T]) get(ctx context.Context, key string, revision func() string,
 		case <-s.reads.DoChan(key, func() (any, error) { s.read(ctx, key, revision, read); return nil, nil }):
 		case <-late:
 			return last.of, true, last.err
+		case <-time.After(s.within + time.Second): // the read ignores its context
+			return of, false, context.DeadlineExceeded
 		case <-ctx.Done():
 			return of, false, ctx.Err()
 		}
@@ -73,7 +78,7 @@ func (s *shared[T]) last(key string) *kept[T] {
 
 // read reads a value, also once the request that has begun it has ended, since others can wait for it.
 func (s *shared[T]) read(ctx context.Context, key string, revision func() string, read func(context.Context) (T, error)) {
-	time.Sleep(readGap - time.Since(s.last(key).at))
+	time.Sleep(cmp.Or(s.gap, readGap) - time.Since(s.last(key).at))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.within)
 	defer cancel()
 	next := &kept[T]{revision: revision(), began: time.Now()}

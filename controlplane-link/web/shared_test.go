@@ -77,3 +77,18 @@ func TestSharedRevisions(t *testing.T) {
 	s.patience = time.Hour
 	get("2", false)
 }
+
+// A read that ignores its context delays a request no longer than a read may take.
+func TestAReadThatIgnoresItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(time.Minute, cancel)
+	s := shared[int]{within: time.Millisecond}
+	_, _, err := s.get(ctx, "a", func() string { return "" }, func(context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, nil
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the request ends with %v", err)
+	}
+}

@@ -18,7 +18,7 @@ import (
 // How long an organisation and a report of a cluster are used if nothing changes, and what bounds their reads: a page
 // without the report of a cluster is better than none, and one with the last report is shown before it has a new one.
 const (
-	readFor, readWithin                    = 10 * time.Second, 10 * time.Second
+	readFor, readWithin                    = 5 * time.Second, 10 * time.Second
 	reportFor, reportWithin, reportAwaited = 4 * time.Second, 3 * time.Second, 100 * time.Millisecond
 )
 

@@ -8,7 +8,6 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -52,20 +51,20 @@ type Config struct {
 // Handler serves the pages. Make one with New.
 type Handler struct {
 	Config
-	mux       *http.ServeMux
-	snapshots shared[*snapshot]
-	reports   shared[any]
-	readers   shared[client.Reader]
-	live      live.Clusters // by readers
-	streams   *page.Streams
-	limits    *callers.Pool
+	mux        *http.ServeMux
+	snapshots  shared[*snapshot]
+	reports    shared[any]
+	readers    shared[client.Reader]
+	clustersBy live.Clusters // with readers
+	streams    *page.Streams
+	limits     *callers.Pool
 }
 
 //go:embed web.html
 var text string
 
 var templates = template.Must(page.Templates().Funcs(template.FuncMap{
-	"query": url.QueryEscape, "stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object,
+	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object,
 }).Parse(text))
 
 // New returns a Handler. The caller calls Watch.
@@ -74,10 +73,10 @@ func New(c Config) *Handler {
 		Config: c, mux: http.NewServeMux(), streams: page.NewStreams(streamsEach, streamsAll),
 		limits:    callers.NewPool("requests", callers.Bounds{Each: atOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
 		snapshots: shared[*snapshot]{age: readFor, within: readWithin},
-		reports:   shared[any]{age: reportFor, within: reportWithin, patience: reportAwaited},
+		reports:   shared[any]{age: reportFor, within: reportWithin, patience: reportAwaited, gap: time.Second},
 		readers:   shared[client.Reader]{age: keepFor, within: reportWithin},
 	}
-	h.live = live.Clusters{Reader: h.reader, Operator: c.Live.Operator}
+	h.clustersBy = live.Clusters{Reader: h.reader, Operator: c.Live.Operator}
 	for pattern, show := range map[string]func(*request) error{
 		"GET /{$}": (*request).listSandboxes, "GET /sandboxes/{name}": (*request).showSandbox,
 		"GET /sandboxes/{name}/delete": (*request).askDelete, "POST /sandboxes/{name}/delete": (*request).deleteSandbox,
@@ -115,10 +114,11 @@ func (h *Handler) changed(c store.Change) {
 type request struct {
 	*Handler
 	*http.Request
-	w        http.ResponseWriter
-	by       login.Visitor
-	rows     *snapshot
-	revision string
+	w    http.ResponseWriter
+	by   login.Visitor
+	rows *snapshot
+	// began is the revision that the request has begun at.
+	began string
 	// every is as in page.Frame.
 	every int
 	// stale: a report on the page is the last one, and a new one is read.
@@ -139,7 +139,9 @@ func (r refusal) Error() string { return r.text }
 
 // serve serves a request of a person with a session, within the limits. show is nil for the event stream.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*request) error) {
-	v, err := h.Login.Visitor(r)
+	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+	defer cancel()
+	v, err := h.Login.Visitor(r.WithContext(ctx))
 	switch {
 	case missing(err):
 		h.logIn(w, r)
@@ -162,10 +164,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 		return
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
-	defer cancel()
 	of := &request{Handler: h, Request: r.WithContext(ctx), w: w, by: v}
-	of.revision = h.revision(v.Org)
+	of.began = h.revision(v.Org)
 	if of.rows, err = h.snapshot(ctx, v.Org); err == nil {
 		err = show(of)
 	}
@@ -190,7 +190,9 @@ const checkEvery = 30 * time.Second
 
 // whileValid returns once the person of a request has no session any more, or another role, or ctx has ended.
 func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visitor) {
-	for ctx.Err() == nil && h.Now().Before(v.Until) { // the store can fail
+	ctx, cancel := context.WithTimeout(ctx, v.Until.Sub(h.Now())) // the store can fail, or hang
+	defer cancel()
+	for ctx.Err() == nil {
 		_, changed := h.streams.Revision(loginTopic(v.Org, v.ID))
 		now, err := h.Login.Visitor(r.WithContext(ctx))
 		if missing(err) || err == nil && now.Role != v.Role {
@@ -198,7 +200,7 @@ func (h *Handler) whileValid(ctx context.Context, r *http.Request, v login.Visit
 		}
 		select {
 		case <-changed:
-		case <-time.After(min(checkEvery, v.Until.Sub(h.Now()))):
+		case <-time.After(checkEvery):
 		case <-ctx.Done():
 		}
 	}
@@ -234,7 +236,7 @@ func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }
 func (r *request) show(status int, section, title, name string, data any) error {
 	f := page.Frame{
 		Title: title, Person: r.by.Email + ", " + r.by.Org, Logout: login.Prefix + "logout", Token: r.by.Token(), Login: login.StartURL(r.URL.RequestURI()),
-		Events: "/events", Revision: r.revision, Every: r.every,
+		Events: "/events", Revision: r.began, Every: r.every,
 	}
 	if r.stale.Load() {
 		f.Every = 1

@@ -213,7 +213,7 @@ func TestDeletion(t *testing.T) {
 // A stream reports each change of the organisation and no other, longer than the server's timeouts, and the content is
 // fetched once for each.
 func TestEvents(t *testing.T) {
-	s := newSite(t)
+	s := newSiteWithin(t, 2*time.Second) // shorter than the stream
 	o := s.fill()
 	p := s.logIn(org, model.RoleMember)
 	stream := p.stream()
@@ -335,10 +335,10 @@ func TestStreamsAreLimited(t *testing.T) {
 // The pages of the audit trail have each entry once, also those of one time.
 func TestAuditPages(t *testing.T) {
 	s := newSite(t)
-	at := time.Now().UTC().Truncate(time.Second).Add(time.Hour)
+	at := time.Now().UTC().Truncate(time.Second).Add(time.Hour + 123*time.Nanosecond)
 	for i := range 130 {
 		ev := event("test.entry")
-		ev.ID, ev.At = fmt.Sprintf("entry-%03d", i), at.Add(time.Duration(i/30)*time.Second)
+		ev.ID, ev.At = fmt.Sprintf("entry-%03d", i), at.Add(time.Duration(i/60)*time.Second)
 		s.must(s.store.Record(context.Background(), ev))
 	}
 	p, seen := s.logIn(org, model.RoleAdmin), map[string]int{}
@@ -368,7 +368,7 @@ func TestAuditPages(t *testing.T) {
 func TestPagesShareReads(t *testing.T) {
 	s := newSite(t)
 	s.fill()
-	p := s.logIn(org, model.RoleMember)
+	p, began := s.logIn(org, model.RoleMember), time.Now()
 	p.get("/").want(http.StatusOK, "Not ready")
 	// A write that notifies no watcher, such as that of another process, is seen after a while only.
 	quiet, err := sql.Open("sqlite", s.path) // the driver of the store
@@ -376,7 +376,9 @@ func TestPagesShareReads(t *testing.T) {
 	defer quiet.Close()
 	_, err = quiet.ExecContext(t.Context(), "UPDATE objects SET name = 'silent' WHERE name = 'checkout'")
 	s.must(err)
-	p.get("/").want(http.StatusOK, "checkout").not("silent")
+	if a := p.get("/"); time.Since(began) < 5*time.Second {
+		a.want(http.StatusOK, "checkout").not("silent")
+	}
 	s.must(s.store.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "more"}, event("cluster.add")))
 	p.get("/").want(http.StatusOK, "silent")
 }

@@ -52,6 +52,12 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	return newSiteWithin(t, 0)
+}
+
+// newSiteWithin returns a site with timeouts of connections; 0: none.
+func newSiteWithin(t *testing.T, timeout time.Duration) *site {
+	t.Helper()
 	s := &site{T: t, path: filepath.Join(t.TempDir(), "store.db")}
 	var err error
 	s.keys, err = seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)))
@@ -81,7 +87,7 @@ func newSite(t *testing.T) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	h.Watch(ctx)
 	s.stop = cancel
-	s.server.Config.WriteTimeout, s.server.Config.ReadTimeout = 2*time.Second, 2*time.Second // shorter than a stream
+	s.server.Config.WriteTimeout, s.server.Config.ReadTimeout = timeout, timeout
 	s.server.StartTLS()
 	t.Cleanup(func() {
 		cancel()

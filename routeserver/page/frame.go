@@ -42,7 +42,7 @@ type Frame struct {
 type State struct{ Kind, Text string }
 
 // Pages are the links from one page of a list to the others, which can be empty, and where it is in the list.
-type Pages struct{ Earlier, Later, Text string }
+type Pages struct{ Previous, Next, Text string }
 
 // Write writes a page, or its content alone to the script: a template with data. It must not depend on the order of a
 // map, since unchanged content is not sent again.
@@ -86,7 +86,9 @@ func ago(t time.Time) string {
 		return "in " + duration.HumanDuration(-d)
 	case d < 5*time.Second:
 		return "just now"
-	default:
+	case d < time.Minute:
 		return duration.HumanDuration(d) + " ago"
+	default: // seconds would change the content
+		return duration.HumanDuration(d.Truncate(time.Minute)) + " ago"
 	}
 }
