@@ -367,6 +367,10 @@ func TestRateOfUnknownKeys(t *testing.T) {
 		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
 			t.Errorf("a valid key that is known, after %d guesses: %d", checksAtOnce, got)
 		}
+		w.keys.changes++ // it is read again
+		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
+			t.Errorf("a key that was valid lately, after %d guesses: %d", checksAtOnce, got)
+		}
 		reads := w.keys.reads
 		if got := sent(from, "Authorization", "Bearer guess"); got != http.StatusTooManyRequests || w.keys.reads != reads {
 			t.Errorf("after %d guesses: %d, %d more reads", checksAtOnce, got, w.keys.reads-reads)

@@ -103,20 +103,21 @@ func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentia
 	if f.key != nil && f.changes == changes && now.Before(f.until) {
 		return f.key, nil
 	}
-	if bounded {
+	if bounded && f.key == nil { // those that were valid lately do not wait for guesses
 		var err error
 		if leave, err = a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
 			return nil, errMany
 		}
 	}
 	key, err := a.Keys.FindDigest(r.Context(), d, r.RemoteAddr)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if err != nil || key == nil {
+		delete(a.found, d)
 		time.AfterFunc(unknownFor, leave)
 		return nil, err
 	}
 	leave()
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if len(a.found) >= maxFound {
 		clear(a.found)
 	}
