@@ -90,7 +90,8 @@ func (h *Handler) Serve(ctx context.Context) error {
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authorized
 	s.MaxHeaderBytes, s.IdleTimeout, s.ErrorLog = maxHead, idleWithin, callers.ErrorLog(h.cfg.Logger)
 	s.BaseContext = func(net.Listener) context.Context { return requests }
-	s.HTTP2 = &http.HTTP2Config{SendPingTimeout: aliveWithin, PingTimeout: aliveWithin, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread / 2}
+	// Clients that leave streams alone hold about 9 KiB for each; RFC 9113 recommends to allow 100.
+	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100, SendPingTimeout: aliveWithin, PingTimeout: aliveWithin, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread / 2}
 	return callers.Serve(ctx, s, tls.NewListener(h.cfg.Listener, callers.BegunTLS(h.cfg.Certificates.Server())), stopWithin)
 }
 
