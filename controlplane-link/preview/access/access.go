@@ -67,8 +67,8 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address: checks of API keys and tokens, of which an unknown one counts for unknownFor, as does a read of
-// the login of an embedded preview, and preflights. That of preflights of all addresses is preflightsOfAll.
+// Limits of one address. Checks are of API keys and tokens, and of logins of embedded previews; one that finds no valid
+// key counts for unknownFor. All addresses together have at most preflightsOfAll preflights.
 const (
 	checksAtOnce, unknownFor                                = 128, time.Second
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200

@@ -94,7 +94,8 @@ type found struct {
 
 const foundFor, maxFound = 5 * time.Second, 4096
 
-// find returns the key or session of a request with a digest; nil: it is not valid. Reads can be bounded by address.
+// find returns the key or session of a request with a digest; nil: it is not valid.
+// A bounded read counts for its address, unless the key was valid lately.
 func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentials.Key, error) {
 	now, changes, leave := a.Now(), a.Keys.Changes(), func() {} // before the read, which can be of the former state
 	a.mu.Lock()
@@ -103,7 +104,7 @@ func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentia
 	if f.key != nil && f.changes == changes && now.Before(f.until) {
 		return f.key, nil
 	}
-	if bounded && f.key == nil { // those that were valid lately do not wait for guesses
+	if bounded && f.key == nil {
 		var err error
 		if leave, err = a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
 			return nil, errMany
