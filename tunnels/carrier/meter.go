@@ -58,9 +58,6 @@ var allMeters struct {
 	total  atomic.Int64
 }
 
-// newMeter returns a meter with the default limits.
-func newMeter() *meter { return limited(Limits{}.orDefaults()) }
-
 // limited returns a meter with the limits of its session.
 func limited(limits Limits) *meter {
 	m := &meter{limits: limits, streams: map[uint32]*unread{}}

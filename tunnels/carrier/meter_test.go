@@ -13,6 +13,9 @@ func header(kind byte, flags uint16, id, length uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, length)
 }
 
+// newMeter returns a meter with the default limits.
+func newMeter() *meter { return limited(Limits{}.orDefaults()) }
+
 // The multiplexer ignores frames of streams that are unknown or closed. So does the meter,
 // however many there are.
 func TestFramesOfNoStreamAreNotKept(t *testing.T) {

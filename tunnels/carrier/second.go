@@ -62,7 +62,7 @@ func (s *Session) join(first *Session) {
 func (s *Session) Second(ctx context.Context, request func(context.Context) error) *Session {
 	n := &s.second
 	n.Lock()
-	if now := time.Now(); !n.live() && request != nil && now.After(n.after) {
+	if now := time.Now(); n.live() == nil && request != nil && now.After(n.after) {
 		begins, begun := context.WithTimeout(context.Background(), joinWithin)
 		n.begins, n.begun, n.after = begins, begun, now.Add(notJoinedAfter)
 		go func() {
@@ -73,7 +73,7 @@ func (s *Session) Second(ctx context.Context, request func(context.Context) erro
 			}
 		}()
 	}
-	if begins := n.begins; !n.live() && begins != nil {
+	if begins := n.begins; n.live() == nil && begins != nil {
 		n.Unlock()
 		select {
 		case <-begins.Done():
@@ -82,18 +82,23 @@ func (s *Session) Second(ctx context.Context, request func(context.Context) erro
 		n.Lock()
 	}
 	defer n.Unlock()
-	return cmp.Or(map[bool]*Session{true: n.session}[n.live()], s)
+	return cmp.Or(n.live(), s)
 }
 
 // Joined returns the session that has joined this one; nil: none has, or it has ended.
 func (s *Session) Joined() *Session {
 	s.second.Lock()
 	defer s.second.Unlock()
-	return map[bool]*Session{true: s.second.session}[s.second.live()]
+	return s.second.live()
 }
 
 // Streams returns the number of open connections over the session's own connection.
 func (s *Session) Streams() int { return max(0, s.mux.NumStreams()-1) } // without control
 
-// live reports whether there is a session that has not ended. n is locked.
-func (n *second) live() bool { return n.session != nil && n.session.Err() == nil }
+// live returns the session; nil: there is none, or it has ended. n is locked.
+func (n *second) live() *Session {
+	if n.session == nil || n.session.Err() != nil {
+		return nil
+	}
+	return n.session
+}

@@ -68,10 +68,7 @@ func start(conn net.Conn, settings Settings, proxy bool) (*Session, error) {
 	} else {
 		s.mux, err = yamux.Client(s.wire, s.config, s.memory)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, err
 }
 
 // size sets the first window of streams that begin before the next read. Only the multiplexer's reader calls it.
@@ -196,9 +193,6 @@ func newest[T any](waiting chan T, m T) {
 	}
 	waiting <- m
 }
-
-// RTT returns the last measured round-trip time to the other end, 0 before the first.
-func (s *Session) RTT() time.Duration { return s.mux.RTT() }
 
 // Heard returns when data last came from the other end.
 func (s *Session) Heard() time.Time {
