@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/bench/tunnels/lab"
+	"switchyard.dev/tests/bench/tunnels/load"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/selfsigned"
@@ -125,7 +126,7 @@ func (p *programs) measure(address string, roundTrip time.Duration, what part) (
 	if err != nil {
 		return m, err
 	}
-	times, err := echoes(echo, roundTrip)
+	times, err := load.Echoes(echo, roundTrip)
 	if err != nil {
 		return m, err
 	}
@@ -154,27 +155,6 @@ func (p *programs) measure(address string, roundTrip time.Duration, what part) (
 		err = p.requests(address, &m)
 	}
 	return m, err
-}
-
-// echoes asks and answers 64 bytes, one after another.
-func echoes(c net.Conn, roundTrip time.Duration) (times []time.Duration, err error) {
-	rounds := 3000
-	if roundTrip > 0 {
-		rounds = int(3 * time.Second / roundTrip)
-	}
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	buf := make([]byte, 64)
-	for range rounds {
-		began := time.Now()
-		if _, err := c.Write(buf); err != nil {
-			return nil, err
-		}
-		if _, err := io.ReadFull(c, buf); err != nil {
-			return nil, err
-		}
-		times = append(times, time.Since(began))
-	}
-	return times, nil
 }
 
 // stream returns how many MB pass each second once the connection is at speed, and how many bytes

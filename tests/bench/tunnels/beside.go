@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/bench/tunnels/lab"
+	"switchyard.dev/tests/bench/tunnels/load"
 	"switchyard.dev/tests/figures"
 )
 
@@ -39,7 +40,7 @@ func sideBySide(requests, streams []net.Conn, perSecond int, duration time.Durat
 	}
 	time.Sleep(duration / 2)
 	began, before := time.Now(), passed.Load()
-	times, err := atRate(perSecond, duration, onKept(requests))
+	times, err := load.AtRate(perSecond, duration, load.OnKept(requests))
 	b.rate = float64(passed.Load()-before) / 1e6 / time.Since(began).Seconds()
 	b.p50, b.p99 = figures.Millis(times, .5), figures.Millis(times, .99)
 	return b, err

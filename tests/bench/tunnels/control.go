@@ -31,6 +31,11 @@ func measureLink(s site) error {
 		}
 	}
 	for _, congestion := range []string{"bbr", "reno"} {
+		if wanted("tails") {
+			if err := tails(congestion, s); err != nil {
+				return err
+			}
+		}
 		if wanted("bulk") {
 			if err := bulk(congestion, s); err != nil {
 				return err
