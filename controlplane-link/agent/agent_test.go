@@ -318,7 +318,7 @@ func TestPodsOfAWorkloadThroughTheLink(t *testing.T) {
 	s.Must(err)
 	s.Eventually("the refusal of a pod with the address of its node", func() error {
 		if err := s.reach(t, jo, "cart."+s.namespace+".deploy", s.port); err == nil || !strings.Contains(err.Error(), "node") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})
@@ -337,7 +337,7 @@ func TestServicesOfTheOperator(t *testing.T) {
 	s.Eventually("the proxy by its name", func() error {
 		// No server listens on this port: it is dialled, and does not answer.
 		if err := s.reach(t, key, proxy, 7777); err == nil || !strings.Contains(err.Error(), "did not answer") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})
@@ -355,7 +355,7 @@ func TestOtherServicesInTheOperatorsNamespace(t *testing.T) {
 	s.names.set("cart."+s.namespace, s.backend.String())
 	s.Eventually("the refusal of its pod, which is one of another Service too", func() error {
 		if err := s.reach(t, jo, "cart."+s.namespace, s.port); err == nil || !strings.Contains(err.Error(), "operator's namespace") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})

@@ -178,7 +178,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 func (h *Handler) logIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && page.AcceptsHTML(r) && !page.Fragment(r) {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, login.StartURL(r.URL.RequestURI()), http.StatusSeeOther)
+		http.Redirect(w, r, login.StartURL(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a path of this host
 		return
 	}
 	page.Message{Status: http.StatusUnauthorized, Title: "You are not logged in", Text: []string{"Your session has ended. Nothing was changed."},

@@ -103,7 +103,7 @@ func New(c Config) (*Previews, error) {
 
 // Run serves until ctx ends.
 func (p *Previews) Run(ctx context.Context) error {
-	defer p.store.Close()
+	defer func() { _ = p.store.Close() }()
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return p.keys.Watch(ctx) })
 	all.Go(func() error { return p.certs.Run(ctx) })
