@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/link/agents"
 	"switchyard.dev/tools/wait"
@@ -383,31 +384,21 @@ func TestDrainLosesNoConnection(t *testing.T) {
 // forward carries connections to an address that can change.
 func (s *site) forward(to *atomic.Value) (address string) {
 	s.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to.Load().(string))
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			copies := func(a, b net.Conn) {
-				_, _ = io.Copy(a, b)
-				_, _ = a.Close(), b.Close()
-			}
-			go copies(near, far)
-			go copies(far, near)
+	return background.Listen(s, func(near net.Conn) {
+		if far, err := net.Dial("tcp", to.Load().(string)); err == nil {
+			join(near, far)
 		}
-	}()
-	return l.Addr().String()
+	})
+}
+
+// join copies both ways until one end closes.
+func join(a, b net.Conn) {
+	copies := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}
+	go copies(a, b)
+	copies(b, a)
 }
 
 func TestAnAgentReconnects(t *testing.T) {
