@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -74,15 +73,6 @@ func (h *Handler) reader(ctx context.Context, org, cluster string, by model.Auth
 	key := strings.Join([]string{org, cluster, by.ID, by.Name, string(by.Role)}, "/")
 	of, _, err := h.readers.get(ctx, key, func() string { return "" }, func(ctx context.Context) (client.Reader, error) { return h.Live.Reader(ctx, org, cluster, by) })
 	return of, err
-}
-
-// named returns the value of a name, in a path or in a row.
-func named[T any](all []T, name string, of func(T) string) (v T, is bool) {
-	i := slices.IndexFunc(all, func(one T) bool { return of(one) == name })
-	if i < 0 {
-		return v, false
-	}
-	return all[i], true
 }
 
 // report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a

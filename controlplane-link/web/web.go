@@ -128,15 +128,6 @@ type request struct {
 // stepsEvery is the pause in seconds between two reports about steps, which notify nothing.
 const stepsEvery = 5
 
-// refusal is the error of a request that is not done, with a text for the person.
-type refusal struct {
-	status      int
-	title, text string
-}
-
-// Error implements error.
-func (r refusal) Error() string { return r.text }
-
 // serve serves a request of a person with a session, within the limits. show is nil for the event stream.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*request) error) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -160,7 +151,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 	}
 	leave, err := h.limits.Enter(callers.Caller{Kind: callers.Pod, Name: name})
 	if err != nil {
-		h.refuse(w, r, refusal{http.StatusTooManyRequests, "Too many requests", "Your pages send too many requests. Close some, and reload this one in ten seconds."})
+		h.refuse(w, r, refusal(http.StatusTooManyRequests, "Too many requests", "Your pages send too many requests. Close some, and reload this one in ten seconds."))
 		return
 	}
 	defer leave()
@@ -214,11 +205,16 @@ func missing(err error) bool { return errors.Is(err, model.ErrNotFound) }
 
 // refuse answers a request that is not done.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	f := refusal{http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error."}
+	f := refusal(http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error.")
 	if !errors.As(err, &f) && r.Context().Err() == nil {
 		h.Logger.ErrorContext(r.Context(), "A page cannot be shown.", "path", r.URL.Path, "error", err)
 	}
-	page.Message{Status: f.status, Title: f.title, Text: []string{f.text}, Links: []page.Link{{Text: "Go to sandboxes", URL: "/"}}}.ServeHTTP(w, r)
+	f.ServeHTTP(w, r)
+}
+
+// refusal is the error of a request that is not done, with a text for the person.
+func refusal(status int, title, text string) page.Message {
+	return page.Message{Status: status, Title: title, Text: []string{text}, Links: []page.Link{{Text: "Go to sandboxes", URL: "/"}}}
 }
 
 // sections are the pages in the navigation, in their order. The last one is for administrators.
@@ -265,10 +261,10 @@ func (r *request) none(section, what string) error {
 func (r *request) form() error {
 	r.Body = http.MaxBytesReader(r.w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
-		return refusal{http.StatusBadRequest, "Not done", "The form is not valid, or has more than 4 KiB."}
+		return refusal(http.StatusBadRequest, "Not done", "The form is not valid, or has more than 4 KiB.")
 	}
 	if _, err := r.Login.Sender(r.Request); err != nil {
-		return refusal{http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again."}
+		return refusal(http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again.")
 	}
 	return nil
 }

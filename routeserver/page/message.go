@@ -29,15 +29,11 @@ func Templates() *template.Template {
 	return template.Must(template.New("page").Funcs(functions).Parse(layout))
 }
 
+var sum = sha256.Sum256([]byte(style))
+
 // Inline is the Content-Security-Policy of self-contained pages: their style is inline, and they have no script. Forms
 // are sent to their own origin only.
-var Inline = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", digest(style))
-
-// digest is the hash of a text in a Content-Security-Policy.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
+var Inline = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", base64.StdEncoding.EncodeToString(sum[:]))
 
 // Secure sets the headers of a page in HTML: the policy, and those that all pages have. Without referrers of the pages'
 // own origin browsers would send no Origin with forms.
@@ -74,6 +70,9 @@ type Message struct {
 }
 
 var messages = Templates()
+
+// Error implements error: a function that returns a message as an error refuses a request with it.
+func (m Message) Error() string { return m.Title }
 
 // ServeHTTP implements http.Handler.
 func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
