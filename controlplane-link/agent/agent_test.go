@@ -23,7 +23,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/controlplane-link/issuer"
@@ -33,6 +32,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/world"
@@ -113,10 +113,8 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 		c(&settings)
 	}
 	user := "agent-" + s.operator
-	text, err := os.ReadFile("../../charts/operator/files/agent-rules.yaml")
+	rules, err := apiserver.AgentRules()
 	s.Must(err)
-	var rules map[string][]rbacv1.PolicyRule // by their scope
-	s.Must(yaml.Unmarshal(text, &rules))
 	s.Grant(user, "", slices.Concat(rules["cluster"], rules["namespaces"])...)
 	s.Grant(user, s.operator, rules["operator"]...)
 	access := s.As(user)
