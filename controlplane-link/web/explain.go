@@ -20,7 +20,7 @@ var starting = map[string]bool{
 	"NotAllDesiredForksReady": true, crdv1.ReasonPending: true, crdv1.ReasonWaitsFor: true, "ForkProgressing": true, "ResourcesNotReady": true, "RoutingNotReady": true, "NotAwaited": true,
 }
 
-// remedies are what to do about a reason whose message has no remedy.
+// remedies are what to do about the reasons with messages that have no remedy.
 var remedies = map[string]string{
 	delivery.ReasonInvalid: "Correct the specification, and apply it again.",
 	"Forbidden":            "You lack a right in the cluster. Ask an administrator of the cluster for it, and apply the sandbox again.",

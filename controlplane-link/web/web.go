@@ -32,7 +32,7 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	// Login, Store, Now, Logger and Previews are required.
+	// All fields are required.
 	Login  *login.Handler
 	Store  *store.Store
 	Now    func() time.Time
@@ -44,7 +44,7 @@ type Config struct {
 	// Problems returns those of the installation that concern an organisation, in sentences, such as a certificate
 	// that ends soon; nil: there are none.
 	Problems func(org string) []string
-	// Identified is called with the address and the name of a client with a session; it can be nil.
+	// Identified is called with the address and the name of a client with a session.
 	Identified func(remote, user string)
 }
 
@@ -142,9 +142,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 		return
 	}
 	name := v.Org + "/" + v.ID
-	if h.Identified != nil {
-		h.Identified(r.RemoteAddr, name)
-	}
+	h.Identified(r.RemoteAddr, name)
 	if show == nil {
 		h.streams.Serve(w, r, page.Stream{Topic: v.Org, Person: name, While: func(ctx context.Context) { h.whileValid(ctx, r, v) }})
 		return

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the style and the layout
 	"encoding/base64"
@@ -76,9 +77,6 @@ func (m Message) Error() string { return m.Title }
 
 // ServeHTTP implements http.Handler.
 func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if m.Status == 0 {
-		m.Status = http.StatusOK
-	}
 	Secure(w.Header(), Inline)
 	if m.Framed {
 		w.Header().Del("X-Frame-Options")
@@ -93,7 +91,7 @@ func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(&body, strings.Join(append([]string{m.Title + "."}, m.Text...), " "))
 	}
-	w.WriteHeader(m.Status)
+	w.WriteHeader(cmp.Or(m.Status, http.StatusOK))
 	_, _ = w.Write(body.Bytes()) // the client has closed its connection
 }
 
