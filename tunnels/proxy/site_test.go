@@ -340,6 +340,17 @@ func (w *workstation) answer() {
 	}
 }
 
+// opens declares an external workload until its tunnel is open.
+func (w *workstation) opens(x *crdv1.SignadotExternalWorkload) {
+	w.Helper()
+	w.Eventually("the tunnel is open", func() error {
+		if all := w.declare(x); !all[0].Open {
+			return fmt.Errorf("%v", all)
+		}
+		return nil
+	})
+}
+
 // declare declares tunnels, and returns their states.
 func (w *workstation) declare(of ...*crdv1.SignadotExternalWorkload) []*tunnelv1.TunnelState {
 	w.Helper()
