@@ -214,10 +214,7 @@ func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
 func TestANewerAgentHasTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	b, stop := s.start(s.config(r.address, "b"))
 	s.up(b, 2)
 	s.becomes(a, "superseded", func(st link.State) bool {
@@ -238,10 +235,7 @@ func TestANewerAgentHasTheSession(t *testing.T) {
 func TestARevokedTokenEndsTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	c := s.eventually(r)
 	s.revoke("1")
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
@@ -258,10 +252,7 @@ func TestARevokedTokenEndsTheSession(t *testing.T) {
 func TestATokenRotatesWithoutARestart(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	c := s.eventually(r)
 	rotate("s3cret-new")
 	s.up(a, 2)
@@ -276,10 +267,7 @@ func TestATokenRotatesWithoutARestart(t *testing.T) {
 func TestATokenOfAnotherClusterEndsTheFormerSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	former := s.session(r)
 	s.issue("s3cret-stage", registry.Token{ID: "stage", Cluster: registry.Cluster{Organisation: "acme", Name: "stage"}})
 	rotate("s3cret-stage")
