@@ -169,7 +169,7 @@ func (s *story) until(ctx context.Context, what string, is func() (string, bool,
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
-			return fmt.Errorf("%s: not after %s; last seen: %s (%w)", what, patience, seen, err)
+			return errors.Join(fmt.Errorf("%s: not after %s; last seen: %s", what, patience, seen), err)
 		}
 	}
 }

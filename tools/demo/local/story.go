@@ -135,7 +135,7 @@ func (s *story) until(ctx context.Context, what string, right func(Answer) bool)
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
-			return fmt.Errorf("%s: after %s a request with the key is answered %s (%v)", what, patience, last, err)
+			return errors.Join(fmt.Errorf("%s: after %s a request with the key is answered %s", what, patience, last), err)
 		}
 	}
 }
