@@ -23,7 +23,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/controlplane-link/issuer"
@@ -33,6 +32,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/world"
@@ -113,10 +113,8 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 		c(&settings)
 	}
 	user := "agent-" + s.operator
-	text, err := os.ReadFile("../../charts/operator/files/agent-rules.yaml")
+	rules, err := apiserver.AgentRules()
 	s.Must(err)
-	var rules map[string][]rbacv1.PolicyRule // by their scope
-	s.Must(yaml.Unmarshal(text, &rules))
 	s.Grant(user, "", slices.Concat(rules["cluster"], rules["namespaces"])...)
 	s.Grant(user, s.operator, rules["operator"]...)
 	access := s.As(user)
@@ -318,7 +316,7 @@ func TestPodsOfAWorkloadThroughTheLink(t *testing.T) {
 	s.Must(err)
 	s.Eventually("the refusal of a pod with the address of its node", func() error {
 		if err := s.reach(t, jo, "cart."+s.namespace+".deploy", s.port); err == nil || !strings.Contains(err.Error(), "node") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})
@@ -337,7 +335,7 @@ func TestServicesOfTheOperator(t *testing.T) {
 	s.Eventually("the proxy by its name", func() error {
 		// No server listens on this port: it is dialled, and does not answer.
 		if err := s.reach(t, key, proxy, 7777); err == nil || !strings.Contains(err.Error(), "did not answer") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})
@@ -355,7 +353,7 @@ func TestOtherServicesInTheOperatorsNamespace(t *testing.T) {
 	s.names.set("cart."+s.namespace, s.backend.String())
 	s.Eventually("the refusal of its pod, which is one of another Service too", func() error {
 		if err := s.reach(t, jo, "cart."+s.namespace, s.port); err == nil || !strings.Contains(err.Error(), "operator's namespace") {
-			return fmt.Errorf("it is %v", err)
+			return errors.Join(errors.New("it is another one"), err)
 		}
 		return nil
 	})

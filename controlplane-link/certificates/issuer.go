@@ -4,11 +4,9 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/go-acme/lego/v5/acme"
@@ -16,6 +14,8 @@ import (
 	"github.com/go-acme/lego/v5/certificate"
 	"github.com/go-acme/lego/v5/lego"
 	"github.com/go-acme/lego/v5/registration"
+
+	"switchyard.dev/eventbus/trust"
 )
 
 // issuer has certificates of an ACME server in the store, and orders them.
@@ -112,9 +112,9 @@ func (i *issuer) client(ctx context.Context) (*lego.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, err := i.roots()
+	roots, err := trust.Pool(i.CAFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("authorities of the ACME server: %w", err)
 	}
 	web := &http.Client{Timeout: requestWithin, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
@@ -143,22 +143,6 @@ func (i *issuer) accountKey(ctx context.Context) (crypto.Signer, error) {
 		return nil, fmt.Errorf("read the key of the ACME account in the store: %w", err)
 	}
 	return certcrypto.ParsePEMPrivateKey([]byte(value))
-}
-
-// roots returns the authorities of the server; nil: those of the system.
-func (a *ACME) roots() (*x509.CertPool, error) {
-	if a.CAFile == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(a.CAFile)
-	pool := x509.NewCertPool()
-	if err == nil && !pool.AppendCertsFromPEM(text) {
-		err = fmt.Errorf("%s has no certificate in PEM", a.CAFile)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("authorities of the ACME server: %w", err)
-	}
-	return pool, nil
 }
 
 // account is an account at the server. It implements registration.User.

@@ -43,7 +43,7 @@ func newNameserver(t *testing.T) *nameserver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accept := func(h dns.Header) dns.MsgAcceptAction { return dns.MsgAccept } // updates too
+	accept := func(dns.Header) dns.MsgAcceptAction { return dns.MsgAccept } // updates too
 	for _, s := range []*dns.Server{{PacketConn: packets}, {Listener: connections}} {
 		s.Handler, s.TsigSecret, s.MsgAcceptFunc = n, map[string]string{"switchyard.": secret}, accept
 		started := make(chan struct{})

@@ -264,7 +264,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 			return admin.Handover(ctx, m.store, m.cfg.Organisation, first, m.cfg.Logger)
 		})
 	}
-	run(serving, func(ctx context.Context) error {
+	run(serving, func(context.Context) error {
 		defer stop()
 		users, accepting := errgroup.WithContext(accepting)
 		users.Go(func() error { return m.users.Serve(accepting, m.cfg.TLS.Server()) })

@@ -311,7 +311,7 @@ func TestOldEntriesAreDeleted(t *testing.T) {
 	old.Type, old.At = "old", time.Now().Add(-2*time.Hour)
 	s.must(r.Store().Record(t.Context(), old))
 	r.stop()
-	<-r.ended
+	s.must(<-r.ended)
 	c.KeepEvents = time.Hour
 	r = s.start(c)
 	wait.Eventually(t, patience, "the deletion", func() error {
@@ -327,7 +327,7 @@ func TestOldEntriesAreDeleted(t *testing.T) {
 		return err
 	})
 	r.stop()
-	<-r.ended
+	s.must(<-r.ended)
 	if text := s.log.String(); strings.Count(text, "are deleted") != 1 || !strings.Contains(text, `msg="old entries of the audit trail are deleted" organisation=acme number=1`+"\n") {
 		t.Errorf("the log is:\n%s", text)
 	}
@@ -359,7 +359,7 @@ func TestTheFirstAdministratorHasItsKeyInASecret(t *testing.T) {
 	})
 	wait.Eventually(t, patience, "the deletion of the Secret", func() error {
 		if err := w.Client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("not deleted: %v", err)
+			return errors.Join(errors.New("not deleted"), err)
 		}
 		return nil
 	})

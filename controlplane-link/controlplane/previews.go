@@ -73,7 +73,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	if m.cfg.Login != nil {
 		decides.Page = m.cfg.URL
 	}
-	all := &endpoints.Cache{Store: m.store}
+	all := endpoints.NewCache(m.store)
 	m.store.Watch(context.WithoutCancel(ctx), func(c store.Change) { // until it is closed: requests end after ctx
 		if slices.Contains([]store.Kind{store.Sandbox, store.RouteGroup, store.Observed, store.Everything}, c.Kind) {
 			all.Changed()

@@ -303,7 +303,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	if err := os.Setenv("CONTROLPLANE_SOCKET", filepath.Join(dir, "admin.sock")); err != nil {
 		panic(err)
 	}

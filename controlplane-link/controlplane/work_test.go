@@ -19,7 +19,7 @@ func TestEntriesOfOneRound(t *testing.T) {
 	if err := errors.Join(err, opened); err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	const org = "acme"
 	ev := func() model.Event {
 		e := housekeeping("test.entry")

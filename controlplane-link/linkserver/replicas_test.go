@@ -26,11 +26,13 @@ import (
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/link/replicas"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/relay"
 )
 
 var prod = registry.Cluster{Organisation: "acme", Name: "prod"}
@@ -97,37 +99,15 @@ func newReplicas(t *testing.T, n int) *several {
 // front forwards connections of agents to one of some addresses that accepts them, at random.
 func (s *site) front(addresses func() []string) (address string) {
 	s.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
+	return background.Listen(s, func(near net.Conn) {
+		all := addresses()
+		for _, i := range rand.Perm(len(all)) {
+			if far, err := net.Dial("tcp", all[i]); err == nil {
+				relay.Pipe(relay.Of(near), relay.Of(far))
 				return
 			}
-			var far net.Conn
-			all := addresses()
-			for _, i := range rand.Perm(len(all)) {
-				if far, err = net.Dial("tcp", all[i]); err == nil {
-					break
-				}
-			}
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			carry := func(a, b net.Conn) {
-				_, _ = io.Copy(a, b)
-				_, _ = a.Close(), b.Close()
-			}
-			go carry(near, far)
-			go carry(far, near)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // get sends a request through a replica.

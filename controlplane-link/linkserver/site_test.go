@@ -88,14 +88,8 @@ func newSite(t testing.TB) *site {
 	s.write("apiKeys:\n" + jo + al + tokens)
 	s.web = httptest.NewServer(http.HandlerFunc(web))
 	t.Cleanup(s.web.Close)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
 	s.token.Store(prodToken)
-	s.echo = l.Addr().String()
-	go serveEcho(l)
+	s.echo = background.Listen(t, serveEcho)
 	t.Cleanup(func() {
 		if text := s.log.String(); strings.Contains(text, "s3cret") {
 			t.Errorf("the log has a secret:\n%s", text)
@@ -244,24 +238,15 @@ func web(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveEcho repeats the bytes that it receives. A client that sends "cut" is cut.
-func serveEcho(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			head := make([]byte, 3)
-			n, _ := io.ReadFull(c, head)
-			_, _ = c.Write(head[:n])
-			if string(head) == "cut" {
-				_ = c.(*net.TCPConn).SetLinger(0)
-				return
-			}
-			_, _ = io.Copy(c, c)
-		}()
+func serveEcho(c net.Conn) {
+	head := make([]byte, 3)
+	n, _ := io.ReadFull(c, head)
+	_, _ = c.Write(head[:n])
+	if string(head) == "cut" {
+		_ = c.(*net.TCPConn).SetLinger(0)
+		return
 	}
+	_, _ = io.Copy(c, c)
 }
 
 // dial connects to a server of users.

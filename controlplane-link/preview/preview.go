@@ -71,11 +71,9 @@ type Handler struct {
 
 // New returns a Handler.
 func New(c Config) (*Handler, error) {
-	each := func(n int) callers.Bounds {
-		return callers.Bounds{Each: n, Strangers: callers.AnyNumber, Pods: callers.AnyNumber}
-	}
 	h := &Handler{
-		cfg: c, addresses: callers.NewPool("requests", each(eachAddress)), users: callers.NewPool("requests", each(eachUser)),
+		cfg: c, addresses: callers.NewPool("requests", callers.Bounds{Each: eachAddress, Strangers: callers.AnyNumber}),
+		users:    callers.NewPool("requests", callers.Bounds{Each: eachUser, Pods: callers.AnyNumber}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_preview_requests_total", Help: "Requests to previews: forwarded ones, and refusals by status."}, []string{"result"}),
 		open:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "switchyard_preview_requests", Help: "Requests and WebSockets that are forwarded to previews at present."}),
 	}

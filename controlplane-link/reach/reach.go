@@ -22,7 +22,6 @@ import (
 	"switchyard.dev/tunnels/identity"
 	"switchyard.dev/tunnels/outbound"
 	"switchyard.dev/tunnels/policy"
-	"switchyard.dev/tunnels/relay"
 )
 
 // Config configures a Reach.
@@ -102,17 +101,7 @@ func (r *Reach) Serve(ctx context.Context, in *carrier.Incoming, open *linkv1.Op
 		in.Refuse(refused)
 		return
 	}
-	out, refused := r.gates[exception.Service].Open(ctx, who, to.GetHost(), to.GetPort())
-	if refused != nil {
-		in.Refuse(refused)
-		return
-	}
-	conn, err := in.Accept()
-	if err != nil {
-		out.Abandon(err)
-		return
-	}
-	out.Join(relay.Of(conn))
+	r.gates[exception.Service].Forward(ctx, who, in, to.GetHost(), to.GetPort())
 }
 
 // knows is the state of the cluster for one gate, and resolves names of workloads.

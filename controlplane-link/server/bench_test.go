@@ -33,7 +33,12 @@ func BenchmarkAgentsReturn(b *testing.B) {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() { ended <- main.Serve(ctx, l) }()
-		return func() { stop(); <-ended }
+		return func() {
+			stop()
+			if err := <-ended; err != nil {
+				b.Error(err)
+			}
+		}
 	}
 	end := begin()
 	all := make([]*link.Agent, agents)

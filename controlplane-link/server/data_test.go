@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -37,35 +38,16 @@ type balancer struct {
 
 func (s *site) balance(choose func(int) string) *balancer {
 	s.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = l.Close() })
-	b := &balancer{address: l.Addr().String(), choose: choose}
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b.mu.Lock()
-			n := len(b.conns)
-			b.conns = append(b.conns, near)
-			b.mu.Unlock()
-			far, err := net.Dial("tcp", b.choose(n))
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			copies := func(a, b net.Conn) {
-				_, _ = io.Copy(a, b)
-				_, _ = a.Close(), b.Close()
-			}
-			go copies(near, far)
-			go copies(far, near)
+	b := &balancer{choose: choose}
+	b.address = background.Listen(s, func(near net.Conn) {
+		b.mu.Lock()
+		n := len(b.conns)
+		b.conns = append(b.conns, near)
+		b.mu.Unlock()
+		if far, err := net.Dial("tcp", b.choose(n)); err == nil {
+			join(near, far)
 		}
-	}()
+	})
 	return b
 }
 

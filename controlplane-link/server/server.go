@@ -144,10 +144,11 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	settings.Timing.Handshake = within
 	settings.Beside = func() *carrier.Session { return a.session } // nil: this connection begins it
 	session, err := settings.Serve(ctx, secure, hello, func(ctx context.Context) (proto.Message, error) {
-		admit, refused := s.admit, (*linkv1.Refused)(nil)
+		admit := s.admit
 		if hello.GetDataConnection() != nil {
 			admit = s.join
 		}
+		var refused *linkv1.Refused
 		if a, refused = admit(ctx, hello); refused != nil {
 			return &linkv1.Answer{Is: &linkv1.Answer_Refused{Refused: refused}}, &link.RefusedError{Refused: refused}
 		}

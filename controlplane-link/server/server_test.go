@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/trust/trusttest"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/link/agents"
 	"switchyard.dev/tools/wait"
@@ -213,10 +214,7 @@ func TestATokenIsBoundToItsFirstCluster(t *testing.T) {
 func TestANewerAgentHasTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	b, stop := s.start(s.config(r.address, "b"))
 	s.up(b, 2)
 	s.becomes(a, "superseded", func(st link.State) bool {
@@ -237,10 +235,7 @@ func TestANewerAgentHasTheSession(t *testing.T) {
 func TestARevokedTokenEndsTheSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	c := s.eventually(r)
 	s.revoke("1")
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
@@ -257,10 +252,7 @@ func TestARevokedTokenEndsTheSession(t *testing.T) {
 func TestATokenRotatesWithoutARestart(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	c := s.eventually(r)
 	rotate("s3cret-new")
 	s.up(a, 2)
@@ -275,10 +267,7 @@ func TestATokenRotatesWithoutARestart(t *testing.T) {
 func TestATokenOfAnotherClusterEndsTheFormerSession(t *testing.T) {
 	s := newSite(t)
 	r := s.serve("one", 100, nil)
-	cfg := s.config(r.address, "a")
-	rotate := s.rotating(&cfg)
-	a, _ := s.start(cfg)
-	s.up(a, 1)
+	a, rotate := s.rotates(r)
 	former := s.session(r)
 	s.issue("s3cret-stage", registry.Token{ID: "stage", Cluster: registry.Cluster{Organisation: "acme", Name: "stage"}})
 	rotate("s3cret-stage")
@@ -383,31 +372,21 @@ func TestDrainLosesNoConnection(t *testing.T) {
 // forward carries connections to an address that can change.
 func (s *site) forward(to *atomic.Value) (address string) {
 	s.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			near, err := l.Accept()
-			if err != nil {
-				return
-			}
-			far, err := net.Dial("tcp", to.Load().(string))
-			if err != nil {
-				_ = near.Close()
-				continue
-			}
-			copies := func(a, b net.Conn) {
-				_, _ = io.Copy(a, b)
-				_, _ = a.Close(), b.Close()
-			}
-			go copies(near, far)
-			go copies(far, near)
+	return background.Listen(s, func(near net.Conn) {
+		if far, err := net.Dial("tcp", to.Load().(string)); err == nil {
+			join(near, far)
 		}
-	}()
-	return l.Addr().String()
+	})
+}
+
+// join copies both ways until one end closes.
+func join(a, b net.Conn) {
+	copies := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from)
+		_ = to.Close()
+	}
+	go copies(a, b)
+	copies(b, a)
 }
 
 func TestAnAgentReconnects(t *testing.T) {

@@ -134,6 +134,16 @@ func (s *site) rotating(cfg *link.Config) (rotate func(to string)) {
 	}
 }
 
+// rotates starts such an agent, which is connected to a replica.
+func (s *site) rotates(r *replica) (a *link.Agent, rotate func(to string)) {
+	s.Helper()
+	cfg := s.config(r.address, "a")
+	rotate = s.rotating(&cfg)
+	a, _ = s.start(cfg)
+	s.up(a, 1)
+	return a, rotate
+}
+
 // echo answers with the host that was requested and then with all that it reads.
 func echo(_ context.Context, in *carrier.Incoming, _ *linkv1.Welcome) {
 	c, err := in.Accept()

@@ -28,7 +28,7 @@ const sameTime = 50
 // listEvents shows the audit trail to an administrator, the newest entries first.
 func (r *request) listEvents() error {
 	if !r.admin() {
-		return refusal{http.StatusForbidden, "No access", "The audit trail is for administrators. Ask one for role admin."}
+		return refusal(http.StatusForbidden, "No access", "The audit trail is for administrators. Ask one for role admin.")
 	}
 	q, query := r.URL.Query(), model.EventQuery{Limit: pageSize + 1 + sameTime}
 	t := trail{Type: strings.TrimSpace(q.Get("type"))}

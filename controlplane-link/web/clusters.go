@@ -52,9 +52,7 @@ func (r *request) clusters() (out []clusterRow) {
 
 // problems are those of the installation, and of clusters that are not connected, in sentences.
 func (r *request) problems(ofClusters bool) (out []string) {
-	if r.Handler.Problems != nil {
-		out = r.Handler.Problems(r.by.Org)
-	}
+	out = r.Problems(r.by.Org)
 	for _, c := range r.clusters() {
 		if ofClusters && c.State.Kind == "bad" {
 			out = append(out, "Cluster "+c.Name+": "+c.Problems[0])

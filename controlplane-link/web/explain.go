@@ -2,7 +2,6 @@ package web
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -21,30 +20,21 @@ var starting = map[string]bool{
 	"NotAllDesiredForksReady": true, crdv1.ReasonPending: true, crdv1.ReasonWaitsFor: true, "ForkProgressing": true, "ResourcesNotReady": true, "RoutingNotReady": true, "NotAwaited": true,
 }
 
-// remedies are what to do about a reason, in addition to the message of the status.
+// remedies are what to do about the reasons with messages that have no remedy.
 var remedies = map[string]string{
-	delivery.ReasonDeleted: "Apply the sandbox again to create it there, or delete it here.",
-	delivery.ReasonNewer:   "Ask an administrator of the control plane to run controlplane adopt for the cluster.",
 	delivery.ReasonInvalid: "Correct the specification, and apply it again.",
-	model.ReasonForeign:    "Delete the object in the cluster, or delete this sandbox and choose another name.",
 	"Forbidden":            "You lack a right in the cluster. Ask an administrator of the cluster for it, and apply the sandbox again.",
 	"Invalid":              "Correct the field that the message names, and apply the sandbox again.",
 
-	trouble.ReasonCrashLoop:      "Read the last log of the container (kubectl logs --previous), correct the image or its configuration, and apply the sandbox again.",
-	trouble.ReasonImagePull:      "Check the name and tag of the image, and that the cluster can pull it. Then apply the sandbox again.",
-	trouble.ReasonConfigError:    "Create the ConfigMap or Secret that the message names, or correct its name in the specification.",
-	trouble.ReasonUnschedulable:  "Free capacity in the cluster, for example by deleting unused sandboxes, or lower the resource requests.",
-	trouble.ReasonReadinessGates: "Check the controller that sets the readiness gate of the pod.",
-	crdv1.ReasonScaledToZero:     "Scale the baseline up.",
-	crdv1.ReasonResourceFailed:   "See the failed step under Resources. Correct its cause, and run it again with switchyard resource retry.",
-	"TunnelDisconnected":         "Start switchyard connect on the workstation that runs the local workload.",
-	"NoTunnel":                   "Start switchyard connect on the workstation that runs the local workload.",
-	"ServicesMissing":            "Create a Service that selects the baseline.",
-	"InvalidPatch":               "Correct the patch in the specification, and apply it again.",
-	"PatchFailed":                "Correct the patch in the specification, and apply it again.",
-	"PatchNotAllowed":            "Remove the field that the message names from the patch, and apply the sandbox again.",
-	"RoutingConflict":            "Two members of this routing key change the same workload. Delete the sandbox, or the member, that is not needed.",
-	"PolicyNotApplied":           "Check the policy that the message names.",
+	trouble.ReasonCrashLoop:     "Read the last log of the container (kubectl logs --previous), correct the image or its configuration, and apply the sandbox again.",
+	trouble.ReasonImagePull:     "Check the name and tag of the image, and that the cluster can pull it. Then apply the sandbox again.",
+	trouble.ReasonConfigError:   "Create the ConfigMap or Secret that the message names, or correct its name in the specification.",
+	trouble.ReasonUnschedulable: "Free capacity in the cluster, for example by deleting unused sandboxes, or lower the resource requests.",
+	"TunnelDisconnected":        "Start switchyard connect on the workstation that runs the local workload.",
+	"ServicesMissing":           "Create a Service that selects the baseline.",
+	"InvalidPatch":              "Correct the patch in the specification, and apply it again.",
+	"PatchFailed":               "Correct the patch in the specification, and apply it again.",
+	"RoutingConflict":           "Two members of this routing key change the same workload. Delete the sandbox, or the member, that is not needed.",
 }
 
 // advice returns what a person does about a sandbox that is not ready, in sentences.
@@ -111,6 +101,3 @@ func memberState(m live.Member) page.State {
 
 // header is a command that sends a request with a routing key.
 func header(key string) string { return "curl -H 'baggage: " + routingkey.Member + "=" + key + "' URL" }
-
-// sorted returns the names of a map in their order.
-func sorted[T any](all map[string]T) []string { return slices.Sorted(maps.Keys(all)) }

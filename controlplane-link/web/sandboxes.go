@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -64,11 +65,10 @@ func (r *request) row(path string, s model.Sandbox, st model.Status, ends time.T
 		State: stateOf(st, s.DeletedAt), Reason: st.Reason, Why: st.Message, Created: s.CreatedAt, Updated: s.UpdatedAt, Ends: ends, Deleting: !s.DeletedAt.IsZero(),
 	}
 	for _, e := range all {
-		c, _ := named(r.rows.clusters, e.Cluster.Name, func(c model.Cluster) string { return c.Name })
-		domain, problem := r.Previews(c)
+		domain, problem := r.Previews(lists.First(r.rows.clusters, func(c model.Cluster) bool { return c.Name == e.Cluster.Name }))
 		out.Endpoints = append(out.Endpoints, endpoint{e, e.URL(domain), problem})
 	}
-	for _, name := range sorted(of.Labels) {
+	for _, name := range slices.Sorted(maps.Keys(of.Labels)) {
 		out.Labels = append(out.Labels, name+"="+of.Labels[name])
 	}
 	return out
@@ -215,7 +215,7 @@ func members(s model.Sandbox, reported []live.Member) (out []live.Member) {
 
 // planned returns the resources of a sandbox, before the cluster reports on them.
 func planned(s model.Sandbox) (out []steps.Report) {
-	for _, name := range sorted(s.Plugins) {
+	for _, name := range slices.Sorted(maps.Keys(s.Plugins)) {
 		out = append(out, steps.Report{Resource: name, Sandbox: s.Name, Plugin: s.Plugins[name].String()})
 	}
 	return out
@@ -294,8 +294,8 @@ func (r *request) listGroups() error {
 }
 
 func (r *request) showGroup() error {
-	g, is := named(r.rows.groups, r.PathValue("name"), func(g model.RouteGroup) string { return g.Name })
-	if !is {
+	g := lists.First(r.rows.groups, func(g model.RouteGroup) bool { return g.Name == r.PathValue("name") })
+	if g.Name == "" {
 		return r.none("/routegroups", "route group")
 	}
 	d := details{row: r.groupRow(g), Sandboxes: rows{Title: "Sandboxes of the route group"}}

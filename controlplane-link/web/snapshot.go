@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -76,20 +75,11 @@ func (h *Handler) reader(ctx context.Context, org, cluster string, by model.Auth
 	return of, err
 }
 
-// named returns the value of a name, in a path or in a row.
-func named[T any](all []T, name string, of func(T) string) (v T, is bool) {
-	i := slices.IndexFunc(all, func(one T) bool { return of(one) == name })
-	if i < 0 {
-		return v, false
-	}
-	return all[i], true
-}
-
 // report returns what a cluster reports about a subject, with the rights of the person. Without it, it returns why, in a
 // sentence with the remedy, which is empty for an object that the cluster does not have.
 func report[T any](r *request, cluster, subject string, read func(ctx context.Context, org, cluster string, by model.Author) (T, error)) (T, string) {
 	key := strings.Join([]string{r.by.Org, r.by.ID, string(r.by.Role), cluster, subject}, "/")
-	got, stale, err := r.reports.get(r.Context(), key, func() string { return r.Handler.revision(r.by.Org) }, func(ctx context.Context) (any, error) {
+	got, stale, err := r.reports.get(r.Context(), key, func() string { return r.revision(r.by.Org) }, func(ctx context.Context) (any, error) {
 		return read(ctx, r.by.Org, cluster, r.author())
 	})
 	if stale {

@@ -32,7 +32,7 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	// Login, Store, Now, Logger and Previews are required.
+	// All fields are required.
 	Login  *login.Handler
 	Store  *store.Store
 	Now    func() time.Time
@@ -44,7 +44,7 @@ type Config struct {
 	// Problems returns those of the installation that concern an organisation, in sentences, such as a certificate
 	// that ends soon; nil: there are none.
 	Problems func(org string) []string
-	// Identified is called with the address and the name of a client with a session; it can be nil.
+	// Identified is called with the address and the name of a client with a session.
 	Identified func(remote, user string)
 }
 
@@ -128,15 +128,6 @@ type request struct {
 // stepsEvery is the pause in seconds between two reports about steps, which notify nothing.
 const stepsEvery = 5
 
-// refusal is the error of a request that is not done, with a text for the person.
-type refusal struct {
-	status      int
-	title, text string
-}
-
-// Error implements error.
-func (r refusal) Error() string { return r.text }
-
 // serve serves a request of a person with a session, within the limits. show is nil for the event stream.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*request) error) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
@@ -151,16 +142,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 		return
 	}
 	name := v.Org + "/" + v.ID
-	if h.Identified != nil {
-		h.Identified(r.RemoteAddr, name)
-	}
+	h.Identified(r.RemoteAddr, name)
 	if show == nil {
 		h.streams.Serve(w, r, page.Stream{Topic: v.Org, Person: name, While: func(ctx context.Context) { h.whileValid(ctx, r, v) }})
 		return
 	}
 	leave, err := h.limits.Enter(callers.Caller{Kind: callers.Pod, Name: name})
 	if err != nil {
-		h.refuse(w, r, refusal{http.StatusTooManyRequests, "Too many requests", "Your pages send too many requests. Close some, and reload this one in ten seconds."})
+		h.refuse(w, r, refusal(http.StatusTooManyRequests, "Too many requests", "Your pages send too many requests. Close some, and reload this one in ten seconds."))
 		return
 	}
 	defer leave()
@@ -178,7 +167,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, show func(*reque
 func (h *Handler) logIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && page.AcceptsHTML(r) && !page.Fragment(r) {
 		w.Header().Set("Cache-Control", "no-store")
-		http.Redirect(w, r, login.StartURL(r.URL.RequestURI()), http.StatusSeeOther)
+		http.Redirect(w, r, login.StartURL(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // a path of this host
 		return
 	}
 	page.Message{Status: http.StatusUnauthorized, Title: "You are not logged in", Text: []string{"Your session has ended. Nothing was changed."},
@@ -214,11 +203,16 @@ func missing(err error) bool { return errors.Is(err, model.ErrNotFound) }
 
 // refuse answers a request that is not done.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	f := refusal{http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error."}
+	f := refusal(http.StatusInternalServerError, "Not done", "The control plane has failed. Reload the page; if that does not help, its log has the error.")
 	if !errors.As(err, &f) && r.Context().Err() == nil {
 		h.Logger.ErrorContext(r.Context(), "A page cannot be shown.", "path", r.URL.Path, "error", err)
 	}
-	page.Message{Status: f.status, Title: f.title, Text: []string{f.text}, Links: []page.Link{{Text: "Go to sandboxes", URL: "/"}}}.ServeHTTP(w, r)
+	f.ServeHTTP(w, r)
+}
+
+// refusal is the error of a request that is not done, with a text for the person.
+func refusal(status int, title, text string) page.Message {
+	return page.Message{Status: status, Title: title, Text: []string{text}, Links: []page.Link{{Text: "Go to sandboxes", URL: "/"}}}
 }
 
 // sections are the pages in the navigation, in their order. The last one is for administrators.
@@ -265,10 +259,10 @@ func (r *request) none(section, what string) error {
 func (r *request) form() error {
 	r.Body = http.MaxBytesReader(r.w, r.Body, maxBody)
 	if err := r.ParseForm(); err != nil {
-		return refusal{http.StatusBadRequest, "Not done", "The form is not valid, or has more than 4 KiB."}
+		return refusal(http.StatusBadRequest, "Not done", "The form is not valid, or has more than 4 KiB.")
 	}
 	if _, err := r.Login.Sender(r.Request); err != nil {
-		return refusal{http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again."}
+		return refusal(http.StatusForbidden, "Not done", "The form is not of your session on these pages. Nothing was changed. Open the page again.")
 	}
 	return nil
 }

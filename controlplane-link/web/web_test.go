@@ -144,7 +144,7 @@ func TestHostileTexts(t *testing.T) {
 				t.Errorf("%s has an element %s", path, n.Data)
 			}
 			for _, attribute := range n.Attr {
-				if strings.HasPrefix(attribute.Key, "on") || strings.Contains(" href src action ", " "+attribute.Key+" ") && !regexp.MustCompile(`^(/|#|https://)`).MatchString(attribute.Val) {
+				if strings.HasPrefix(attribute.Key, "on") || slices.Contains([]string{"href", "src", "action"}, attribute.Key) && !regexp.MustCompile(`^(/|#|https://)`).MatchString(attribute.Val) {
 					t.Errorf("%s has <%s %s=%q>", path, n.Data, attribute.Key, attribute.Val)
 				}
 			}
@@ -296,7 +296,7 @@ func TestStreamsEndWithoutTheStore(t *testing.T) {
 	p := s.logIn(org, model.RoleMember)
 	broken, err := sql.Open("sqlite", s.path)
 	s.must(err)
-	defer broken.Close()
+	defer func() { _ = broken.Close() }()
 	var stream *stream
 	for left := 3 * time.Second; ; left *= 2 {
 		s.later.Store(int64(time.Hour - left))
@@ -373,7 +373,7 @@ func TestPagesShareReads(t *testing.T) {
 	// A write that notifies no watcher, such as that of another process, is seen after a while only.
 	quiet, err := sql.Open("sqlite", s.path) // the driver of the store
 	s.must(err)
-	defer quiet.Close()
+	defer func() { _ = quiet.Close() }()
 	_, err = quiet.ExecContext(t.Context(), "UPDATE objects SET name = 'silent' WHERE name = 'checkout'")
 	s.must(err)
 	if a := p.get("/"); time.Since(began) < 5*time.Second {

@@ -81,6 +81,7 @@ func newSiteWithin(t *testing.T, timeout time.Duration) *site {
 		Problems: func(org string) []string {
 			return []string{"The certificate for *.preview.example.net ends soon, in " + org + "."}
 		},
+		Identified: func(string, string) {},
 	})
 	handlers.Handle("/", h)
 	handlers.Handle(login.Prefix, pages)

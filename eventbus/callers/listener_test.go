@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/tests/background"
 )
 
 // site is a listener that echoes its connections.
@@ -31,18 +32,7 @@ func listen(t *testing.T, most int, within time.Duration, logger *slog.Logger) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-			}()
-		}
-	}()
+	go background.Accept(l, func(c net.Conn) { _, _ = io.Copy(c, c) })
 	return &site{l, t}
 }
 
@@ -186,32 +176,23 @@ func awaiting(t *testing.T, most int) *site {
 	}
 	l.AwaitHandshakes()
 	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
+	go background.Accept(l, func(c net.Conn) {
+		for b := make([]byte, 2); ; {
+			n, err := c.Read(b)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				for b := make([]byte, 2); ; {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					if b[0] == '!' {
-						callers.Begun(c)
-					}
-					if n == 2 {
-						l.IdentifyAs(c.RemoteAddr().String(), string(b[1:]))
-					}
-					if _, err := c.Write(b[:1]); err != nil {
-						return
-					}
-				}
-			}()
+			if b[0] == '!' {
+				callers.Begun(c)
+			}
+			if n == 2 {
+				l.IdentifyAs(c.RemoteAddr().String(), string(b[1:]))
+			}
+			if _, err := c.Write(b[:1]); err != nil {
+				return
+			}
 		}
-	}()
+	})
 	return &site{l, t}
 }
 

@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,27 +66,6 @@ func fdatasync(b *testing.B, dir string) []time.Duration {
 
 // BenchmarkFollow reads a log of 10,000 keys from the start.
 func BenchmarkFollow(b *testing.B) {
-	const keys = 10000
 	conn := inside(b, embedded.Config{Unsynced: true}) // writing is not measured here
-	log := open(b, jetstream.Config{Conn: conn})
-	for n := range keys {
-		if _, err := log.Append(b.Context(), logtest.Fact(fmt.Sprint("k", n), n), 0); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		f, err := log.Follow(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		for got := 0; got < keys; {
-			facts, err := f.Next(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			got += len(facts)
-		}
-		f.Close()
-	}
-	b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
+	logtest.BenchmarkFollow(b, open(b, jetstream.Config{Conn: conn}))
 }

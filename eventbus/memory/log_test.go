@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"fmt"
 	"testing"
 
 	"switchyard.dev/eventbus"
@@ -67,29 +66,9 @@ func BenchmarkAppend(b *testing.B) {
 }
 
 func BenchmarkFollow(b *testing.B) {
-	const keys = 10000
 	log := memory.New()
 	if _, err := log.Begin(b.Context(), event.Mark{}); err != nil {
 		b.Fatal(err)
 	}
-	for n := range keys {
-		if _, err := log.Append(b.Context(), logtest.Fact(fmt.Sprint("k", n), n), 0); err != nil {
-			b.Fatal(err)
-		}
-	}
-	for b.Loop() {
-		f, err := log.Follow(b.Context())
-		if err != nil {
-			b.Fatal(err)
-		}
-		for got := 0; got < keys; {
-			facts, err := f.Next(b.Context())
-			if err != nil {
-				b.Fatal(err)
-			}
-			got += len(facts)
-		}
-		f.Close()
-	}
-	b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
+	logtest.BenchmarkFollow(b, log)
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -47,7 +46,7 @@ type world struct {
 	client    client.Client
 	again     publish.Again
 	tunnels   *tunnelholders.Tunnels
-	logged    lockedText
+	logged    background.Output
 	takeovers chan tunnelholders.Takeover
 
 	mu sync.Mutex
@@ -289,22 +288,4 @@ func (w *world) eventually(what string, is func() bool) {
 			w.t.Fatalf("%s: never", what)
 		}
 	}
-}
-
-// lockedText is a text that several write.
-type lockedText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedText) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

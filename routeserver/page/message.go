@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the style and the layout
 	"encoding/base64"
@@ -29,15 +30,11 @@ func Templates() *template.Template {
 	return template.Must(template.New("page").Funcs(functions).Parse(layout))
 }
 
+var sum = sha256.Sum256([]byte(style))
+
 // Inline is the Content-Security-Policy of self-contained pages: their style is inline, and they have no script. Forms
 // are sent to their own origin only.
-var Inline = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", digest(style))
-
-// digest is the hash of a text in a Content-Security-Policy.
-func digest(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return base64.StdEncoding.EncodeToString(sum[:])
-}
+var Inline = fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'", base64.StdEncoding.EncodeToString(sum[:]))
 
 // Secure sets the headers of a page in HTML: the policy, and those that all pages have. Without referrers of the pages'
 // own origin browsers would send no Origin with forms.
@@ -75,11 +72,11 @@ type Message struct {
 
 var messages = Templates()
 
+// Error implements error: a function that returns a message as an error refuses a request with it.
+func (m Message) Error() string { return m.Title }
+
 // ServeHTTP implements http.Handler.
 func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if m.Status == 0 {
-		m.Status = http.StatusOK
-	}
 	Secure(w.Header(), Inline)
 	if m.Framed {
 		w.Header().Del("X-Frame-Options")
@@ -94,7 +91,7 @@ func (m Message) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintln(&body, strings.Join(append([]string{m.Title + "."}, m.Text...), " "))
 	}
-	w.WriteHeader(m.Status)
+	w.WriteHeader(cmp.Or(m.Status, http.StatusOK))
 	_, _ = w.Write(body.Bytes()) // the client has closed its connection
 }
 

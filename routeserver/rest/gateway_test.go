@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/api"
@@ -84,11 +85,7 @@ func serveAPI(t *testing.T, within time.Duration) *served {
 // state records a fact as the newest of its key.
 func (s *served) state(key event.Key, data proto.Message) {
 	s.t.Helper()
-	newest, _, err := s.log.Newest(context.Background(), key)
-	if err == nil {
-		_, err = s.log.Append(context.Background(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq)
-	}
-	if err != nil {
+	if err := logtest.Put(context.Background(), s.log, event.Fact{Key: key, Data: data}); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tools/wait"
 )
@@ -218,12 +219,7 @@ func leads(t *testing.T, w *site) {
 	}
 	before := w.main.View()
 	was, _ := before.Current()
-	again := rule()[1]
-	newest, _, err := leader.Newest(t.Context(), again.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := leader.Append(t.Context(), again, newest.Pos.Seq); err != nil {
+	if err := logtest.Put(t.Context(), leader, rule()[1]); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what the leader states is served", func() bool {

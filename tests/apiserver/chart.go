@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -44,6 +45,20 @@ func EachFromChart(values string, use func(o *unstructured.Unstructured) error) 
 		}
 	}
 	return nil
+}
+
+// AgentRules returns the rights of the agent in the chart, by their scope.
+func AgentRules() (rules map[string][]rbacv1.PolicyRule, err error) {
+	root, err := crd.Root()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "charts/operator/files/agent-rules.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	err = yaml.Unmarshal(text, &rules)
+	return rules, err
 }
 
 func rendered(values string) ([][]byte, error) {

@@ -21,7 +21,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"controlplane-link": 3015,
 	controlPlane:        7040,
-	previews:            3506,
+	previews:            3445,
 	"eventbus":          11300,
 	"protos":            1600,
 	"reconcilers":       34700,

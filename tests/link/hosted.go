@@ -60,13 +60,13 @@ func Hosted(ctx context.Context) (err error) {
 
 func (h *hosted) file(name string) string { return filepath.Join(h.folder, name) }
 
-// tool runs a program, and returns its output.
-func tool(ctx context.Context, argv ...string) (string, error) {
+// tool runs a program. The error has its output.
+func tool(ctx context.Context, argv ...string) error {
 	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
-		err = fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(len(argv), 4)], " "), err, out)
+		return fmt.Errorf("%s: %w: %s", strings.Join(argv[:min(len(argv), 4)], " "), err, out)
 	}
-	return string(out), err
+	return nil
 }
 
 // install installs the chart of the control plane with new keys and a certificate.
@@ -88,7 +88,7 @@ func (h *hosted) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tool(ctx, "kubectl", "create", "namespace", "controlplane"); err != nil {
+	if err := tool(ctx, "kubectl", "create", "namespace", "controlplane"); err != nil {
 		return err
 	}
 	if err := h.certify(ctx); err != nil {
@@ -101,7 +101,7 @@ func (h *hosted) install(ctx context.Context) error {
 			"--set", "hostname=" + host + ",tls.secret=tls,keys.secret=keys,organisation=" + linked.Organisation +
 				",previews.domains." + linked.Organisation + "=" + previewDomain + ",previews.tls.secret=previews"}, values...),
 	} {
-		if _, err := tool(ctx, argv...); err != nil {
+		if err := tool(ctx, argv...); err != nil {
 			return err
 		}
 	}
@@ -133,7 +133,7 @@ func (h *hosted) developer(ctx context.Context) error {
 		return err
 	}
 	etc := filepath.Join("/etc/netns", h.laptop.Name)
-	if err := os.MkdirAll(etc, 0o755); err != nil {
+	if err := os.MkdirAll(etc, 0o755); err != nil { //nolint:gosec // other users' programs read it, too
 		return err
 	}
 	return os.WriteFile(filepath.Join(etc, "hosts"), []byte("127.0.0.1 localhost\n"+address+" "+host+"\n"), 0o600)
@@ -182,7 +182,7 @@ func (h *hosted) register(ctx context.Context) error {
 		return err
 	}
 	h.connected = true
-	if _, err := tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
+	if err := tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reuse-values", "--wait", "--timeout", "300s",
 		"--set", "controlPlane.tunnelAddr="+host+":7443", "--set-file", "controlPlane.clusterToken="+h.file("token"), "--set-file", "controlPlane.ca="+h.file(trust.BundleFile)); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (h *hosted) reach(ctx context.Context) error {
 		return err
 	}
 	options := fmt.Sprintf("proxy = \"https://%s:8444\"\nproxy-user = \"%s:%s\"\nproxy-cacert = \"%s\"\n", host, linked.Name, key, h.file(trust.BundleFile))
-	if err := os.WriteFile(h.file("curlrc"), []byte(options), 0o600); err != nil {
+	if err := os.WriteFile(h.file("curlrc"), []byte(options), 0o600); err != nil { //nolint:gosec // a folder of this test
 		return err
 	}
 	for _, c := range []struct{ baggage, want string }{{"", "invalid customer ID"}, {"sd-routing-key=" + got.RoutingKey, "Driver"}} {
@@ -248,7 +248,7 @@ func (h *hosted) restart(ctx context.Context) error {
 		{"kubectl", "-n", "controlplane", "rollout", "status", "deployment/controlplane", "--timeout=180s"},
 		{"kubectl", "-n", "controlplane", "wait", "--for=delete", "secret/controlplane-admin", "--timeout=120s"},
 	} {
-		if _, err := tool(ctx, argv...); err != nil {
+		if err := tool(ctx, argv...); err != nil {
 			return err
 		}
 	}
@@ -279,10 +279,10 @@ func (h *hosted) remove() error {
 	h.laptop.Remove(ctx)
 	var agent error
 	if h.connected {
-		_, agent = tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reset-then-reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane.clusterToken=,controlPlane.tunnelAddr=,controlPlane.ca=")
+		agent = tool(ctx, "helm", "upgrade", "switchyard", "charts/operator", "--namespace", "signadot", "--reset-then-reuse-values", "--wait", "--timeout", "300s", "--set", "controlPlane.clusterToken=,controlPlane.tunnelAddr=,controlPlane.ca=")
 	}
-	_, release := tool(ctx, "helm", "uninstall", "controlplane", "--namespace", "controlplane", "--ignore-not-found", "--wait")
-	_, rest := tool(ctx, "kubectl", "delete", "namespace", "controlplane", "--ignore-not-found", "--timeout=120s")
+	release := tool(ctx, "helm", "uninstall", "controlplane", "--namespace", "controlplane", "--ignore-not-found", "--wait")
+	rest := tool(ctx, "kubectl", "delete", "namespace", "controlplane", "--ignore-not-found", "--timeout=120s")
 	_, bindings := demo.Kubectl(ctx, rights, "delete", "--ignore-not-found", "-f", "-")
 	return errors.Join(agent, release, rest, bindings, os.RemoveAll(filepath.Join("/etc/netns", h.laptop.Name)), os.RemoveAll(h.folder))
 }

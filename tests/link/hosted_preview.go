@@ -62,7 +62,7 @@ func (h *hosted) certify(ctx context.Context) error {
 		return err
 	}
 	at := func(name string) string { return "--from-file=" + filepath.Join(h.file("previews"), name) }
-	_, err = tool(ctx, "kubectl", "-n", "controlplane", "create", "secret", "generic", "previews", at(trust.CertFile), at(trust.KeyFile))
+	err = tool(ctx, "kubectl", "-n", "controlplane", "create", "secret", "generic", "previews", at(trust.CertFile), at(trust.KeyFile))
 	return err
 }
 

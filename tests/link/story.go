@@ -169,7 +169,7 @@ func (s *story) until(ctx context.Context, what string, is func() (string, bool,
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
-			return fmt.Errorf("%s: not after %s; last seen: %s (%v)", what, patience, seen, err)
+			return errors.Join(fmt.Errorf("%s: not after %s; last seen: %s", what, patience, seen), err)
 		}
 	}
 }
@@ -234,11 +234,11 @@ func (s *story) unplug(ctx context.Context) error {
 		return err
 	}
 	pulled := time.Now()
-	if _, _, err := s.service(ctx, frontend, key); err == nil {
+	_, _, err := s.service(ctx, frontend, key)
+	if err == nil {
 		return errors.New("a request is served without the cable")
-	} else {
-		fmt.Printf("   GET %s  ->  %v\n", frontend, err)
 	}
+	fmt.Printf("   GET %s  ->  %v\n", frontend, err)
 	if err := wait.For(ctx, cut-time.Since(pulled)); err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func application() http.HandlerFunc {
 			if err != nil {
 				return
 			}
-			defer c.Close()
+			defer func() { _ = c.Close() }()
 			for c.WriteMessage(websocket.TextMessage, text) == nil {
 				if _, _, err := c.ReadMessage(); err != nil {
 					return

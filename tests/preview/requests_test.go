@@ -309,6 +309,20 @@ func TestNoOtherUpgradePasses(t *testing.T) {
 	}
 }
 
+// A WebSocket needs no Connection: Upgrade of the client, as behind nginx; the Service gets it.
+func TestAWebSocketHasConnectionUpgrade(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	s.Sandbox("sockets", map[string]string{"web": "http://" + service(s, "web", echo)})
+	for _, connection := range []string{"", "keep-alive", "Upgrade"} {
+		r := request(s, http.MethodGet, preview.URL("web", "sockets"), nil)
+		r.Header["Upgrade"], r.Header["Connection"] = []string{"websocket"}, []string{connection}
+		a, text := send(s, s.Client(true), r)
+		if got := read(s, text); a.StatusCode != http.StatusOK || got.Header.Get("Upgrade") != "websocket" || got.Header.Get("Connection") != "Upgrade" {
+			t.Errorf("with Connection: %s: status %d, the Service has received %v", connection, a.StatusCode, got.Header)
+		}
+	}
+}
+
 func TestARequestEndsWithItsKey(t *testing.T) {
 	s := preview.New(t, preview.Options{})
 	s.Sandbox("revoked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {

@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/datadriven"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
@@ -90,12 +90,8 @@ func (s *story) facts(ctx context.Context, d *datadriven.TestData) error {
 		if err != nil {
 			return err
 		}
-		f := event.Fact{Key: served.KeyOf(data), Time: time.Unix(1, 0), Data: data, Cause: event.Cause{Kind: "SignadotSandbox", Name: "told", Manager: "kubectl"}}
-		newest, _, err := s.log.Newest(ctx, f.Key)
-		if err == nil {
-			_, err = s.log.Append(ctx, f, newest.Pos.Seq)
-		}
-		if err != nil {
+		f := event.Fact{Key: served.KeyOf(data), Data: data, Cause: event.Cause{Kind: "SignadotSandbox", Name: "told", Manager: "kubectl"}}
+		if err := logtest.Put(ctx, s.log, f); err != nil {
 			return err
 		}
 	}

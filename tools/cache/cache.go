@@ -3,10 +3,14 @@
 package cache
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"strings"
+	"syscall"
 )
 
 // Dir is $SWITCHYARD_CACHE, or the folder switchyard in the user's cache
@@ -48,4 +52,17 @@ func Folder(name string, fill func(half string) error) (folder string, err error
 		}
 	}
 	return folder, nil
+}
+
+// Main is the main function of a program that prints where cached files are, a path a line. find creates those that are
+// missing.
+func Main(find func(context.Context) (paths []string, err error)) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	paths, err := find(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", filepath.Base(os.Args[0]), err)
+		os.Exit(1)
+	}
+	fmt.Println(strings.Join(paths, "\n"))
 }

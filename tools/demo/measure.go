@@ -44,7 +44,7 @@ func (s *story) mixed(ctx context.Context) error {
 	s.step("%d requests to customer: with the key, without, with an unknown key, in turn", requests)
 	ledger := CustomerSender(s.customer).Count(ctx, requests, 8, Mix(routingKey))
 	fmt.Printf("   %s\n", ledger)
-	s.figure("requests_failed_or_misrouted", fmt.Sprint(ledger.FailedCount+ledger.WrongCount),
+	s.Add("requests_failed_or_misrouted", fmt.Sprint(ledger.FailedCount+ledger.WrongCount),
 		fmt.Sprintf("of %d", ledger.Sent), "0", ledger.Clean())
 	return nil
 }
@@ -75,7 +75,7 @@ func (s *story) measureChanges(ctx context.Context) error {
 	slices.Sort(kubectl)
 	fmt.Printf("   median %d ms, fastest %d ms, slowest %d ms (of which kubectl itself runs for %d ms)\n",
 		total[rounds/2].Milliseconds(), total[0].Milliseconds(), total[rounds-1].Milliseconds(), kubectl[rounds/2].Milliseconds())
-	s.figure("apply_to_first_forked_request", fmt.Sprint(total[rounds/2].Milliseconds()), "ms",
+	s.Add("apply_to_first_forked_request", fmt.Sprint(total[rounds/2].Milliseconds()), "ms",
 		"under 250, median of 20", total[rounds/2] < 250*time.Millisecond)
 	return nil
 }

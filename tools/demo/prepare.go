@@ -50,7 +50,7 @@ var operatorStep = step{"Switchyard, from charts/operator, into namespace signad
 // both is ready.
 func Prepare(ctx context.Context, c Config) error {
 	return c.take(ctx, append(nodeSteps(), operatorStep,
-		step{"HotROD, four services, into namespace hotrod", installHotROD})...)
+		step{"HotROD, four services, into namespace hotrod", install("hotrod", meshHotROD)})...)
 }
 
 // PrepareNode makes the cluster and brings the images onto it, and installs nothing.
@@ -66,7 +66,7 @@ func PrepareShop(ctx context.Context, c Config) error { return c.take(ctx, opera
 // the images.
 func AddShop(ctx context.Context, c Config) error { return c.take(ctx, shopStep) }
 
-var shopStep = step{"podinfo with a Redis server, into namespace shop", installShop}
+var shopStep = step{"podinfo with a Redis server, into namespace shop", install("shop")}
 
 // nodeSteps returns the steps that produce a node with the operator's images.
 func nodeSteps() []step {
@@ -159,29 +159,23 @@ func ChartValues() ([]string, error) {
 	return []string{"--set", "imageTag=" + imageTag, "--set-string", `podAnnotations.switchyard\.dev/images=` + gen}, nil
 }
 
-func installHotROD(ctx context.Context, c Config) error {
-	gen, err := generation()
-	if err != nil {
-		return err
+// install returns the function that installs an application in the namespace of its name; then runs before its pods are ready.
+func install(name string, then ...func(context.Context, Config) error) func(context.Context, Config) error {
+	return func(ctx context.Context, c Config) error {
+		gen, err := generation()
+		if err == nil {
+			err = apply(ctx, c.Cluster, "manifests/"+name+".yaml", "IMAGES", gen)
+		}
+		for _, do := range then {
+			if err == nil {
+				err = do(ctx, c)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", name, "-l", "app", "--timeout=180s"))
 	}
-	if err := apply(ctx, c.Cluster, "manifests/hotrod.yaml", "IMAGES", gen); err != nil {
-		return err
-	}
-	if err := meshHotROD(ctx, c); err != nil {
-		return err
-	}
-	return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", "hotrod", "-l", "app", "--timeout=180s"))
-}
-
-func installShop(ctx context.Context, c Config) error {
-	gen, err := generation()
-	if err != nil {
-		return err
-	}
-	if err := apply(ctx, c.Cluster, "manifests/shop.yaml", "IMAGES", gen); err != nil {
-		return err
-	}
-	return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", "shop", "-l", "app", "--timeout=180s"))
 }
 
 // meshHotROD replaces pods of HotROD without a sidecar: they were made while

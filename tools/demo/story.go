@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ type story struct {
 	frontend string // base URL of HotROD's frontend, by cluster address
 	customer string // the same of its customer service
 	rest     string // of the route server's REST API
-	figures  []string
+	Figures
 }
 
 // Story runs the demo scenario in a prepared cluster and prints its figures at the end. It must run
@@ -41,21 +42,21 @@ func Story(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Println()
-	for _, figure := range s.figures {
-		fmt.Println(figure)
-	}
+	s.Print()
 	return nil
 }
 
-// figure notes a measured figure for the end of the demo.
-func (s *story) figure(name, value, unit, target string, holds bool) {
-	verdict := "short"
-	if holds {
-		verdict = "holds"
-	}
-	s.figures = append(s.figures, fmt.Sprintf("%s %s %s (target %s): %s", name, value, unit, target, verdict))
+// Figures are the measured figures of a scenario, which it prints at its end.
+type Figures struct{ lines []string }
+
+// Add notes a figure.
+func (f *Figures) Add(name, value, unit, target string, holds bool) {
+	verdict := map[bool]string{true: "holds", false: "short"}[holds]
+	f.lines = append(f.lines, fmt.Sprintf("%s %s %s (target %s): %s\n", name, value, unit, target, verdict))
 }
+
+// Print prints the figures.
+func (f *Figures) Print() { fmt.Print("\n" + strings.Join(f.lines, "")) }
 
 // find looks the addresses up: outside of pods nothing resolves their names.
 func (s *story) find(ctx context.Context) error {
@@ -237,14 +238,16 @@ func (s *story) takeAway(ctx context.Context) error {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
+	return PrintLeft(ctx)
+}
+
+// PrintLeft prints which of the operator's objects the cluster still has.
+func PrintLeft(ctx context.Context) error {
 	left, err := Kubectl(ctx, "", "get", "signadot", "--all-namespaces", "-o", "name")
 	if err != nil {
 		return err
 	}
-	if left = strings.TrimSpace(left); left == "" {
-		left = "nothing is left of it"
-	}
-	fmt.Printf("   %s\n", left)
+	fmt.Printf("   %s\n", cmp.Or(strings.TrimSpace(left), "nothing is left of it"))
 	return nil
 }
 

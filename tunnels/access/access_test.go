@@ -1,7 +1,6 @@
 package access_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -26,6 +25,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/controlkeys"
@@ -55,30 +55,19 @@ func (c rightReviews) Create(ctx context.Context, r *authorizationv1.SubjectAcce
 	return c.SubjectAccessReviewInterface.Create(ctx, r, o)
 }
 
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
 // site is an Access with the rights that the chart gives a tunnel proxy.
 type site struct {
 	*world.World
 	*access.Access
 	asked     *counting
-	logs      *logs
+	logs      *background.Output
 	namespace string
 	past      time.Duration
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{World: world.Shared(t), logs: &logs{}}
+	s := &site{World: world.Shared(t), logs: &background.Output{}}
 	s.namespace = s.NewNamespace("access")
 	user := "tunnel-proxy-" + s.namespace
 	s.Grant(user, "",
@@ -127,7 +116,7 @@ func TestIdentify(t *testing.T) {
 		} else if user.Name != c.want || user.UID == "" || len(user.Groups) == 0 {
 			t.Errorf("a token %s: %+v", what, user)
 		}
-		if c.token != "" && strings.Contains(s.logs.text.String(), c.token) {
+		if c.token != "" && strings.Contains(s.logs.String(), c.token) {
 			t.Errorf("a token %s stands in the log", what)
 		}
 	}
@@ -211,7 +200,7 @@ func TestRightsOfAUser(t *testing.T) {
 	if s.past = time.Minute; s.MayUpdate(t.Context(), ada, "hers") != nil || s.asked.rights.Load() != asked+1 {
 		t.Error("after a minute an answer still counts")
 	}
-	if text := s.logs.text.String(); !strings.Contains(text, `update signadotsandboxes.signadot.com his`) || !strings.Contains(text, "allowed=false") {
+	if text := s.logs.String(); !strings.Contains(text, `update signadotsandboxes.signadot.com his`) || !strings.Contains(text, "allowed=false") {
 		t.Errorf("the log does not name the right:\n%s", text)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/controlkeys"
 	"switchyard.dev/tunnels/credential/signed"
@@ -50,7 +51,7 @@ func TestUsersOfAControlPlane(t *testing.T) {
 		if user, refused := s.Identify(t.Context(), c.credential, "10.1.2.3:4"); refused.GetReason() != tunnelv1.Reason_REASON_UNAUTHENTICATED || !strings.Contains(refused.GetMessage(), c.want) || user.Name != "" {
 			t.Errorf("a credential %s: %+v, %v", what, user, refused)
 		}
-		if strings.Contains(s.logs.text.String(), c.credential) {
+		if strings.Contains(s.logs.String(), c.credential) {
 			t.Error("a credential is in the log")
 		}
 	}
@@ -85,7 +86,7 @@ func TestTheAPIServersUsersHaveNoNamesOfAControlPlane(t *testing.T) {
 	if err := os.WriteFile(file, []byte("t-user,switchyard:controlplane:acme:jo,1\nt-group,ada,2,\"dev,switchyard:controlplane:acme\"\nt-other,bob,3,\"dev\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &site{World: world.New(t, "token-auth-file="+file), logs: &logs{}}
+	s := &site{World: world.New(t, "token-auth-file="+file), logs: &background.Output{}}
 	s.namespace = s.NewNamespace("reserved")
 	s.open(s.Config)
 	for token, want := range map[string]string{"t-user": "reserved for users of a control plane", "t-group": "reserved for users of a control plane", "t-other": ""} {

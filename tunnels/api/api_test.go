@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -51,19 +50,7 @@ type site struct {
 	keys   keys.Signing
 	client tunnelv1.TunnelAPIClient
 	conn   *grpc.ClientConn
-	logs   *logged
-}
-
-// logged collects the log.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
+	logs   *background.Output
 }
 
 func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
@@ -72,7 +59,7 @@ func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
 
 func newSite(t *testing.T, prefix string) *site {
 	t.Helper()
-	s := &site{World: world.Shared(t), logs: &logged{}}
+	s := &site{World: world.Shared(t), logs: &background.Output{}}
 	s.ns = s.NewNamespace(prefix)
 	user := "tunnel-api-" + s.ns
 	rules := []rbacv1.PolicyRule{rule("", "services", "list", "watch"), rule("authentication.k8s.io", "tokenreviews", "create"), rule("authorization.k8s.io", "subjectaccessreviews", "create")}
@@ -396,9 +383,7 @@ func TestOutputsAreReadAsTheCaller(t *testing.T) {
 	ours := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.Token(s.ns, "may", access.Audience, nil))
 	_, err = s.client.GetResourceOutputs(ours, ask)
 	wants(t, "a token that is for proxies alone", err, codes.Unauthenticated, "for the API server")
-	s.logs.mu.Lock()
-	defer s.logs.mu.Unlock()
-	if strings.Contains(s.logs.text.String(), "postgres://x") {
+	if strings.Contains(s.logs.String(), "postgres://x") {
 		t.Error("a value stands in the log")
 	}
 }

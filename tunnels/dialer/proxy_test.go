@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tunnels/dialer"
 )
@@ -47,22 +48,7 @@ func TestMain(m *testing.M) {
 // greeter is a server that speaks first: its text may arrive with the proxy's answer.
 func greeter(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_, _ = io.WriteString(c, "welcome")
-			_ = c.Close()
-		}
-	}()
-	return l.Addr().String()
+	return background.Listen(t, func(c net.Conn) { _, _ = io.WriteString(c, "welcome") })
 }
 
 // connects is a proxy that wants a user.

@@ -73,31 +73,32 @@ type Signing struct {
 
 // Read returns the keys of a proxy.
 func Read(ctx context.Context, secrets client.SecretInterface) (Keys, error) {
-	secret, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return Keys{}, missing(SecretName, err)
-	}
+	data, err := read(ctx, secrets, SecretName)
 	if err != nil {
-		return Keys{}, fmt.Errorf("read Secret %s: %w", SecretName, err)
+		return Keys{}, err
 	}
-	return Parse(secret.Data)
+	return Parse(data)
 }
 
 // ReadSigning returns the keys of tunnel-api.
 func ReadSigning(ctx context.Context, secrets client.SecretInterface) (Signing, error) {
-	secret, err := secrets.Get(ctx, APISecretName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return Signing{}, missing(APISecretName, err)
-	}
+	data, err := read(ctx, secrets, APISecretName)
 	if err != nil {
-		return Signing{}, fmt.Errorf("read Secret %s: %w", APISecretName, err)
+		return Signing{}, err
 	}
-	return ParseSigning(secret.Data)
+	return ParseSigning(data)
 }
 
-// missing is the error of a Secret that is not found.
-func missing(name string, err error) error {
-	return fmt.Errorf("Secret %s is missing: the leader of the controller managers makes it; check that one runs (%w)", name, err)
+// read returns the data of a Secret.
+func read(ctx context.Context, secrets client.SecretInterface, name string) (map[string][]byte, error) {
+	secret, err := secrets.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("Secret %s is missing: the leader of the controller managers makes it; check that one runs (%w)", name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", name, err)
+	}
+	return secret.Data, nil
 }
 
 // within is how long Await waits.

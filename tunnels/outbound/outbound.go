@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/audit"
+	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/policy"
 	"switchyard.dev/tunnels/relay"
 )
@@ -155,6 +156,21 @@ func how(err error) string {
 		return audit.Closed
 	}
 	return err.Error()
+}
+
+// Forward connects what the other end of a session requests to a host and port, until both have closed, or refuses it.
+func (g *Gate) Forward(ctx context.Context, who Who, in *carrier.Incoming, host string, port uint32) {
+	out, refused := g.Open(ctx, who, host, port)
+	if refused != nil {
+		in.Refuse(refused)
+		return
+	}
+	conn, err := in.Accept()
+	if err != nil {
+		out.Abandon(err)
+		return
+	}
+	out.Join(relay.Of(conn))
 }
 
 // Open connects to a host and port, or returns the refusal.

@@ -109,19 +109,11 @@ func (g *gate) serve(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	g.port = uint32(l.Addr().(*net.TCPAddr).Port)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_, _ = io.Copy(c, c)
-				_ = c.Close()
-				g.ended.Add(1)
-			}()
-		}
-	}()
+	go background.Accept(l, func(c net.Conn) {
+		_, _ = io.Copy(c, c)
+		_ = c.Close()
+		g.ended.Add(1)
+	})
 }
 
 var ada = Who{Via: "carrier", User: "ada", Session: "s", From: "192.0.2.1:4"}

@@ -140,12 +140,7 @@ func TestADrainingProxyReleasesATakenTunnel(t *testing.T) {
 	s := newSite(t, func(s *proxy.Settings) { s.Config.Moment = 5 * time.Second })
 	x := s.sandbox("other", "ada", 8080)
 	w, m := s.connect("ada", "session", 1), s.manage()
-	s.Eventually("the tunnel is open", func() error {
-		if all := w.declare(x); !all[0].Open {
-			return fmt.Errorf("%v", all)
-		}
-		return nil
-	})
+	w.opens(x)
 	before := m.tunnel(x, connected)
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.end() }()

@@ -32,12 +32,7 @@ func TestRandomBytesDoNotDisturbOthers(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
 	w, m := s.connect("ada", "session", 1), s.manage()
-	s.Eventually("the tunnel is open", func() error {
-		if all := w.declare(x); !all[0].Open {
-			return fmt.Errorf("%v", all)
-		}
-		return nil
-	})
+	w.opens(x)
 	tunnel := m.tunnel(x, connected)
 	before := runtime.NumGoroutine()
 	beginnings := []string{"", "\x05", "\x05\x01\x00", "\x05\x01\x02\x01", "SSH-2.0-x\r\n", "\x16\x03\x01\x02\x00\x01\x00", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "GET /metrics HTTP/1.1\r\n"}
@@ -92,12 +87,7 @@ func TestWorkstationsComeAndGo(t *testing.T) {
 	x := s.sandbox("one", "ada", 80)
 	m := s.manage()
 	w := s.connect("ada", "session", 1)
-	s.Eventually("the tunnel is open", func() error {
-		if all := w.declare(x); !all[0].Open {
-			return fmt.Errorf("%v", all)
-		}
-		return nil
-	})
+	w.opens(x)
 	tunnel := m.tunnel(x, connected)
 	before := runtime.NumGoroutine()
 	for epoch := uint64(2); epoch < 100; epoch++ {

@@ -441,12 +441,7 @@ func TestADrainingProxyReportsItAndMovesTunnels(t *testing.T) {
 	s := newSite(t)
 	x := s.sandbox("one", "ada", 80)
 	w, m := s.connect("ada", "session", 1), s.manage()
-	s.Eventually("the tunnel is open", func() error {
-		if all := w.declare(x); !all[0].Open {
-			return fmt.Errorf("%v", all)
-		}
-		return nil
-	})
+	w.opens(x)
 	conn := reach(t, m.tunnel(x, connected), 80)
 	lines := bufio.NewReader(conn)
 	if _, err := lines.ReadString('\n'); err != nil {

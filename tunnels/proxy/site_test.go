@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -25,6 +24,7 @@ import (
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/carrier"
@@ -35,23 +35,8 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// lines is a buffer for concurrent use.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+// lines is what a proxy writes.
+type lines struct{ background.Output }
 
 // have returns what fails until a text has been written.
 func (l *lines) have(text string) func() error {
@@ -353,6 +338,17 @@ func (w *workstation) answer() {
 			_, _ = io.Copy(conn, conn)
 		}()
 	}
+}
+
+// opens declares an external workload until its tunnel is open.
+func (w *workstation) opens(x *crdv1.SignadotExternalWorkload) {
+	w.Helper()
+	w.Eventually("the tunnel is open", func() error {
+		if all := w.declare(x); !all[0].Open {
+			return fmt.Errorf("%v", all)
+		}
+		return nil
+	})
 }
 
 // declare declares tunnels, and returns their states.

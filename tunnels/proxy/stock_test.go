@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/reflection"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/sweep/workflows/ledger"
 	"switchyard.dev/tools/apps"
 	"switchyard.dev/tools/samples"
@@ -42,22 +43,11 @@ func (s *site) service(t *testing.T, behind string) uint16 {
 	l, err := net.Listen("tcp", net.JoinHostPort(s.backend.String(), "0"))
 	s.Must(err)
 	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				there, err := net.Dial("tcp", behind)
-				if err != nil {
-					_ = c.Close()
-					return
-				}
-				relay.Pipe(relay.Of(c), relay.Of(there))
-			}()
+	go background.Accept(l, func(c net.Conn) {
+		if there, err := net.Dial("tcp", behind); err == nil {
+			relay.Pipe(relay.Of(c), relay.Of(there))
 		}
-	}()
+	})
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 

@@ -347,15 +347,5 @@ func (w *workstation) forward(ctx context.Context, in *carrier.Incoming) {
 		in.Refuse(refused)
 		return
 	}
-	out, refused := w.main.gate.Open(ctx, outbound.Who{Via: "carrier", User: w.owner.User, Session: w.owner.Session, From: w.from}, to.Host, to.Port)
-	if refused != nil {
-		in.Refuse(refused)
-		return
-	}
-	conn, err := in.Accept()
-	if err != nil {
-		out.Abandon(err)
-		return
-	}
-	out.Join(relay.Of(conn))
+	w.main.gate.Forward(ctx, outbound.Who{Via: "carrier", User: w.owner.User, Session: w.owner.Session, From: w.from}, in, to.Host, to.Port)
 }

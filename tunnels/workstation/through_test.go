@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"switchyard.dev/tests/background"
 )
 
 // connectProxy is an HTTP proxy that connects clients with a key to one address. The server there
@@ -62,26 +64,11 @@ func connectProxy(t *testing.T, to string) *httptest.Server {
 // greeting is a server that greets, and then repeats a line.
 func greeting(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.WriteString(c, "hello\n")
-				line, _ := bufio.NewReader(c).ReadString('\n')
-				_, _ = io.WriteString(c, line)
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return background.Listen(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "hello\n")
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		_, _ = io.WriteString(c, line)
+	})
 }
 
 func through(t *testing.T, s *httptest.Server) Through {

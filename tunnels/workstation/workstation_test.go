@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/eventbus/trust/trusttest"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/tunnels/carrier"
@@ -24,27 +25,12 @@ import (
 )
 
 // answers is a local process: it reads all, then answers.
-func answers(t *testing.T, with string) net.Listener {
+func answers(t *testing.T, with string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				said, _ := io.ReadAll(c)
-				_, _ = io.WriteString(c, with+" "+string(said))
-			}()
-		}
-	}()
-	return l
+	return background.Listen(t, func(c net.Conn) {
+		said, _ := io.ReadAll(c)
+		_, _ = io.WriteString(c, with+" "+string(said))
+	})
 }
 
 // asks sends a text, closes the sending side, and returns the answer.
@@ -78,7 +64,7 @@ func TestRequestsOfTheClusterReachTheLocalProcess(t *testing.T) {
 	w := connected(t, p.config())
 	list := follows(t, w)
 	local := answers(t, "local")
-	list <- []workstation.Workload{cart(local.Addr().String())}
+	list <- []workstation.Workload{cart(local)}
 	s := p.nth(1)
 	wait.Holds(t, "the tunnel is open", func() bool {
 		s, _ := w.Status()
@@ -101,7 +87,7 @@ func TestOnlyAddressesOfTheSpecAreDialled(t *testing.T) {
 	w := connected(t, p.config())
 	list := follows(t, w)
 	local := answers(t, "local")
-	list <- []workstation.Workload{cart(local.Addr().String())}
+	list <- []workstation.Workload{cart(local)}
 	s := p.nth(1)
 	for _, c := range []struct {
 		namespace, name string
@@ -212,13 +198,13 @@ func TestTheClusterIsReached(t *testing.T) {
 
 func TestAfterACutItComesBackWithEverything(t *testing.T) {
 	server := answers(t, "cluster")
-	p := newProxy(t, map[string]string{"db": server.Addr().String()})
+	p := newProxy(t, map[string]string{"db": server})
 	w := connected(t, p.config())
 	list := follows(t, w)
 	local := answers(t, "local")
-	api := cart(local.Addr().String())
+	api := cart(local)
 	api.Tunnel.Name = "mine-api"
-	list <- []workstation.Workload{cart(local.Addr().String()), api}
+	list <- []workstation.Workload{cart(local), api}
 	first := p.nth(1)
 	wait.Holds(t, "it has declared both", func() bool { return declaredNames(<-first.declared) == "shop/mine-api shop/mine-cart" })
 	open, err := w.Open(t.Context(), "db", 5432)
@@ -397,7 +383,7 @@ func TestWorkloadsStayWhileTheListIsUnavailable(t *testing.T) {
 	w := connected(t, p.config())
 	list := follows(t, w)
 	local := answers(t, "local")
-	list <- []workstation.Workload{cart(local.Addr().String())}
+	list <- []workstation.Workload{cart(local)}
 	list <- nil // cut with its session, as a rule
 	time.Sleep(100 * time.Millisecond)
 	if s, _ := w.Status(); s.Unsure != "" {
@@ -423,7 +409,7 @@ func TestAnAddressThatTheUserDidNotAllowIsNotDialled(t *testing.T) {
 	w := connected(t, p.config())
 	list := follows(t, w)
 	local := answers(t, "local")
-	one := cart(local.Addr().String())
+	one := cart(local)
 	one.Own = false
 	list <- []workstation.Workload{one}
 	wait.Holds(t, "the workload is known", func() bool { s, _ := w.Status(); return len(s.Workloads) == 1 })
@@ -431,7 +417,7 @@ func TestAnAddressThatTheUserDidNotAllowIsNotDialled(t *testing.T) {
 	if refused := refusedWith(err); refused.GetReason() != tunnelv1.Reason_REASON_FORBIDDEN {
 		t.Errorf("the service is reached: %v", err)
 	}
-	if s, _ := w.Status(); !strings.Contains(s.Workloads[0].Message, "--allow "+local.Addr().String()) || s.Workloads[0].Open {
+	if s, _ := w.Status(); !strings.Contains(s.Workloads[0].Message, "--allow "+local) || s.Workloads[0].Open {
 		t.Errorf("the status is %+v", s.Workloads)
 	}
 }

@@ -203,7 +203,7 @@ func (s *site) events(what string) []model.Event {
 // ready has the operator report a sandbox as ready.
 func (s *site) ready(o *crdv1.SignadotSandbox) {
 	s.Helper()
-	world.Edit(s.World, o, func(o *crdv1.SignadotSandbox) {})
+	world.Edit(s.World, o, func(*crdv1.SignadotSandbox) {})
 	s.Eventually("the status can be written", func() error {
 		s.Get(o)
 		o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", Message: "all is ready", ObservedGeneration: o.Generation}}

@@ -227,7 +227,7 @@ func (g RouteGroup) spec() (s spec.GroupSpec) {
 	return s
 }
 
-// ReasonForeign: the cluster has an object of that name with another manager, which the message names.
+// ReasonForeign is that of an object that is not written: the cluster has an object of that name with another manager, which the message names.
 const ReasonForeign = "ManagedByOther"
 
 // IsNewer reports whether a cluster has a newer object than the store that was not adopted.

@@ -120,7 +120,7 @@ func TestPathsMatchExactly(t *testing.T) {
 	} {
 		r := &request{Request: httptest.NewRequest("GET", path, nil)}
 		op, err := route(httptest.NewRecorder(), r)
-		got := ""
+		var got string
 		if err != nil {
 			status, _ := statusOf(err)
 			got = fmt.Sprint(status)

@@ -83,7 +83,7 @@ func TestEmbedded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	for _, org := range []string{"acme", "other"} {
 		ev := model.Event{Org: org, ID: rand.Text(), Type: "test", By: model.Principal{Kind: model.KindSystem, ID: "test"}, Method: model.MethodInternal}
 		if err := s.CreateOrganisation(t.Context(), model.Organisation{Name: org, DisplayName: org}, ev); err != nil {

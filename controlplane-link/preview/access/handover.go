@@ -115,7 +115,7 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) *answer {
 	bound := slices.ContainsFunc(c.nonces, func(n string) bool { return bytes.Equal(digestOf(n), code.Nonce) })
 	switch {
 	case err != nil:
-		a.unchecked(r, err)
+		_ = a.unchecked(r, err) // it is in the log
 		return &answer{to: failedPath + "?reason=store"}
 	case key == nil || key.Organisation != s.Organisation:
 		return &answer{to: failedPath + "?reason=ended"}

@@ -2,60 +2,46 @@ package endpoints
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"switchyard.dev/controlplane-link/preview/label"
 )
 
 // Cache finds endpoints as Find. One that is routed is read again after Changed, and after foundFor: the notification of
-// an observation can be lost. It is safe for concurrent use.
+// an observation can be lost. It is safe for concurrent use. Make one with NewCache.
 type Cache struct {
-	Store Store
-
-	mu      sync.Mutex
-	changes int
-	found   map[place]found
+	store   Store
+	changes atomic.Uint64
+	found   *cache.LRUExpireCache // of Endpoint, by place
 }
 
+// place is where an endpoint is searched, after a number of changes: a read that began before a change is not used after it.
 type place struct {
-	org string
+	changes uint64
+	org     string
 	label.Label
-}
-
-type found struct {
-	Endpoint
-	until time.Time
 }
 
 const foundFor, maxFound = time.Second, 4096
 
+// NewCache returns a Cache of the endpoints in a store.
+func NewCache(s Store) *Cache { return &Cache{store: s, found: cache.NewLRUExpireCache(maxFound)} }
+
 // Changed is called after a change of any sandbox or route group, or of its status, or if notifications were lost.
-func (c *Cache) Changed() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.changes++
-	c.found = nil
-}
+func (c *Cache) Changed() { c.changes.Add(1) }
 
 // Find returns the endpoint of an organisation with a label, as Find.
 func (c *Cache) Find(ctx context.Context, org string, l label.Label) (Endpoint, error) {
-	at, now := place{org, l}, time.Now()
-	c.mu.Lock()
-	f, changes := c.found[at], c.changes
-	c.mu.Unlock()
-	if now.Before(f.until) {
-		return f.Endpoint, nil
+	at := place{c.changes.Load(), org, l}
+	if e, is := c.found.Get(at); is {
+		return e.(Endpoint), nil
 	}
-	e, err := Find(ctx, c.Store, org, l)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err != nil || e.Unrouted() != "" || c.changes != changes { // the read can be of the former state
-		return e, err
+	e, err := Find(ctx, c.store, org, l)
+	if err == nil && e.Unrouted() == "" {
+		c.found.Add(at, e, foundFor)
 	}
-	if c.found == nil || len(c.found) >= maxFound {
-		c.found = map[place]found{}
-	}
-	c.found[at] = found{e, now.Add(foundFor)}
-	return e, nil
+	return e, err
 }

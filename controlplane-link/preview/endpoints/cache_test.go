@@ -34,7 +34,7 @@ func (c *counted) Sandbox(ctx context.Context, org, name string) (model.Sandbox,
 func TestACacheReadsAfterChanges(t *testing.T) {
 	s := newStore(t)
 	of := &counted{Store: s}
-	c := &endpoints.Cache{Store: of}
+	c := endpoints.NewCache(of)
 	s.Watch(t.Context(), func(store.Change) { c.Changed() })
 	find := func() (endpoints.Endpoint, error) {
 		return c.Find(t.Context(), "acme", label.Label{Endpoint: "web", Owner: "sb"})

@@ -58,7 +58,7 @@ func TestHosts(t *testing.T) {
 		"user@web--sb.preview.example.net":           {},
 		"web--sb%2epreview.example.net":              {},
 		"web--sb.preview.example.net\x00":            {},
-		" web--sb.preview.example.net":               {},
+		" web--sb.preview.example.net":               {}, //nolint:gocritic // the space is the case
 		"web--sb.preview.example.net\n":              {},
 		"[web--sb.preview.example.net]":              {},
 		"[::1]:443":                                  {},

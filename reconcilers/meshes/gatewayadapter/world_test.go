@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +19,7 @@ import (
 	gatewayv1beta1 "sigs.k8s.io/gateway-api/apis/v1beta1"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -147,13 +147,7 @@ func (c *cluster) run(user string, groups ...string) {
 // state puts facts on the log.
 func (c *cluster) state(facts ...event.Fact) {
 	c.Helper()
-	for _, f := range facts {
-		newest, _, err := c.log.Newest(c.Context(), f.Key)
-		c.Must(err)
-		f.Time = time.Unix(1, 0)
-		_, err = c.log.Append(c.Context(), f, newest.Pos.Seq)
-		c.Must(err)
-	}
+	c.Must(logtest.Put(c.Context(), c.log, facts...))
 }
 
 // fork puts a sandbox with a routing key for Service customer on the log, creates the Service of its

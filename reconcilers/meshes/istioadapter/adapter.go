@@ -242,16 +242,19 @@ func (a *Adapter) enqueue(s *state, w map[types.NamespacedName]written) {
 func (a *Adapter) work(ctx context.Context, running *sync.WaitGroup) {
 	context.AfterFunc(ctx, a.queue.ShutDown)
 	for range atOnce {
-		running.Go(func() {
-			for {
-				id, end := a.queue.Get()
-				if end {
-					return
-				}
-				a.writeOne(ctx, id)
-				a.queue.Done(id)
-			}
-		})
+		running.Go(func() { drain(ctx, a.queue, a.writeOne) })
+	}
+}
+
+// drain writes the objects of a queue until it is shut down.
+func drain(ctx context.Context, queue workqueue.TypedInterface[types.NamespacedName], write func(context.Context, types.NamespacedName)) {
+	for {
+		id, end := queue.Get()
+		if end {
+			return
+		}
+		write(ctx, id)
+		queue.Done(id)
 	}
 }
 

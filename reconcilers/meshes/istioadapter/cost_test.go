@@ -30,9 +30,7 @@ func TestAFailedObjectBacksOffAlone(t *testing.T) {
 	for name, conflicts := range map[string]bool{"it fails": false, "it is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			c := start(t, w, istioadapter.Settings{})
-			if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-				t.Fatal(said)
-			}
+			c.owner("create")
 			other := strings.NewReplacer("name: customer", "name: other", "hosts: [customer]", "hosts: [other]").Replace(c.file("1s"))
 			if said, err := c.kubectl(other, "create", "-f", "-"); err != nil {
 				t.Fatal(said)
@@ -75,9 +73,7 @@ func (c counted) Present(ctx context.Context, kind schema.GroupKind) (bool, erro
 
 // TestABurstIsFewLooks has a Service change again and again.
 func TestABurstIsFewLooks(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.stop()
 	var looks atomic.Int64
 	parts := c.parts
@@ -86,9 +82,7 @@ func TestABurstIsFewLooks(t *testing.T) {
 	c.main, err = istioadapter.New(parts)
 	c.Must(err)
 	background.Run(c, c.main.Start)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	c.sandbox("k1")
 	c.has("ours k1", "api", "ours k1", "rest")
 	var service corev1.Service

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -61,13 +62,8 @@ func TestAServiceThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 			_, err := log.Begin(t.Context(), event.Mark{})
 			observed, declared := xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}, Key: "k1",
 				Sandbox: "sb", Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:80")}.Facts()
-			for _, f := range []event.Fact{observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "test"}}} {
-				newest, _, failed := log.Newest(t.Context(), f.Key)
-				f.Time = time.Unix(1, 0)
-				_, refused := log.Append(t.Context(), f, newest.Pos.Seq)
-				err = errors.Join(err, failed, refused)
-			}
-			if err := errors.Join(err, corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+			put := logtest.Put(t.Context(), log, observed, declared, event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "test"}})
+			if err := errors.Join(err, put, corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 				t.Fatal(err)
 			}
 			var reads, others atomic.Int32

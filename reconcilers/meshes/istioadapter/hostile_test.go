@@ -32,9 +32,7 @@ func TestTwoWritersDoNotFight(t *testing.T) {
 			c := start(t, w, istioadapter.Settings{})
 			c.hook()
 			c.away.Store(away)
-			if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-				t.Fatal(said)
-			}
+			c.owner("create")
 			c.sandbox("k1")
 			c.sandbox("k2")
 			c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
@@ -158,9 +156,7 @@ func misplaced(u *unstructured.Unstructured, theirs []any) string {
 // TestALaggingReplicaDoesNotFight has the webhook served by a replica that does not hear of new
 // sandboxes: it leaves alone what the leader writes.
 func TestALaggingReplicaDoesNotFight(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.sandbox("k1")
 	parts, past := c.parts, &cluster{World: c.World, ns: c.ns, log: memory.New()}
 	_, err := past.log.Begin(t.Context(), event.Mark{})
@@ -171,9 +167,7 @@ func TestALaggingReplicaDoesNotFight(t *testing.T) {
 	c.Must(err)
 	background.Run(c, c.hooked.Start)
 	c.hook()
-	if said, err := c.kubectl(c.file("1s"), "apply", "--server-side", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("apply", "--server-side")
 	c.has("ours k1", "api", "ours k1", "rest")
 	for i := range 3 {
 		c.writes.Store(0)

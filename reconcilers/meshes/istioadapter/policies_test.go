@@ -27,9 +27,7 @@ func TestAnEnvoyFilterThatNamesARoute(t *testing.T) {
 			c.stop()
 			c.policies, c.refusesPolicies = []policies.Kind{policies.EnvoyFilters()}, refuses
 			c.run(own, "system:masters")
-			if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-				t.Fatal(said)
-			}
+			c.owner("create")
 			c.sandbox("k1")
 			c.has(with...)
 			filter := &unstructured.Unstructured{}

@@ -170,16 +170,7 @@ func (a *Adapter) enqueueRules(s *state, failed map[types.NamespacedName]string)
 // workRules writes derived DestinationRules until ctx ends.
 func (a *Adapter) workRules(ctx context.Context, running *sync.WaitGroup) {
 	context.AfterFunc(ctx, a.ruleQueue.ShutDown)
-	running.Go(func() {
-		for {
-			id, end := a.ruleQueue.Get()
-			if end {
-				return
-			}
-			a.bringRule(ctx, id)
-			a.ruleQueue.Done(id)
-		}
-	})
+	running.Go(func() { drain(ctx, a.ruleQueue, a.bringRule) })
 }
 
 // rulesFirst writes the derived DestinationRules of Services, before routes to their hosts are

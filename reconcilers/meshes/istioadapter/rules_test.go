@@ -69,12 +69,8 @@ func (c *cluster) copies() []unstructured.Unstructured {
 // TestCopiesOfRulesComeBeforeRoutes records in which order routes and copies of DestinationRules
 // are written, while a sandbox comes and ends.
 func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c := started(t)
+	c.owner("create")
 	c.sandbox("k1")
 	c.routed("k1")
 	host := c.forkHost()
@@ -149,12 +145,8 @@ func TestCopiesOfRulesComeBeforeRoutes(t *testing.T) {
 
 // TestCopiesThatAnotherProgramChanges has one change a copy each time that the adapter has written it.
 func TestCopiesThatAnotherProgramChanges(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c := started(t)
+	c.owner("create")
 	c.stop()
 	var mu sync.Mutex
 	var writes []time.Time
@@ -218,9 +210,7 @@ func TestRightsOnDestinationRulesAreMissing(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get", "list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"networking.istio.io"}, Resources: []string{"virtualservices"}, Verbs: []string{"get", "list", "watch", "patch"}})
 	c := startAs(t, w, istioadapter.Settings{}, user)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	c.sandbox("k8")
 	c.routed("k8")
 	name, _, _ := strings.Cut(c.forkHost(), ".")

@@ -27,9 +27,7 @@ func (u unwatchable) Source(schema.GroupKind, handler.EventHandler, ...predicate
 }
 
 func TestStartReportsAFailedWatch(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	parts := c.parts
 	parts.Kinds = unwatchable{errors.New("the test wants no watch")}
 	broken, err := istioadapter.New(parts)
@@ -48,9 +46,7 @@ func TestStartReportsAFailedWatch(t *testing.T) {
 
 // TestNothingIsWaitedForWithoutIstio asks for the end of a key in a cluster without the kind.
 func TestNothingIsWaitedForWithoutIstio(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.sandbox("k1")
 	c.stop()
 	parts := c.parts

@@ -23,9 +23,7 @@ func TestAMissingRightIsReported(t *testing.T) {
 		rbacv1.PolicyRule{APIGroups: []string{"argoproj.io"}, Resources: []string{"rollouts"}, Verbs: []string{"get", "list", "watch"}},
 		rbacv1.PolicyRule{APIGroups: []string{"networking.istio.io"}, Resources: []string{"virtualservices"}, Verbs: []string{"get", "list", "watch"}})
 	c := startAs(t, w, istioadapter.Settings{}, user)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	c.sandbox("k9") // No other test's: what those leave it may not write either.
 	target := istioadapter.Target{Key: "k9", Namespace: c.ns, Service: "customer"}
 	c.Eventually("the report says that it cannot be written", func() error {
@@ -59,12 +57,8 @@ func TestAMissingRightIsReported(t *testing.T) {
 
 // TestARestartCatchesUp ends an adapter, lets sandboxes come and go, and starts another one.
 func TestARestartCatchesUp(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c := started(t)
+	c.owner("create")
 	c.sandbox("k1")
 	c.has("ours k1", "api", "ours k1", "rest")
 	c.stop()

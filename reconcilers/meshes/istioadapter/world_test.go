@@ -31,6 +31,7 @@ import (
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -108,6 +109,14 @@ func kinds() (*runtime.Scheme, error) {
 func start(t testing.TB, w *world.World, settings istioadapter.Settings) *cluster {
 	t.Helper()
 	return startAs(t, w, settings, own, "system:masters")
+}
+
+// started starts an adapter with the defaults.
+func started(t testing.TB) *cluster {
+	t.Helper()
+	w := world.Shared(t)
+	define(w)
+	return start(t, w, istioadapter.Settings{})
 }
 
 // startAs starts it as a user in these groups.
@@ -262,13 +271,7 @@ func (h counting) Handle(_ context.Context, r slog.Record) error {
 // state puts facts on the log.
 func (c *cluster) state(facts ...event.Fact) {
 	c.Helper()
-	for _, f := range facts {
-		newest, _, err := c.log.Newest(c.Context(), f.Key)
-		c.Must(err)
-		f.Time = time.Unix(1, 0)
-		_, err = c.log.Append(c.Context(), f, newest.Pos.Seq)
-		c.Must(err)
-	}
+	c.Must(logtest.Put(c.Context(), c.log, facts...))
 }
 
 // sandbox creates a sandbox with a routing key for Service customer.
@@ -308,6 +311,14 @@ func (c *cluster) kubectl(in string, args ...string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
 	return out.String(), err
+}
+
+// owner has the owner write its VirtualService with a command of kubectl.
+func (c *cluster) owner(command ...string) {
+	c.Helper()
+	if said, err := c.kubectl(c.file("1s"), append(command, "-f", "-")...); err != nil {
+		c.Fatal(said)
+	}
 }
 
 // virtualService reads it.

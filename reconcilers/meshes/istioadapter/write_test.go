@@ -13,20 +13,15 @@ import (
 
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
-	"switchyard.dev/tests/world"
 )
 
 // TestOwnershipIsGivenUpAfterAFailedWrite fails the request that gives up the operator's ownership, once:
 // the routes exist then, and nothing else would cause another write.
 func TestOwnershipIsGivenUpAfterAFailedWrite(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.hook()
 	c.away.Store(true)
-	if said, err := c.kubectl(c.file("1s"), "apply", "--server-side", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("apply", "--server-side")
 	c.failAt.Store(3)
 	c.sandbox("k1")
 	c.has("ours k1", "api", "ours k1", "rest")
@@ -40,14 +35,10 @@ func TestOwnershipIsGivenUpAfterAFailedWrite(t *testing.T) {
 
 // TestALostRaceIsNoFailure makes another client write between two requests of one write, twice.
 func TestALostRaceIsNoFailure(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.hook()
 	c.away.Store(true)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	n := 0
 	c.before = func(q *http.Request) {
 		if n++; q.Method == http.MethodPatch && (n == 2 || n == 4) {
@@ -67,14 +58,10 @@ func TestALostRaceIsNoFailure(t *testing.T) {
 
 // TestClientsThatRemoveRoutesAreReported has another webhook remove the operator's routes from each write.
 func TestClientsThatRemoveRoutesAreReported(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.hook()
 	c.meddles.Store(true)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	c.sandbox("k1")
 	target := istioadapter.Target{Key: "k1", Namespace: c.ns, Service: "customer"}
 	c.Eventually("the report says that something takes them out", func() error {
@@ -91,12 +78,8 @@ func TestClientsThatRemoveRoutesAreReported(t *testing.T) {
 
 // TestOneKeyDoesNotAnswerForAnother has no write succeed after the first sandbox.
 func TestOneKeyDoesNotAnswerForAnother(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c := started(t)
+	c.owner("create")
 	c.sandbox("k1")
 	c.has("ours k1", "api", "ours k1", "rest")
 	c.heldByOwner()
@@ -137,14 +120,10 @@ func TestOneKeyDoesNotAnswerForAnother(t *testing.T) {
 
 // TestAWebhookThatIsAwayIsNotAskedForAgain counts the requests for a second sandbox.
 func TestAWebhookThatIsAwayIsNotAskedForAgain(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.hook()
 	c.away.Store(true)
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	c.sandbox("k1")
 	c.has("ours k1", "api", "ours k1", "rest")
 	c.heldByOwner()
@@ -160,13 +139,9 @@ func TestAWebhookThatIsAwayIsNotAskedForAgain(t *testing.T) {
 // TestAWebhookThatIsNotAskedInOneNamespaceIsAskedInOthers has the webhook registered for one of
 // two namespaces.
 func TestAWebhookThatIsNotAskedInOneNamespaceIsAskedInOthers(t *testing.T) {
-	w := world.Shared(t)
-	define(w)
-	c := start(t, w, istioadapter.Settings{})
+	c := started(t)
 	c.hook()
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
+	c.owner("create")
 	apart := &cluster{World: c.World, ns: c.NewNamespace("apart"), log: c.log}
 	if said, err := c.kubectl(strings.Replace(c.file("1s"), "namespace: "+c.ns, "namespace: "+apart.ns, 1), "create", "-f", "-"); err != nil {
 		t.Fatal(said)

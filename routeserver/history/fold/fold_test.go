@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/tests/sandboxes"
@@ -19,14 +20,8 @@ func stored(t *testing.T, facts ...event.Fact) []event.Stored {
 	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range facts {
-		newest, _, err := log.Newest(t.Context(), f.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := log.Append(t.Context(), f, newest.Pos.Seq); err != nil {
-			t.Fatal(err)
-		}
+	if err := logtest.Put(t.Context(), log, facts...); err != nil {
+		t.Fatal(err)
 	}
 	cursor, err := log.Read(t.Context(), event.Pos{})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/background"
 )
 
 func TestGRPCIsRoutedCallByCallAndStreamByStream(t *testing.T) {
@@ -74,7 +75,7 @@ func TestProtocolsInWhichTheServerSpeaksFirstPass(t *testing.T) {
 	r.Board.Complete()
 	r.serveXDS()
 	for _, port := range []int{3306, 7000} { // a well-known one, and another
-		go greet(r.app(port))
+		go background.Accept(r.app(port), greet)
 	}
 	r.sidecar()
 	r.ready()
@@ -101,19 +102,10 @@ func TestProtocolsInWhichTheServerSpeaksFirstPass(t *testing.T) {
 }
 
 // greet speaks first, and then repeats one line.
-func greet(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			_, _ = io.WriteString(deadline(c), "hello\n")
-			if line, err := bufio.NewReader(c).ReadString('\n'); err == nil {
-				_, _ = io.WriteString(c, "hello "+line)
-			}
-		}()
+func greet(c net.Conn) {
+	_, _ = io.WriteString(deadline(c), "hello\n")
+	if line, err := bufio.NewReader(c).ReadString('\n'); err == nil {
+		_, _ = io.WriteString(c, "hello "+line)
 	}
 }
 
@@ -144,7 +136,7 @@ func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
 	r.Board.Complete()
 	r.serveXDS()
 	for _, port := range []int{6379, 3306} { // one that is looked at, and a plain one
-		go echoUntilTheEnd(r.app(port))
+		go background.Accept(r.app(port), echoUntilTheEnd)
 	}
 	r.sidecar()
 	r.ready()
@@ -172,18 +164,9 @@ func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
 }
 
 // echoUntilTheEnd sends back all input, and a last word when the client has ended its side.
-func echoUntilTheEnd(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			_, _ = io.Copy(c, deadline(c))
-			_, _ = io.WriteString(c, "bye")
-		}()
-	}
+func echoUntilTheEnd(c net.Conn) {
+	_, _ = io.Copy(c, deadline(c))
+	_, _ = io.WriteString(c, "bye")
 }
 
 // waited returns how many connections were silent for too long, so that Envoy passed them on.

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	routing "switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -175,13 +176,7 @@ func forkOf(i int) string { return fmt.Sprintf("s%d-%s", i, customer) }
 // state puts facts on the log.
 func (r *rig) state(facts ...routing.Fact) {
 	r.Helper()
-	for _, f := range facts {
-		newest, _, err := r.log.Newest(r.Context(), f.Key)
-		r.Must(err)
-		f.Time = time.Unix(1, 0)
-		_, err = r.log.Append(r.Context(), f, newest.Pos.Seq)
-		r.Must(err)
-	}
+	r.Must(logtest.Put(r.Context(), r.log, facts...))
 }
 
 // sandbox states the facts of a sandbox.

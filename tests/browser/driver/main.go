@@ -11,11 +11,11 @@ import (
 
 func main() {
 	b := &Browser{}
-	defer b.close()
 	if err := rpc.Register(b); err != nil {
 		slog.Error("the driver of the browser ended", "error", err)
 		os.Exit(1)
 	}
+	defer b.close()
 	rpc.ServeConn(pipe{os.Stdin, os.Stdout}) // until the test ends the input
 }
 

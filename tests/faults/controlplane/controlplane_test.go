@@ -93,9 +93,10 @@ func TestARestoredStoreChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAFullDisk: writes to SQLite fail while the disk is full, and succeed again without a restart.
-func TestAFullDisk(t *testing.T) {
-	dir, err := os.MkdirTemp(scratch, "full-")
+// newDisk returns a disk of 16 MiB for a test.
+func newDisk(t *testing.T) *faults.Disk {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "disk-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,11 +104,17 @@ func TestAFullDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := disk.Remove(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
+	return disk
+}
+
+// TestAFullDisk: writes to SQLite fail while the disk is full, and succeed again without a restart.
+func TestAFullDisk(t *testing.T) {
+	disk := newDisk(t)
 	ctx, s := t.Context(), site{Path: filepath.Join(disk.Dir, "store.db")}
 	if err := s.fill(ctx); err != nil {
 		t.Fatal(err)

@@ -8,26 +8,12 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"switchyard.dev/tests/faults"
 )
 
 // TestDisksThatDoNotOpen: the error of a store on a full disk, or on a read-only one, names the file and what to do,
 // and it opens when the disk is mended.
 func TestDisksThatDoNotOpen(t *testing.T) {
-	dir, err := os.MkdirTemp(scratch, "open-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk, err := faults.NewDisk(dir, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := disk.Remove(); err != nil {
-			t.Error(err)
-		}
-	}()
+	disk := newDisk(t)
 	remount := func(flags uintptr) {
 		if err := unix.Mount("", disk.Dir, "", unix.MS_REMOUNT|flags, ""); err != nil {
 			t.Fatal(err)

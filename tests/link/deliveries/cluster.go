@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,13 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/controlplane-link/agent"
 	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tunnels/controlkeys"
 )
 
@@ -43,22 +43,11 @@ func Prepare(ctx context.Context, api *apiserver.Server) error {
 	if err != nil {
 		return err
 	}
-	root, err := crd.Root()
+	rules, err := apiserver.AgentRules()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "charts/operator/files/agent-rules.yaml"))
-	if err != nil {
-		return err
-	}
-	var rules map[string][]rbacv1.PolicyRule // by their scope
-	if err := yaml.Unmarshal(text, &rules); err != nil {
-		return err
-	}
-	var all []rbacv1.PolicyRule
-	for _, some := range rules {
-		all = append(all, some...)
-	}
+	all := slices.Concat(slices.Collect(maps.Values(rules))...)
 	users := []rbacv1.PolicyRule{{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources"}, Verbs: []string{"*"}}}
 	objects := []client.Object{
 		apiserver.Namespace(system),

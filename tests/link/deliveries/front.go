@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
@@ -85,7 +86,7 @@ func (f *Front) forward(near net.Conn) {
 	to := f.to
 	f.mu.Unlock()
 	for _, address := range to {
-		far, err := net.Dial("tcp", address)
+		far, err := new(net.Dialer).DialContext(context.Background(), "tcp", address)
 		if err != nil {
 			continue
 		}

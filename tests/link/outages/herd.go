@@ -96,7 +96,7 @@ func (h *herd) all(is link.Kind) error {
 	return wait.Until(h.ctx, patience, "all agents are "+is.String(), func() error {
 		for name, a := range h.agents {
 			if state, _ := a.State(); state.Kind != is {
-				return fmt.Errorf("the agent of %s is %s: %v", name, state.Kind, state.Err)
+				return errors.Join(fmt.Errorf("the agent of %s is %s", name, state.Kind), state.Err)
 			}
 		}
 		return nil

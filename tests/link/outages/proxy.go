@@ -54,7 +54,7 @@ func (w *world) proxied() (out Proxy, err error) {
 		}
 		var there net.Conn
 		if err := s.pod.Do(func() (err error) {
-			there, err = net.Dial("tcp", s.agents)
+			there, err = new(net.Dialer).DialContext(r.Context(), "tcp", s.agents)
 			return err
 		}); err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -1,6 +1,7 @@
 package outages
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -144,7 +145,7 @@ func (p *plane) connect() (c net.Conn, err error) {
 		p.mutex.Lock()
 		to := p.all[i].at["agents"]
 		p.mutex.Unlock()
-		if c, err = net.Dial("tcp", to); err == nil {
+		if c, err = new(net.Dialer).DialContext(context.Background(), "tcp", to); err == nil {
 			return c, nil
 		}
 	}

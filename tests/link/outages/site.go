@@ -1,6 +1,7 @@
 package outages
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
@@ -109,7 +110,7 @@ func (w *world) newSite(name string, number byte) (s *site, err error) {
 
 // startServer starts the link server, and returns once it serves.
 func (s *site) startServer() (err error) {
-	cmd := exec.Command(sidecar.Built(serverProgram), //nolint:gosec // a built program
+	cmd := exec.CommandContext(context.WithoutCancel(s.ctx), sidecar.Built(serverProgram), //nolint:gosec // a built program
 		"--agents-address", s.agents, "--users-address", s.users, "--metrics-address", net.JoinHostPort(s.pod.IP.String(), metricsPort),
 		"--tls-dir", s.folder, "--tls-name", serverName, "--credentials", filepath.Join(s.folder, "credentials.yaml"))
 	if s.server, err = program.Start(filepath.Join(s.dir, "logs"), s.name+"-linkserver", cmd, s.pod.Do); err != nil {

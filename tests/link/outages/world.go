@@ -18,10 +18,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/link/replicas"
 	"switchyard.dev/tests/podnet"
@@ -107,16 +105,8 @@ func (w *world) close() (err error) {
 
 // account creates the agent's service account with its rights.
 func (w *world) account() error {
-	root, err := crd.Root()
+	rules, err := apiserver.AgentRules()
 	if err != nil {
-		return err
-	}
-	text, err := os.ReadFile(filepath.Join(root, "charts/operator/files/agent-rules.yaml"))
-	if err != nil {
-		return err
-	}
-	var rules map[string][]rbacv1.PolicyRule // by their scope
-	if err := yaml.Unmarshal(text, &rules); err != nil {
 		return err
 	}
 	subject := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: control.System, Name: accountName}}

@@ -57,7 +57,10 @@ type Plane struct {
 
 // The ports of its listeners.
 const (
-	Agents, Users, Replicas, Metrics = 7443, 8443, 7444, 9090
+	Agents   = 7443
+	Users    = 8443
+	Replicas = 7444
+	Metrics  = 9090
 )
 
 // New makes a machine that the cluster reaches, and that reaches nothing of the cluster, and the files of a link

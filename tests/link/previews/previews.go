@@ -92,7 +92,7 @@ func New(c Config) (*Previews, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, keys := &endpoints.Cache{Store: in}, controlplane.NewKeys(in, logger)
+	all, keys := endpoints.NewCache(in), controlplane.NewKeys(in, logger)
 	in.Watch(context.Background(), func(store.Change) { all.Changed() })
 	handler, err := preview.New(preview.Config{
 		Sites: sites, Endpoints: all, Link: c.Link, Certificates: certs, Listener: l, Metrics: metrics, Logger: logger,
@@ -103,7 +103,7 @@ func New(c Config) (*Previews, error) {
 
 // Run serves until ctx ends.
 func (p *Previews) Run(ctx context.Context) error {
-	defer p.store.Close()
+	defer func() { _ = p.store.Close() }()
 	all, ctx := errgroup.WithContext(ctx)
 	all.Go(func() error { return p.keys.Watch(ctx) })
 	all.Go(func() error { return p.certs.Run(ctx) })

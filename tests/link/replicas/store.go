@@ -136,11 +136,11 @@ func call[T any](ctx context.Context, r remote, method string, arguments any) (r
 	}
 }
 
-// Registry implements registry.Registry, and Tokens registry.Tokens, by the store of another process.
-type (
-	Registry struct{ remote }
-	Tokens   struct{ remote }
-)
+// Registry implements registry.Registry by the store of another process.
+type Registry struct{ remote }
+
+// Tokens implements registry.Tokens by it.
+type Tokens struct{ remote }
 
 // Dial connects to a store. Close ends the connection of both.
 func Dial(address string) (Registry, Tokens, error) {

@@ -25,7 +25,7 @@ type story struct {
 	at       *Workstation
 	watch    *Watcher
 	run      *Process // switchyard run, while it does
-	figures  []string
+	demo.Figures
 }
 
 // Story runs the scenario in a prepared cluster and prints its figures at the end. It must run
@@ -62,17 +62,8 @@ func Story(ctx context.Context) (err error) {
 		return err
 	}
 	s.count()
-	fmt.Println()
-	for _, figure := range s.figures {
-		fmt.Println(figure)
-	}
+	s.Print()
 	return nil
-}
-
-// figure notes a measured figure for the end.
-func (s *story) figure(name, value, unit, target string, holds bool) {
-	verdict := map[bool]string{true: "holds", false: "short"}[holds]
-	s.figures = append(s.figures, fmt.Sprintf("%s %s %s (target %s): %s", name, value, unit, target, verdict))
 }
 
 // shows prints a command of the workstation and its output. It ignores the exit code of the
@@ -144,7 +135,7 @@ func (s *story) until(ctx context.Context, what string, right func(Answer) bool)
 			return nil
 		}
 		if wait.For(ctx, 50*time.Millisecond) != nil {
-			return fmt.Errorf("%s: after %s a request with the key is answered %s (%v)", what, patience, last, err)
+			return errors.Join(fmt.Errorf("%s: after %s a request with the key is answered %s", what, patience, last), err)
 		}
 	}
 }
@@ -161,7 +152,7 @@ func (s *story) connect(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
-	s.figure("LOCAL_RUN_TO_FIRST_REQUEST", fmt.Sprintf("%.2f", took.Seconds()), "s", "at most 5", took <= 5*time.Second)
+	s.Add("LOCAL_RUN_TO_FIRST_REQUEST", fmt.Sprintf("%.2f", took.Seconds()), "s", "at most 5", took <= 5*time.Second)
 	return s.side(ctx)
 }
 
@@ -224,7 +215,7 @@ func (s *story) unplug(ctx context.Context) error {
 		return err
 	}
 	noticed := time.Since(began)
-	s.figure("LOCAL_LOSS_NOTICED", fmt.Sprintf("%.2f", noticed.Seconds()), "s", "at most 8", noticed <= 8*time.Second)
+	s.Add("LOCAL_LOSS_NOTICED", fmt.Sprintf("%.2f", noticed.Seconds()), "s", "at most 8", noticed <= 8*time.Second)
 	if err := s.side(ctx); err != nil {
 		return err
 	}
@@ -236,7 +227,7 @@ func (s *story) unplug(ctx context.Context) error {
 		return err
 	}
 	back := time.Since(began)
-	s.figure("LOCAL_BACK_AFTER_A_CUT", fmt.Sprintf("%.2f", back.Seconds()), "s", "at most 8", back <= 8*time.Second)
+	s.Add("LOCAL_BACK_AFTER_A_CUT", fmt.Sprintf("%.2f", back.Seconds()), "s", "at most 8", back <= 8*time.Second)
 	return nil
 }
 
@@ -259,7 +250,7 @@ func (s *story) deleteProxy(ctx context.Context) error {
 		return err
 	}
 	back := time.Since(began)
-	s.figure("LOCAL_BACK_AT_ANOTHER_PROXY", fmt.Sprintf("%.2f", back.Seconds()), "s", "at most 8", back <= 8*time.Second)
+	s.Add("LOCAL_BACK_AT_ANOTHER_PROXY", fmt.Sprintf("%.2f", back.Seconds()), "s", "at most 8", back <= 8*time.Second)
 	return s.side(ctx)
 }
 
@@ -270,15 +261,7 @@ func (s *story) end(ctx context.Context) error {
 	if err := s.stop(); err != nil {
 		return err
 	}
-	left, err := demo.Kubectl(ctx, "", "get", "signadot", "--all-namespaces", "-o", "name")
-	if err != nil {
-		return err
-	}
-	if left = strings.TrimSpace(left); left == "" {
-		left = "nothing is left of it"
-	}
-	fmt.Printf("   %s\n", left)
-	return nil
+	return demo.PrintLeft(ctx)
 }
 
 // count prints the results of the requests made in the meantime.
@@ -289,8 +272,8 @@ func (s *story) count() {
 	if w.Wrong != "" {
 		fmt.Printf("   the last that was wrong: %s\n", w.Wrong)
 	}
-	s.figure("LOCAL_KEYED_AT_BASELINE", fmt.Sprint(w.KeyedBaseline), "requests", "0", w.KeyedBaseline == 0)
-	s.figure("LOCAL_PLAIN_WRONG", fmt.Sprint(w.PlainWrong), "requests", "0", w.PlainWrong == 0)
+	s.Add("LOCAL_KEYED_AT_BASELINE", fmt.Sprint(w.KeyedBaseline), "requests", "0", w.KeyedBaseline == 0)
+	s.Add("LOCAL_PLAIN_WRONG", fmt.Sprint(w.PlainWrong), "requests", "0", w.PlainWrong == 0)
 }
 
 func indent(text string) string {

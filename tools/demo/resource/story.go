@@ -30,7 +30,7 @@ type story struct {
 	podinfo string // Base URL, by cluster address.
 	client  *http.Client
 	before  Snapshot
-	figures []string
+	demo.Figures
 }
 
 // Story runs the scenario in a prepared cluster and prints its figures at the end. It must run
@@ -47,17 +47,8 @@ func Story(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	fmt.Println()
-	for _, figure := range s.figures {
-		fmt.Println(figure)
-	}
+	s.Print()
 	return nil
-}
-
-// figure notes a measured figure for the end.
-func (s *story) figure(name, value, unit, target string, holds bool) {
-	verdict := map[bool]string{true: "holds", false: "short"}[holds]
-	s.figures = append(s.figures, fmt.Sprintf("%s %s %s (target %s): %s", name, value, unit, target, verdict))
 }
 
 // find looks the address of podinfo up, and shows it as it is.
@@ -135,7 +126,7 @@ func (s *story) begin(ctx context.Context) error {
 		return errors.Join(err, failed)
 	}
 	took := time.Since(began).Seconds()
-	s.figure("resource.ready", fmt.Sprintf("%.1f", took), "s", "at most 90", took <= 90)
+	s.Add("resource.ready", fmt.Sprintf("%.1f", took), "s", "at most 90", took <= 90)
 	return nil
 }
 
@@ -167,7 +158,7 @@ func (s *story) sideBySide(ctx context.Context) error {
 				right++
 			}
 		}
-		s.figure("resource.own_store."+side.name, fmt.Sprint(right), "requests", fmt.Sprintf("%d of %d", requests, requests), right == requests)
+		s.Add("resource.own_store."+side.name, fmt.Sprint(right), "requests", fmt.Sprintf("%d of %d", requests, requests), right == requests)
 	}
 	return nil
 }
@@ -217,8 +208,8 @@ func (s *story) end(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("   GET /cache/order     baggage: sd-routing-key=%s     ->  %s\n", sandbox, answer)
-	s.figure("resource.left_in_cluster", fmt.Sprint(len(left.Objects)), "objects", "0", len(left.Objects) == 0)
-	s.figure("resource.left_in_store", fmt.Sprint(len(left.Keys)), "keys", "0", len(left.Keys) == 0)
+	s.Add("resource.left_in_cluster", fmt.Sprint(len(left.Objects)), "objects", "0", len(left.Objects) == 0)
+	s.Add("resource.left_in_store", fmt.Sprint(len(left.Keys)), "keys", "0", len(left.Keys) == 0)
 	return nil
 }
 

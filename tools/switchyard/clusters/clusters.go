@@ -18,15 +18,12 @@ import (
 
 // Command returns the command of this package.
 func Command(s *command.Session) *cobra.Command {
-	help := func(c *cobra.Command, _ []string) error { return c.Help() }
-	c := &cobra.Command{
-		Use: "cluster", Short: "Manage the clusters of a control plane", Args: cobra.NoArgs, RunE: help,
+	token := command.Group(&cobra.Command{Use: "token", Short: "Manage the tokens of a cluster's agent"}, createToken(s), listTokens(s), deleteToken(s))
+	c := command.Group(&cobra.Command{
+		Use: "cluster", Short: "Manage the clusters of a control plane",
 		Long: `Manage the clusters of a control plane (--control-plane), and the tokens with which their agents
 connect. Changes need the role of an administrator.`,
-	}
-	token := &cobra.Command{Use: "token", Short: "Manage the tokens of a cluster's agent", Args: cobra.NoArgs, RunE: help}
-	token.AddCommand(createToken(s), listTokens(s), deleteToken(s))
-	c.AddCommand(add(s), deleted(s), list(s), token)
+	}, add(s), deleted(s), list(s), token)
 	command.KnowPlane(append(c.Commands(), token.Commands()...)...)
 	return c
 }

@@ -14,10 +14,6 @@ import (
 
 // DevMesh returns the command for the sidecars in the clusters of a control plane.
 func DevMesh(s *command.Session) *cobra.Command {
-	c := &cobra.Command{
-		Use: "devmesh", Short: "Show the sidecars in a cluster of a control plane", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
 	analyze := &cobra.Command{
 		Use: "analyze --cluster NAME", Short: "List the workloads that have or need the sidecar, with the state of their pods", Args: cobra.NoArgs,
 		Long: `List the workloads that request the sidecar, have it or have a fork, with the number of pods in each
@@ -40,9 +36,8 @@ coverage reports more: the pods, and what to do about each.`,
 				strconv.Itoa(pods[v2.ClustersDevMeshWorkloadStatusNeedsUpdate]), strconv.Itoa(pods[v2.ClustersDevMeshWorkloadStatusMissing])}
 		})
 	})
-	c.AddCommand(analyze)
 	command.KnowPlane(analyze)
-	return c
+	return command.Group(&cobra.Command{Use: "devmesh", Short: "Show the sidecars in a cluster of a control plane"}, analyze)
 }
 
 // joined returns values as one parameter; nil: there are none.

@@ -230,6 +230,13 @@ func (s *Session) OpenPlane(ctx context.Context) (*plane.Plane, error) {
 // knowsPlane is the annotation of commands that use a control plane, if one is named.
 const knowsPlane = "control-plane"
 
+// Group completes a command that only has others: alone it prints its help, and it takes no arguments.
+func Group(c *cobra.Command, of ...*cobra.Command) *cobra.Command {
+	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(of...)
+	return c
+}
+
 // KnowPlane marks commands that use a control plane, if one is named.
 func KnowPlane(all ...*cobra.Command) {
 	for _, c := range all {

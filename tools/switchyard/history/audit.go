@@ -20,14 +20,7 @@ import (
 
 // Audit returns the commands that find where a log was tampered with.
 func Audit(s *command.Session) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "audit",
-		Short: "Find where a log was tampered with",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(verify(s))
-	return c
+	return command.Group(&cobra.Command{Use: "audit", Short: "Find where a log was tampered with"}, verify(s))
 }
 
 func verify(s *command.Session) *cobra.Command {

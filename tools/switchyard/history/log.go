@@ -20,13 +20,7 @@ import (
 
 // Log returns the commands that save the log to a file and show which range it retains.
 func Log(s *command.Session) *cobra.Command {
-	c := &cobra.Command{
-		Use:   "log",
-		Short: "Export the log to a file; show how far back it goes",
-		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(&cobra.Command{
+	return command.Group(&cobra.Command{Use: "log", Short: "Export the log to a file; show how far back it goes"}, &cobra.Command{
 		Use:   "export FILE",
 		Short: "Write the whole log to a file",
 		Long: `Write every retained event of the log to a file: one line of CloudEvents JSON each,
@@ -47,7 +41,6 @@ replay, bisect and audit verify read such a file.`,
 			return show.Answer(s.Show, got, s.Show.Kept)
 		},
 	})
-	return c
 }
 
 func export(ctx context.Context, s *command.Session, path string) error {

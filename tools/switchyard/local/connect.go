@@ -25,11 +25,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(s *command.Session) []*cobra.Command {
-	tunnel := &cobra.Command{
-		Use: "tunnel", Short: "Credentials for other clients of the tunnel proxies", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	tunnel.AddCommand(sshCert(s), socksCredential(s))
+	tunnel := command.Group(&cobra.Command{Use: "tunnel", Short: "Credentials for other clients of the tunnel proxies"}, sshCert(s), socksCredential(s))
 	all := []*cobra.Command{connect(s), proxy(s), run(s), doctor(s), tunnel, privileges.Guard(s)}
 	for _, c := range all {
 		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 90 "))

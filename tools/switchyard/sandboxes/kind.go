@@ -66,9 +66,9 @@ func (k kind) refused(s *command.Session, f *specfile.File, name string, err err
 	return err
 }
 
-// apply adds the flags and the action of a command that applies a file. read reads the file and returns
-// a function that writes the object, which is called again after a conflict.
-func (k kind) apply(s *command.Session, c *cobra.Command, read func(*input) (func(context.Context, site.Site) (sandboxes.Object, error), error)) *cobra.Command {
+// apply adds the flags and the action of a command that applies a file. write writes the object, and is called again
+// after a conflict.
+func apply[T any](s *command.Session, k kind, c *cobra.Command, write func(ctx context.Context, s *command.Session, at site.Site, f *specfile.File, asked T) (sandboxes.Object, error)) *cobra.Command {
 	var in input
 	var wait bool
 	var patience time.Duration
@@ -80,7 +80,8 @@ func (k kind) apply(s *command.Session, c *cobra.Command, read func(*input) (fun
 		if in.path == "" {
 			return exit.Usage.Errorf("give -f FILE")
 		}
-		write, err := read(&in)
+		var asked T
+		f, err := in.read(s, &asked)
 		if err != nil {
 			return err
 		}
@@ -92,7 +93,7 @@ func (k kind) apply(s *command.Session, c *cobra.Command, read func(*input) (fun
 		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 			ctx, cancel := s.Patiently(c.Context())
 			defer cancel()
-			written, err = write(ctx, at)
+			written, err = write(ctx, s, at, f, asked)
 			return err
 		})
 		if err != nil {

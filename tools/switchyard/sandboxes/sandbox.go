@@ -30,33 +30,27 @@ const (
 
 // Commands returns the commands of this package. further are commands of sandbox beside its own.
 func Commands(s *command.Session, further ...*cobra.Command) []*cobra.Command {
-	sandbox := &cobra.Command{
-		Use: "sandbox", Short: "Set up sandboxes from their published specification", Args: cobra.NoArgs,
+	sandbox := command.Group(&cobra.Command{
+		Use: "sandbox", Short: "Set up sandboxes from their published specification",
 		Long: `Set up sandboxes from their published specification. Only a kubeconfig is needed, no control
 plane. The specification is compiled here to a SignadotSandbox, which is written
 with your own rights, as kubectl would write it. With --control-plane it is written to the
 control plane, which keeps it in its cluster (spec.cluster).`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	sandbox.AddCommand(applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s))
-	plugin := &cobra.Command{
-		Use: "resourceplugin", Short: "Manage the resource plugins of sandboxes", Args: cobra.NoArgs, Aliases: []string{"rp"},
+	}, applySandbox(s), renderSandbox(s), sandboxKind.deleted(s), sandboxKind.shownByName(s), sandboxKind.all(s))
+	plugin := command.Group(&cobra.Command{
+		Use: "resourceplugin", Short: "Manage the resource plugins of sandboxes", Aliases: []string{"rp"},
 		Long: `Manage the resource plugins of sandboxes; only a kubeconfig is needed. Each version is a
 ConfigMap in the operator's namespace, or with --control-plane in the control plane. Versions are immutable: apply a new one, with its
 version after @ in the name. Without @ a plugin has version 0.0.0. A sandbox that names no
 version gets the highest, and keeps it.`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	plugin.AddCommand(applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s), pluginVersions(s))
-	group := &cobra.Command{
-		Use: "routegroup", Short: "Set up route groups from their published specification", Args: cobra.NoArgs, Aliases: []string{"rg"},
+	}, applyPlugin(s), deletePlugin(s), getPlugin(s), listPlugins(s), pluginVersions(s))
+	group := command.Group(&cobra.Command{
+		Use: "routegroup", Short: "Set up route groups from their published specification", Aliases: []string{"rg"},
 		Long: `Set up route groups from their published specification; only a kubeconfig is needed. A route
 group combines sandboxes under one routing key. spec.match is evaluated when the file is
 applied: sandboxes that match later are not added until it is applied again. A control plane
 (--control-plane) adds them at once.`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	group.AddCommand(applyGroup(s), groupKind.deleted(s), groupKind.shownByName(s), groupKind.all(s))
+	}, applyGroup(s), groupKind.deleted(s), groupKind.shownByName(s), groupKind.all(s))
 	for _, c := range []*cobra.Command{sandbox, plugin, group} {
 		command.KnowPlane(c.Commands()...)
 	}
@@ -69,13 +63,7 @@ var sandboxKind = kind{Kind: sandboxes.Sandboxes, command: "sandbox", text: sand
 
 func applySandbox(s *command.Session) *cobra.Command {
 	c := &cobra.Command{Example: "  switchyard sandbox apply -f sandbox.yaml --set tag=pr-12"}
-	return sandboxKind.apply(s, c, func(in *input) (func(context.Context, site.Site) (sandboxes.Object, error), error) {
-		var asked spec.Sandbox
-		f, err := in.read(s, &asked)
-		return func(ctx context.Context, at site.Site) (sandboxes.Object, error) {
-			return write(ctx, s, at, f, asked)
-		}, err
-	})
+	return apply(s, sandboxKind, c, write)
 }
 
 // write applies a sandbox, and prints which parts of its specification have no effect.
@@ -185,13 +173,7 @@ file is applied again. A sandbox has the labels of spec.labels in its file, or e
 its object. A control plane evaluates it again at each change of labels, and knows those of
 files only.`,
 	}
-	return groupKind.apply(s, c, func(in *input) (func(context.Context, site.Site) (sandboxes.Object, error), error) {
-		var asked spec.Group
-		f, err := in.read(s, &asked)
-		return func(ctx context.Context, at site.Site) (sandboxes.Object, error) {
-			return writeGroup(ctx, s, at, f, asked)
-		}, err
-	})
+	return apply(s, groupKind, c, writeGroup)
 }
 
 // writeGroup applies a route group, and prints its sandboxes.

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
@@ -298,23 +299,11 @@ func TestAMappedPortSwitchesProtocols(t *testing.T) {
 }
 
 func TestAMappedPortForTCPEndsHalfByHalf(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			text, _ := io.ReadAll(c) // All of it, before it answers.
-			_, _ = io.WriteString(c, "got "+string(text))
-			c.Close()
-		}
-	}()
-	w := loopback.Web{Open: into(map[string]string{"db.shop:5432": l.Addr().String()})}
+	db := background.Listen(t, func(c net.Conn) {
+		text, _ := io.ReadAll(c) // All of it, before it answers.
+		_, _ = io.WriteString(c, "got "+string(text))
+	})
+	w := loopback.Web{Open: into(map[string]string{"db.shop:5432": db})}
 	at := listen(t, func(ctx context.Context, l net.Listener) error {
 		return loopback.ServeMapping(ctx, l, loopback.Mapping{Scheme: "tcp", Host: "db.shop", Port: 5432}, w)
 	})

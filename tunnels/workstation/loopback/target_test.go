@@ -11,31 +11,17 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tunnels/workstation/loopback"
 )
 
 // recorder is a destination that answers each request with its request line, as it came, and its body.
 func recorder(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go record(c)
-		}
-	}()
-	return l.Addr().String()
+	return background.Listen(t, record)
 }
 
 func record(c net.Conn) {
-	defer c.Close()
 	in := bufio.NewReader(c)
 	for {
 		line, err := in.ReadString('\n')

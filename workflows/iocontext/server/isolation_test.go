@@ -213,7 +213,7 @@ func TestRandomRequestsGetNothing(t *testing.T) {
 		})
 	}
 	served := 0
-	done := background(func() bool { all.Wait(); return true })
+	done := inBackground(func() bool { all.Wait(); return true })
 	for over := false; !over; {
 		if got := s.asks("GET", assignment(mine, "use"), good, func() io.Reader { return nil }); got != "200" {
 			t.Errorf("an honest pod is answered %s", got)

@@ -43,8 +43,8 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 	s.Must(s.Client.Update(t.Context(), methods))
 	s.says(methods, named("make", pod))
 	volume, server := unit.Volume{Root: t.TempDir()}, s.server(methods, "make", s.token(pod))
-	received := background(func() *iocontext.Ending { return unit.Receive(t.Context(), server, volume, "/bin/true") })
-	delivered := background(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })
+	received := inBackground(func() *iocontext.Ending { return unit.Receive(t.Context(), server, volume, "/bin/true") })
+	delivered := inBackground(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })
 	select {
 	case ending := <-received:
 		t.Fatalf("before the status has the UID of the pod: %+v", ending)
@@ -86,7 +86,7 @@ func TestAUnitHasItsInputsAndItsOutputsAreKept(t *testing.T) {
 	}
 }
 
-func background[T any](f func() T) <-chan T {
+func inBackground[T any](f func() T) <-chan T {
 	done := make(chan T, 1)
 	go func() { done <- f() }()
 	return done
@@ -222,7 +222,7 @@ func TestAnOutputIsSentUntilItIsKept(t *testing.T) {
 	s.Must(os.MkdirAll(filepath.Join(volume.Root, "outputs"), 0o750))
 	s.Must(os.WriteFile(filepath.Join(volume.Root, "outputs", "url"), []byte("value"), 0o600))
 	s.Must(os.WriteFile(filepath.Join(volume.Root, "result.json"), []byte(`{"exitCode":1,"reason":"ScriptFailed","ran":true,"outputs":["url"]}`), 0o600))
-	delivered := background(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })
+	delivered := inBackground(func() *iocontext.Ending { return unit.Deliver(t.Context(), server, volume) })
 	select {
 	case ending := <-delivered:
 		t.Fatalf("without a good token it ends: %+v", ending)

@@ -38,7 +38,7 @@ func (s *site) attack() *attacks {
 
 // again sends a request on one connection after the other, and leaves the answer to read.
 func (a *attacks) again(control func(network, address string, c syscall.RawConn) error, request string, read func(net.Conn)) {
-	a.all = append(a.all, background(func() bool {
+	a.all = append(a.all, inBackground(func() bool {
 		for a.ctx.Err() == nil {
 			conn, err := a.dial(control)
 			if err != nil {
@@ -125,7 +125,7 @@ func TestASlowOutputEnds(t *testing.T) {
 		t.Fatalf("the slow output is answered %q, %v", line, err)
 	}
 	begun := time.Now()
-	answered := background(func() string {
+	answered := inBackground(func() string {
 		_, _ = answers.ReadString('\n') // the end of 100 Continue
 		answer, err := http.ReadResponse(answers, nil)
 		if err != nil {
@@ -135,7 +135,7 @@ func TestASlowOutputEnds(t *testing.T) {
 		text, err := io.ReadAll(answer.Body)
 		return fmt.Sprint(answer.StatusCode, " ", string(text), err)
 	})
-	sent := background(func() bool {
+	sent := inBackground(func() bool {
 		for range bytes {
 			if _, err := conn.Write([]byte("x")); err != nil {
 				return false // the server has closed the connection

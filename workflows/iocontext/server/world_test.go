@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +25,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
@@ -44,34 +43,16 @@ type site struct {
 	*world.World
 	main      *server.Main
 	store     store.Store // as the administrator has it
-	logs      *logs
+	logs      *background.Output
 	ca        string
 	namespace string // of pods
 	authority *trusttest.Authority
 	http      *http.Client
 }
 
-// logs is what the server logs.
-type logs struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 func newSite(t *testing.T, settings ...func(*server.Config)) *site {
 	t.Helper()
-	s := &site{World: world.Shared(t), logs: &logs{}}
+	s := &site{World: world.Shared(t), logs: &background.Output{}}
 	operator := s.NewNamespace("operator")
 	s.namespace = s.NewNamespace("units")
 	s.Accounts(s.namespace, "default", "other")

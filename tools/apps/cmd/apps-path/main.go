@@ -4,29 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"switchyard.dev/tools/apps"
+	"switchyard.dev/tools/cache"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "apps-path:", err)
-		os.Exit(1)
-	}
-}
+func main() { cache.Main(find) }
 
-func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func find(ctx context.Context) ([]string, error) {
 	a, err := apps.Find(ctx, ".")
-	if err != nil {
-		return err
-	}
-	fmt.Println(a.Compiled)
-	fmt.Println(a.Unpacked)
-	return nil
+	return []string{a.Compiled, a.Unpacked}, err
 }

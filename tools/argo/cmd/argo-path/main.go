@@ -4,28 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"switchyard.dev/tools/argo"
+	"switchyard.dev/tools/cache"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "argo-path:", err)
-		os.Exit(1)
-	}
-}
+func main() { cache.Main(find) }
 
-func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func find(ctx context.Context) ([]string, error) {
 	a, err := argo.Find(ctx, ".")
-	if err != nil {
-		return err
-	}
-	fmt.Println(a.Controller)
-	return nil
+	return []string{a.Controller}, err
 }

@@ -4,28 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/tools/cache"
 	"switchyard.dev/tools/envoy"
 )
 
-func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "envoy-path:", err)
-		os.Exit(1)
-	}
-}
+func main() { cache.Main(find) }
 
-func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func find(ctx context.Context) ([]string, error) {
 	path, err := envoy.Find(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Println(path)
-	return nil
+	return []string{path}, err
 }

@@ -4,17 +4,14 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
 
+	"switchyard.dev/tools/cache"
 	"switchyard.dev/tools/samples"
 )
 
-func main() {
-	folder, err := samples.System(context.Background())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "samples-path:", err)
-		os.Exit(1)
-	}
-	fmt.Println(folder)
+func main() { cache.Main(find) }
+
+func find(ctx context.Context) ([]string, error) {
+	folder, err := samples.System(ctx)
+	return []string{folder}, err
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode"
 
+	"switchyard.dev/eventbus/trust"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/tools/switchyard/command/exit"
 )
@@ -123,16 +124,9 @@ func (c Config) address() (*url.URL, error) {
 
 // Roots returns the authorities of a file; nil for those of the system if no file is named.
 func Roots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(file)
+	roots, err := trust.Pool(file)
 	if err != nil {
 		return nil, exit.Usage.Errorf("the file of --control-plane-ca cannot be read: %w", err)
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, exit.Usage.Errorf("the file of --control-plane-ca, %s, has no certificate in PEM", file)
 	}
 	return roots, nil
 }

@@ -1,37 +1,18 @@
 package allow
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
 )
-
-// screen is text that one goroutine writes and others read.
-type screen struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (s *screen) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *screen) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
 
 // lines is a Console with answers from a test.
 type lines struct {
@@ -53,7 +34,7 @@ func (l lines) Ask(ctx context.Context, question string) (string, error) {
 
 func TestAnAnswerIsAskedForOnceAndRemembered(t *testing.T) {
 	env := func(name string) string { return map[string]string{"XDG_STATE_HOME": t.TempDir()}[name] }
-	file, out := File(env), &screen{}
+	file, out := File(env), &background.Output{}
 	answers := make(chan string)
 	a, err := New(Config{Console: lines{out, answers}, Err: out, File: file, Command: "switchyard connect"})
 	if err != nil {
@@ -118,7 +99,7 @@ func TestWithoutATerminalItIsRefusedWithTheCommand(t *testing.T) {
 }
 
 func TestTheOpenerOfAnAddressIsWrittenOnce(t *testing.T) {
-	out := &screen{}
+	out := &background.Output{}
 	a, err := New(Config{Err: out})
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +115,7 @@ func TestTheOpenerOfAnAddressIsWrittenOnce(t *testing.T) {
 
 // A caller does not hide itself behind many others.
 func TestManyCallersHideNone(t *testing.T) {
-	out := &screen{}
+	out := &background.Output{}
 	a, err := New(Config{Err: out})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +131,7 @@ func TestManyCallersHideNone(t *testing.T) {
 }
 
 func TestSandboxesThatAreNotServedAreCounted(t *testing.T) {
-	out := &screen{}
+	out := &background.Output{}
 	tell := unserved(&command.Session{Config: command.Config{Err: out, Name: "switchyard"}})
 	for _, more := range []int32{0, 12, 12} {
 		tell([]string{"a", "b"}, more)

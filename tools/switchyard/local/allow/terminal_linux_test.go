@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tunnels/workstation/consent"
 )
 
@@ -55,7 +56,7 @@ func askOnTerminal() {
 type tty struct {
 	*testing.T
 	keys   *os.File
-	screen *screen
+	screen *background.Output
 	dir    string
 }
 
@@ -77,7 +78,7 @@ func begin(t *testing.T, command string) *tty {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &tty{T: t, keys: keys, screen: &screen{}, dir: t.TempDir()}
+	s := &tty{T: t, keys: keys, screen: &background.Output{}, dir: t.TempDir()}
 	cmd := exec.CommandContext(t.Context(), "bash", "-m", "-c", command)
 	cmd.Env = append(os.Environ(), asking+"="+s.dir, "ASK="+os.Args[0])
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = end, end, end

@@ -19,13 +19,11 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(s *command.Session) []*cobra.Command {
-	resource := &cobra.Command{
-		Use: "resource", Short: "Show the resources of sandboxes, and run their steps again", Args: cobra.NoArgs,
+	resource := command.Group(&cobra.Command{
+		Use: "resource", Short: "Show the resources of sandboxes, and run their steps again",
 		Long: `Show the resources of sandboxes, and run failed steps again. Name a resource by its
 object, or by its name in the sandbox: --sandbox S NAME, or S/NAME.`,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	resource.AddCommand(listResources(s), getResource(s), retry(s), giveUp(s))
+	}, listResources(s), getResource(s), retry(s), giveUp(s))
 	return []*cobra.Command{resource, logs(s)}
 }
 
