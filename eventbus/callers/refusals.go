@@ -15,7 +15,7 @@ const refusedAfter, refusedAtOnce = 250 * time.Millisecond, 8
 
 type refusalsKey struct{}
 
-// Refusals is the ConnContext of a server whose handler calls Refused.
+// Refusals is the ConnContext of a server with a handler that calls Refused.
 func Refusals(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, refusalsKey{}, rate.NewLimiter(rate.Every(refusedAfter), refusedAtOnce))
 }

@@ -73,7 +73,7 @@ const Role = "attackers"
 
 // Orders configure attackers.
 type Orders struct {
-	// Attackers is how many there are, Listener what they attack, Address where it is.
+	// Attackers is the number of them, Listener the name of the attacked listener, Address its address.
 	Attackers         int
 	Listener, Address string
 	// Attacks are the names of their attacks, in turn, of those of the listener.
