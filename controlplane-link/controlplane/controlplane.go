@@ -154,9 +154,7 @@ func (m *Main) forwards(a netip.Addr) bool {
 // handle makes the handlers of the REST API and of the pages for logins.
 func (m *Main) handle() (err error) {
 	s, read := m.store, &live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
-	c := rest.Config{
-		Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Forwards: m.forwards, Logger: m.cfg.Logger,
-	}
+	c := rest.Config{Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Refused: callers.Refused, Forwards: m.forwards, Logger: m.cfg.Logger}
 	var sites access.Sites
 	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {
@@ -184,23 +182,8 @@ func (m *Main) serve(w http.ResponseWriter, r *http.Request) {
 	case m.web == nil && r.URL.Path == "/" && page.AcceptsHTML(r):
 		web.NoLogins.ServeHTTP(w, r)
 	default:
-		m.rest.ServeHTTP(delayed{w}, r)
+		m.rest.ServeHTTP(w, r)
 	}
-}
-
-// refusedAfter is how long a request with an unknown credential waits for its answer, so that a client that guesses
-// keys occupies no processor.
-const refusedAfter = 250 * time.Millisecond
-
-// delayed delays refusals of credentials.
-type delayed struct{ http.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter.
-func (d delayed) WriteHeader(status int) {
-	if status == http.StatusUnauthorized {
-		time.Sleep(refusedAfter)
-	}
-	d.ResponseWriter.WriteHeader(status)
 }
 
 // Link returns the server of the link, and Store the store.

@@ -81,7 +81,7 @@ func (m *Main) openPreviews(ctx context.Context) (err error) {
 	})
 	p.handler, err = preview.New(preview.Config{
 		Sites: p.sites, Endpoints: all, Link: m.link, Access: access.New(decides), Certificates: p.certificates,
-		Listener: m.Listeners["previews"], Forwards: m.forwards, Metrics: m.metrics, Logger: m.cfg.Logger,
+		Listener: m.Listeners["previews"], Metrics: m.metrics, Logger: m.cfg.Logger,
 	})
 	m.previews = p
 	return err

@@ -30,7 +30,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
-// Config configures a Handler. All but Forwards are required.
+// Config configures a Handler. All are required.
 type Config struct {
 	Sites        *Sites
 	Endpoints    *endpoints.Cache
@@ -38,16 +38,13 @@ type Config struct {
 	Access       *access.Access
 	Certificates *certificates.Source
 	Listener     *callers.Listener
-	// Forwards reports the addresses of proxies: their clients have no share of their own.
-	Forwards callers.Forwards
-	Metrics  prometheus.Registerer
-	Logger   *slog.Logger
+	Metrics      prometheus.Registerer
+	Logger       *slog.Logger
 }
 
 const (
-	// eachUser is how many requests and connections a user can have at a time; eachAddress is how many requests of an
-	// address can wait for their authorization.
-	eachUser, eachAddress = 1024, 256
+	// eachUser is how many requests and connections a user can have at a time.
+	eachUser = 1024
 	// maxHead bounds the head of a request, and maxAnswer that of an answer.
 	maxHead, maxAnswer = 128 << 10, 1 << 20
 	// idleWithin ends connections without requests, aliveWithin those of HTTP/2 that do not answer.
@@ -62,18 +59,17 @@ const (
 
 // Handler serves previews. Make one with New.
 type Handler struct {
-	cfg              Config
-	addresses, users *callers.Pool
-	forward          *httputil.ReverseProxy
-	requests         *prometheus.CounterVec
-	open             prometheus.Gauge
+	cfg      Config
+	users    *callers.Pool
+	forward  *httputil.ReverseProxy
+	requests *prometheus.CounterVec
+	open     prometheus.Gauge
 }
 
 // New returns a Handler.
 func New(c Config) (*Handler, error) {
 	h := &Handler{
-		cfg: c, addresses: callers.NewPool("requests", callers.Bounds{Each: eachAddress, Strangers: callers.AnyNumber}),
-		users:    callers.NewPool("requests", callers.Bounds{Each: eachUser, Pods: callers.AnyNumber}),
+		cfg: c, users: callers.NewPool("requests", callers.Bounds{Each: eachUser, Pods: callers.AnyNumber}),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "switchyard_preview_requests_total", Help: "Requests to previews: forwarded ones, and refusals by status."}, []string{"result"}),
 		open:     prometheus.NewGauge(prometheus.GaugeOpts{Name: "switchyard_preview_requests", Help: "Requests and WebSockets that are forwarded to previews at present."}),
 	}
@@ -87,7 +83,7 @@ func (h *Handler) Serve(ctx context.Context) error {
 	defer end()
 	s := callers.ProbeServer(h) // its deadlines apply until a request is authorized
 	s.MaxHeaderBytes, s.IdleTimeout, s.ErrorLog = maxHead, idleWithin, callers.ErrorLog(h.cfg.Logger)
-	s.BaseContext = func(net.Listener) context.Context { return requests }
+	s.BaseContext, s.ConnContext = func(net.Listener) context.Context { return requests }, callers.Refusals
 	// Clients that leave streams alone hold about 9 KiB for each; RFC 9113 recommends to allow 100.
 	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100, SendPingTimeout: aliveWithin, PingTimeout: aliveWithin, MaxReceiveBufferPerConnection: maxUnread, MaxReceiveBufferPerStream: maxUnread / 2}
 	return callers.Serve(ctx, s, tls.NewListener(h.cfg.Listener, callers.BegunTLS(h.cfg.Certificates.Server())), stopWithin)
@@ -104,23 +100,18 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, refusal{status: http.StatusMisdirectedRequest, title: "No preview has this address", text: "The address of a preview is https://ENDPOINT--SANDBOX.DOMAIN, with the preview domain of the organisation."})
 		return
 	}
-	from := callers.Behind(r.RemoteAddr, h.cfg.Forwards)
-	leave, err := h.addresses.Enter(from)
-	if err != nil {
-		h.refuse(w, r, tooMany(err))
-		return
-	}
 	visitor, answer := h.cfg.Access.Decide(r, at.Site)
-	leave()
 	if answer != nil {
 		h.requests.WithLabelValues("unauthorized").Inc()
+		callers.Refused(r.Context(), visitor.Guesses)
 		answer.ServeHTTP(w, r)
 		return
 	}
 	if !visitor.Preflight { // access bounds these
 		user := at.Organisation + "/" + visitor.User
 		h.cfg.Listener.IdentifyAs(r.RemoteAddr, user)
-		if leave, err = h.users.Enter(callers.Caller{Kind: callers.Pod, Name: user}); err != nil {
+		leave, err := h.users.Enter(callers.Caller{Kind: callers.Pod, Name: user})
+		if err != nil {
 			h.refuse(w, r, tooMany(err))
 			return
 		}
@@ -168,7 +159,11 @@ var errInvalid = errors.New("the credential of the request is no longer valid")
 
 // refuse answers a request that is not forwarded. For preflights, which have no credential, one answer is as another.
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, no refusal) {
-	if targetOf(r.Context()).by.Preflight {
+	by := targetOf(r.Context()).by
+	if by.User == "" {
+		callers.Refused(r.Context(), false)
+	}
+	if by.Preflight {
 		no = refusal{status: http.StatusNotFound, title: "The preflight has no answer", text: "Log in to the preview to read the reason."}
 	}
 	h.requests.WithLabelValues(strconv.Itoa(no.status)).Inc()

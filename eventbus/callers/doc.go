@@ -3,6 +3,7 @@
 //	Caller    identity: a stranger by its address, a pod by its token, a program of the operator
 //	Pool      bounds the concurrent calls of a kind, and their rate, for each caller
 //	Listener  closes connections when there are too many
+//	Refused   delays refusals of requests without a valid credential
 //	tokens    (a package below) identity of a token's bearer
 //
 // Listeners inside a cluster can be reached by every pod of it, and most callers present no

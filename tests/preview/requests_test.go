@@ -259,6 +259,26 @@ func TestRefusals(t *testing.T) {
 	refused(s, get("web", "known"), http.StatusServiceUnavailable, `The agent of cluster "prod" is not connected`)
 }
 
+// TestRefusalsWait: an unknown key waits, and so do refusals of one connection after some in a row.
+func TestRefusalsWait(t *testing.T) {
+	s := preview.New(t, preview.Options{})
+	for key, times := range map[string]int{"": 12, "s3cret-unknown": 1} {
+		client, began := s.Client(false), time.Now()
+		for range times {
+			r := request(s, http.MethodGet, preview.URL("web", "none"), nil)
+			if r.Header.Set("Signadot-Api-Key", key); key == "" {
+				r.Header.Del("Signadot-Api-Key")
+			}
+			if a, _ := send(s, client, r); a.StatusCode != http.StatusUnauthorized || a.ProtoMajor != 2 {
+				t.Errorf("key %q: %s %s", key, a.Proto, a.Status)
+			}
+		}
+		if took := time.Since(began); took < 250*time.Millisecond {
+			t.Errorf("key %q: refused %d times in %s", key, times, took)
+		}
+	}
+}
+
 // A client without a credential receives nothing from an application that answers OPTIONS as it answers GET.
 func TestAPreflightGetsNoContent(t *testing.T) {
 	s := preview.New(t, preview.Options{})

@@ -87,14 +87,19 @@ func (c *Checks) holder(ctx context.Context, d model.Digest, now time.Time) (mod
 	return u.Caller(), err
 }
 
+// Lately reports whether a credential was valid lately: its check does not wait for those of others.
+func (c *Checks) Lately(d model.Digest, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Sub(c.seen[d]) < 2*renewedAfter
+}
+
 // Enter waits until a credential can be checked. The caller then calls leave with whether it is valid.
 func (c *Checks) Enter(ctx context.Context, d model.Digest, now time.Time) (leave func(valid bool), err error) {
 	turns := c.unknown
-	c.mu.Lock()
-	if now.Sub(c.seen[d]) < 2*renewedAfter {
+	if c.Lately(d, now) {
 		turns = c.known
 	}
-	c.mu.Unlock()
 	if err := turns.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}

@@ -31,22 +31,29 @@ func (r *request) credential() (secret string, by model.Method) {
 }
 
 // authenticate returns the caller with the credential of a request, of which a bounded number are checked at once. The
-// others wait: a check takes milliseconds. An address with too many checks is refused before.
+// others wait: a check takes milliseconds. A credential that was valid lately has a limit of its own, and an address has
+// one for all others: more are refused before.
 func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
-	leave, err := h.addresses.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	secret, by := r.credential()
+	digest := model.DigestOf(secret)
+	from := callers.Behind(r.RemoteAddr, h.Forwards)
+	if !r.guesses {
+		from = callers.Caller{Kind: callers.Pod, Name: string(digest[:])}
+	}
+	leave, err := h.senders.Enter(from)
 	if err != nil {
 		return caller, fail(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
-	secret, by := r.credential()
 	if secret == "" {
 		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
 	}
-	caller, err = h.checks.Caller(r.Context(), model.DigestOf(secret), by, r.now)
+	caller, err = h.checks.Caller(r.Context(), digest, by, r.now)
 	if err != nil {
 		err = as(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
 		return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 	}
+	r.guesses = false
 	h.checks.Use(r.Context(), caller, r.now, r.RemoteAddr, h.Logger.With("request", r.id))
 	return caller, nil
 }

@@ -9,16 +9,20 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/eventbus/callers"
 )
 
 // without is a Handler without stores, and its log.
 func without() (*Handler, *bytes.Buffer) {
 	log := &bytes.Buffer{}
-	return New(Config{LoginURL: "x", Now: time.Now, Logger: slog.New(slog.NewJSONHandler(log, nil))}), log
+	return New(Config{LoginURL: "x", Now: time.Now, Refused: callers.Refused, Logger: slog.New(slog.NewJSONHandler(log, nil))}), log
 }
 
 func answered(h *Handler, req *http.Request) (int, string) {
@@ -128,27 +132,60 @@ func TestFaultsAreInTheLog(t *testing.T) {
 	(&request{Request: req}).event("x", tree{"x": func() {}})
 }
 
-// An address is refused before the store is asked, whatever credentials it sends; other addresses are not.
+// An address is refused before the store is asked, whatever unknown credentials it sends; other addresses and credentials
+// that were valid lately are not. Guesses wait for their answer. The clock stands still while others do.
 func TestChecksForAnAddressAreLimited(t *testing.T) {
-	h, log := without() // a check panics without a store
-	try := func(address string, n int) int {
-		req := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil)
-		req.RemoteAddr = address
-		req.Header.Set(headerAPIKey, fmt.Sprint("guess", n))
-		status, _ := answered(h, req)
-		return status
-	}
-	refused := 0
-	for n := range 4 * anAddress * inARow {
-		if try("192.0.2.1:1234", n) == http.StatusTooManyRequests {
-			refused++
+	synctest.Test(t, func(t *testing.T) {
+		h, _ := without() // a check panics without a store
+		try := func(address, key string) (int, time.Duration) {
+			req, begun := httptest.NewRequestWithContext(t.Context(), "GET", "/api/v2/orgs/", nil), time.Now()
+			req.RemoteAddr = address
+			req.Header.Set(headerAPIKey, key)
+			status, _ := answered(h, req)
+			return status, time.Since(begun)
 		}
-		log.Reset()
-	}
-	if refused == 0 {
-		t.Error("one address can have any number of credentials checked")
-	}
-	if got := try("192.0.2.2:1234", 0); got != http.StatusInternalServerError {
-		t.Errorf("another address: status %d", got)
-	}
+		find := func(key string) time.Duration {
+			req, begun := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil), time.Now()
+			req.Header.Set(headerAPIKey, key)
+			if status, _ := answered(h, req); status != http.StatusNotFound {
+				t.Errorf("status %d", status)
+			}
+			return time.Since(begun)
+		}
+		leave, err := h.checks.Enter(t.Context(), model.DigestOf("known"), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		leave(true)
+		var all sync.WaitGroup
+		var refused, quick atomic.Int64
+		for n := range 2 * checksInARow {
+			all.Go(func() {
+				status, took := try(fmt.Sprint("192.0.2.1:", n+1), fmt.Sprint("guess", n))
+				if status == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+				if took == 0 {
+					quick.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		if got := find("known"); got != 0 {
+			t.Errorf("a path that does not exist, with a credential that was valid lately: after %s", got)
+		}
+		if got, took := try("192.0.2.1:9999", "known"); got != http.StatusInternalServerError || took != 0 {
+			t.Errorf("a credential that was valid lately: status %d after %s", got, took)
+		}
+		if got := find("guess"); got == 0 {
+			t.Error("a guess for a path that does not exist has an answer at once")
+		}
+		if got, _ := try("192.0.2.2:1234", "guess"); got != http.StatusInternalServerError {
+			t.Errorf("another address: status %d", got)
+		}
+		all.Wait()
+		if refused.Load() != checksInARow || quick.Load() != 0 {
+			t.Errorf("of %d guesses %d are refused, and %d do not wait", 2*checksInARow, refused.Load(), quick.Load())
+		}
+	})
 }

@@ -24,17 +24,13 @@ import (
 	"switchyard.dev/workflows/specfile"
 )
 
-// Limits of one user: requests at once, requests a second, and requests in a row; of all users:
-// requests at once; of all users at one address: how many times
-// as many credentials are checked for them as one of them can send requests; and of one address: logins that it begins.
+// Limits of one user: requests at once, requests a second, and requests in a row; of all users: requests at once; of one
+// address, for all of its credentials that were not valid lately, and of one that was: checks; and of one address: logins
+// that it begins.
 const (
-	loginsPerSecond, loginsInARow = 0.1, 20
-
-	atOnce    = 64
-	perSecond = 50
-	inARow    = 200
-	allAtOnce = 256
-	anAddress = 10
+	atOnce, perSecond, inARow, allAtOnce = 64, 50, 200, 256
+	checksPerSecond, checksInARow        = 100, 500
+	loginsPerSecond, loginsInARow        = 0.1, 20
 	// answerWithin bounds a request, which may read a cluster.
 	answerWithin = time.Minute
 )
@@ -56,15 +52,17 @@ type Config struct {
 	Forwards callers.Forwards
 	// Identified is called with the address and the name of a client that has shown a valid credential; it can be nil.
 	Identified func(remote, user string)
-	Logger     *slog.Logger
+	// Refused delays the refusal of a request without a valid credential, as callers.Refused; it can be nil.
+	Refused func(ctx context.Context, guess bool)
+	Logger  *slog.Logger
 }
 
 // Handler serves the API. Make one with New.
 type Handler struct {
 	Config
-	users, addresses, logins *callers.Pool
-	checks                   *checks.Checks
-	bodies                   *semaphore.Weighted
+	users, senders, logins *callers.Pool
+	checks                 *checks.Checks
+	bodies                 *semaphore.Weighted
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -72,12 +70,12 @@ type Handler struct {
 // New returns a Handler.
 func New(c Config) *Handler {
 	return &Handler{
-		Config:    c,
-		users:     callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
-		addresses: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Rate: anAddress * perSecond, Burst: anAddress * inARow}),
-		logins:    callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
-		checks:    checks.New(c.Store),
-		bodies:    semaphore.NewWeighted(maxBodies),
+		Config:  c,
+		users:   callers.NewPool("requests", callers.Bounds{Each: atOnce, Strangers: allAtOnce, Pods: allAtOnce, Rate: perSecond, Burst: inARow}),
+		senders: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Pods: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
+		logins:  callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
+		checks:  checks.New(c.Store),
+		bodies:  semaphore.NewWeighted(maxBodies),
 	}
 }
 
@@ -95,6 +93,8 @@ type request struct {
 	caller model.Caller
 	// status is that of the answer.
 	status int
+	// guesses: it needs a credential, and has none that is valid or was lately.
+	guesses bool
 }
 
 // org is the organisation in the path.
@@ -106,6 +106,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer cancel()
 	now := h.Now().UTC().Truncate(time.Microsecond)
 	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: now, status: http.StatusOK, op: &operation{}}
+	secret, _ := r.credential()
+	r.guesses = !h.checks.Lately(model.DigestOf(secret), now)
 	body, err := h.answer(w, r)
 	if err != nil {
 		var text string
@@ -113,6 +115,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "operation", r.op.name, "organisation", r.org(), "error", err)
 		}
 		body = errorBody(r, text)
+	}
+	if r.guesses && h.Refused != nil {
+		h.Refused(r.Context(), true)
 	}
 	h.write(w, r, body)
 }
@@ -128,14 +133,16 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	if r.op, err = route(w, r); err != nil {
 		return nil, err
 	}
+	r.guesses = r.guesses && r.op.access != open
+	by := callers.Behind(r.RemoteAddr, h.Forwards) // as the limits know the caller
 	if r.op.access != open {
 		if r.caller, err = h.authenticate(r); err != nil {
 			return nil, err
 		}
-	}
-	by := h.pooled(r)
-	if h.Identified != nil && r.op.access != open {
-		h.Identified(r.RemoteAddr, by.Name)
+		by = callers.Caller{Kind: callers.Pod, Name: r.caller.Org + "/" + string(r.caller.Principal.Kind) + "/" + r.caller.Principal.ID}
+		if h.Identified != nil {
+			h.Identified(r.RemoteAddr, by.Name)
+		}
 	}
 	leave, err := h.users.Enter(by)
 	if err != nil {
@@ -153,14 +160,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	}
 	defer func() { r.bodies.Release(r.decoding) }()
 	return r.op.serve(h, r)
-}
-
-// pooled returns the caller as the limits know it: an address for a request without a credential.
-func (h *Handler) pooled(r *request) callers.Caller {
-	if r.op.access == open {
-		return callers.Behind(r.RemoteAddr, h.Forwards)
-	}
-	return callers.Caller{Kind: callers.Pod, Name: r.caller.Org + "/" + string(r.caller.Principal.Kind) + "/" + r.caller.Principal.ID}
 }
 
 // write writes an answer; nil is an empty object.

@@ -2,6 +2,7 @@ package access
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -31,6 +32,9 @@ type Visitor struct {
 	// User is empty for a preflight, which has no credential.
 	User      string
 	Preflight bool
+	// Guesses reports that the credential is not known, or that the address sends too many requests: the answer is to
+	// wait for a while.
+	Guesses bool
 	// WhileValid returns once the credential is no longer valid, or ctx has ended. It reads nothing in the first second.
 	WhileValid func(ctx context.Context)
 }
@@ -67,10 +71,10 @@ type Config struct {
 	Forwards callers.Forwards
 }
 
-// Limits of one address. Checks are of API keys and tokens, and of logins of embedded previews; one that finds no valid
-// key counts for unknownFor. All addresses together have at most preflightsOfAll preflights.
+// Limits of one address. Checks are of API keys and tokens, and of logins of embedded previews, and apart of sessions;
+// one that finds nothing valid counts for unknownFor. All addresses together have at most preflightsOfAll preflights.
 const (
-	checksAtOnce, unknownFor                                = 128, time.Second
+	checksAtOnce, sessionsAtOnce, unknownFor                = 128, 256, time.Second
 	preflightsAtOnce, preflightsPerSecond, preflightsInARow = 64, 20, 200
 	preflightsOfAll                                         = 1024
 )
@@ -78,9 +82,9 @@ const (
 // Access authorizes requests. Make one with New.
 type Access struct {
 	Config
-	checks, preflights *callers.Pool
-	mu                 sync.Mutex
-	found              map[model.Digest]found
+	checks, sessions, preflights *callers.Pool
+	mu                           sync.Mutex
+	found                        map[model.Digest]found
 }
 
 // New returns an Access.
@@ -88,6 +92,7 @@ func New(c Config) *Access {
 	return &Access{
 		Config: c, found: map[model.Digest]found{},
 		checks:     callers.NewPool("checks", callers.Bounds{Each: checksAtOnce, Strangers: callers.AnyNumber}),
+		sessions:   callers.NewPool("checks", callers.Bounds{Each: sessionsAtOnce, Strangers: callers.AnyNumber}),
 		preflights: callers.NewPool("preflights", callers.Bounds{Each: preflightsAtOnce, Strangers: preflightsOfAll, Rate: preflightsPerSecond, Burst: preflightsInARow}),
 	}
 }
@@ -106,7 +111,7 @@ func (a *Access) Decide(r *http.Request, s Site) (Visitor, http.Handler) {
 	}
 	key, no := a.authenticate(r, s, c)
 	if key == nil {
-		return Visitor{}, a.refused(r, s, c, no)
+		return Visitor{Guesses: no == error(errMany) || errors.Is(no, errNone) && c.key+c.bearer != ""}, a.refused(r, s, c, no)
 	}
 	return Visitor{User: key.User, WhileValid: func(ctx context.Context) { a.Keys.WhileValid(ctx, key, "") }}, nil
 }

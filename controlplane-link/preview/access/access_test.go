@@ -329,6 +329,11 @@ func TestRateOfPreflights(t *testing.T) {
 		if got := sent("198.51.100.6:2"); got != "429" {
 			t.Errorf("after %d preflights of an address: %s", preflightsInARow, got)
 		}
+		r := request("OPTIONS", "/a", "Origin", "https://"+other.Host, "Access-Control-Request-Method", "PUT")
+		r.RemoteAddr = "198.51.100.6:2"
+		if v, no := w.Decide(r, site); !v.Guesses || no == nil {
+			t.Errorf("another one does not wait for its answer: %+v", v)
+		}
 		if got := sent("198.51.100.7:1"); got != "204" {
 			t.Errorf("another address: %s", got)
 		}
@@ -350,10 +355,14 @@ func TestRateOfUnknownKeys(t *testing.T) {
 		sent := func(from string, headers ...string) int {
 			r := request("GET", "/a", headers...)
 			r.RemoteAddr = from
-			if _, no := w.Decide(r, site); no != nil {
-				return no.(*answer).Status
+			v, no := w.Decide(r, site)
+			if no == nil {
+				return http.StatusOK
 			}
-			return http.StatusOK
+			if status := no.(*answer).Status; v.Guesses || status != http.StatusTooManyRequests {
+				return status
+			}
+			return 0 // one that does not wait
 		}
 		const from, elsewhere = "198.51.100.6:1", "198.51.100.7:1"
 		for range 2 * checksAtOnce {
@@ -367,7 +376,18 @@ func TestRateOfUnknownKeys(t *testing.T) {
 		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
 			t.Errorf("a valid key that is known, after %d guesses: %d", checksAtOnce, got)
 		}
-		w.keys.changes++ // it is read again
+		if got := sent(from, "Cookie", w.session(site, "session")); got != http.StatusOK {
+			t.Errorf("a session, after %d guesses: %d", checksAtOnce, got)
+		}
+		for i := range sessionsAtOnce {
+			if got := sent(from, "Cookie", w.session(site, "gone")); got != http.StatusUnauthorized {
+				t.Errorf("an ended session %d: %d", i, got)
+			}
+		}
+		if got := sent(from, "Cookie", w.session(site, "gone")); got != http.StatusTooManyRequests {
+			t.Errorf("after %d ended sessions: %d", sessionsAtOnce, got)
+		}
+		w.keys.changes++ // they are read again
 		if got := sent(from, "Signadot-Api-Key", "key"); got != http.StatusOK {
 			t.Errorf("a key that was valid lately, after %d guesses: %d", checksAtOnce, got)
 		}
@@ -384,6 +404,24 @@ func TestRateOfUnknownKeys(t *testing.T) {
 			t.Errorf("later: %d", got)
 		}
 	})
+}
+
+// TestGuesses: only requests with an unknown credential wait for their answer.
+func TestGuesses(t *testing.T) {
+	w := newWorld(t)
+	for name, one := range map[string]struct {
+		headers []string
+		guesses bool
+	}{
+		"a session": {[]string{"Cookie", w.session(site, "session")}, false}, "an ended session": {[]string{"Cookie", w.session(site, "gone")}, false},
+		"nothing": {nil, false}, "a key": {[]string{"Signadot-Api-Key", "key"}, false}, "a key of others": {[]string{"Signadot-Api-Key", "foreign"}, false},
+		"an unknown key": {[]string{"Signadot-Api-Key", "guess"}, true}, "an unknown token": {[]string{"Authorization", "Bearer guess"}, true},
+		"a session and an unknown token": {[]string{"Cookie", w.session(site, "session"), "Authorization", "Bearer guess"}, false},
+	} {
+		if v, _ := w.Decide(request("GET", "/", one.headers...), site); v.Guesses != one.guesses {
+			t.Errorf("%s: guesses is %t", name, v.Guesses)
+		}
+	}
 }
 
 // TestReads: a valid credential is read once until a credential changes, or some seconds have passed.

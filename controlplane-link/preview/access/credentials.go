@@ -49,7 +49,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if !is || len(digest) != len(model.Digest{}) {
 			continue
 		}
-		switch key, err := a.find(r, model.Digest([]byte(digest)), false); {
+		switch key, err := a.find(r, model.Digest([]byte(digest)), a.sessions); {
 		case err != nil:
 			return nil, err
 		case key == nil || key.Organisation != s.Organisation:
@@ -65,7 +65,7 @@ func (a *Access) authenticate(r *http.Request, s Site, c sent) (key *credentials
 		if secret == "" {
 			continue
 		}
-		key, err := a.find(r, model.DigestOf(secret), true)
+		key, err := a.find(r, model.DigestOf(secret), a.checks)
 		switch from := r.Header.Get("Origin"); {
 		case err != nil:
 			return nil, err
@@ -95,8 +95,8 @@ type found struct {
 const foundFor, maxFound = 5 * time.Second, 4096
 
 // find returns the key or session of a request with a digest; nil: it is not valid.
-// A bounded read counts for its address, unless the key was valid lately.
-func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentials.Key, error) {
+// A read counts for its address in a pool, unless the key was valid lately.
+func (a *Access) find(r *http.Request, d model.Digest, reads *callers.Pool) (*credentials.Key, error) {
 	now, changes, leave := a.Now(), a.Keys.Changes(), func() {} // before the read, which can be of the former state
 	a.mu.Lock()
 	f := a.found[d]
@@ -104,9 +104,9 @@ func (a *Access) find(r *http.Request, d model.Digest, bounded bool) (*credentia
 	if f.key != nil && f.changes == changes && now.Before(f.until) {
 		return f.key, nil
 	}
-	if bounded && f.key == nil {
+	if f.key == nil {
 		var err error
-		if leave, err = a.checks.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
+		if leave, err = reads.Enter(callers.Behind(r.RemoteAddr, a.Forwards)); err != nil {
 			return nil, errMany
 		}
 	}

@@ -111,7 +111,7 @@ func (a *Access) redeem(r *http.Request, s Site, c sent) *answer {
 		return &answer{to: failedPath + "?reason=expired"}
 	}
 	session := model.Digest(code.Session)
-	key, err := a.find(r, session, false)
+	key, err := a.find(r, session, a.sessions)
 	bound := slices.ContainsFunc(c.nonces, func(n string) bool { return bytes.Equal(digestOf(n), code.Nonce) })
 	switch {
 	case err != nil:

@@ -59,7 +59,7 @@ func isPreflight(r *http.Request) bool {
 func (a *Access) preflight(r *http.Request, s Site) (Visitor, http.Handler) {
 	leave, err := a.preflights.Enter(callers.Behind(r.RemoteAddr, a.Forwards))
 	if err != nil {
-		return Visitor{}, reply(http.StatusTooManyRequests, "Too many requests", "Too many preflights come from your address. Try again in ten seconds.")
+		return Visitor{Guesses: true}, reply(http.StatusTooManyRequests, "Too many requests", "Too many preflights come from your address. Try again in ten seconds.")
 	}
 	context.AfterFunc(r.Context(), leave) // the server ends it after the answer
 	if a.AnswersPreflights {

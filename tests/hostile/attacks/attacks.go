@@ -45,7 +45,7 @@ var (
 	ForgedKeys = guesses("forged keys", "GET / HTTP/1.1\r\nHost: web.shop.svc\r\nsignadot-cluster: shared-0\r\nsignadot-api-key: %s\r\n\r\n",
 		func() string { return rand.Text() + rand.Text() })
 	// ForgedAPIKeys shows them to a REST API.
-	ForgedAPIKeys = guesses("forged keys", "GET /api/v2/orgs/ HTTP/1.1\r\nHost: a\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
+	ForgedAPIKeys = guesses("forged keys of the API", "GET /api/v2/orgs/ HTTP/1.1\r\nHost: a\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
 	// ForgedPreviewKeys shows them to a preview, and Preflights needs none.
 	ForgedPreviewKeys = guesses("forged keys of previews", "GET / HTTP/1.1\r\nHost: "+Preview+"\r\nsignadot-api-key: %s\r\n\r\n", func() string { return rand.Text() + rand.Text() })
 	Preflights        = guesses("preflights", "OPTIONS /%s HTTP/1.1\r\nHost: "+Preview+"\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: PUT\r\n\r\n", rand.Text)

@@ -148,7 +148,7 @@ func (s *site) during(ctx context.Context, pod *corev1.Pod, port int) (m measure
 			return m, err
 		}
 		theirs = append(theirs, at)
-		if err := crowd.Call("Begin", listeners.Orders{Attackers: attackers / forwards, Address: at.address, Attacks: s.l.Attacks()}, nil); err != nil {
+		if err := crowd.Call("Begin", listeners.Orders{Attackers: attackers / forwards, Listener: s.l.String(), Address: at.address, Attacks: s.l.Attacks()}, nil); err != nil {
 			return m, err
 		}
 	}

@@ -73,10 +73,10 @@ const Role = "attackers"
 
 // Orders configure attackers.
 type Orders struct {
-	// Attackers is how many there are, Address where they go.
-	Attackers int
-	Address   string
-	// Attacks are the names of their attacks, in turn.
+	// Attackers is the number of them, Listener the name of the attacked listener, Address its address.
+	Attackers         int
+	Listener, Address string
+	// Attacks are the names of their attacks, in turn, of those of the listener.
 	Attacks []string
 	// From is the address that all of them have. Default: addresses of their own.
 	From string
@@ -97,9 +97,9 @@ const pause = 5 * time.Second
 func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 	var attacks []attacks.Attack
 	for _, name := range o.Attacks {
-		a, known := attackOf(name)
+		a, known := attackOf(o.Listener, name)
 		if !known {
-			return fmt.Errorf("there is no attack %q", name)
+			return fmt.Errorf("%s has no attack %q", o.Listener, name)
 		}
 		attacks = append(attacks, a)
 	}
@@ -136,11 +136,11 @@ func (c *Crowd) Count(_ struct{}, n *Counts) error {
 	return nil
 }
 
-// attackOf finds an attack by its name.
-func attackOf(name string) (attacks.Attack, bool) {
+// attackOf finds an attack on a listener by its name.
+func attackOf(listener, name string) (attacks.Attack, bool) {
 	for _, l := range All() {
 		for _, a := range l.attacks {
-			if a.Name == name {
+			if l.String() == listener && a.Name == name {
 				return a, true
 			}
 		}

@@ -74,7 +74,7 @@ func All() []*Listener {
 		{controlPlane, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},
 		{controlPlane, beside.Proxy, "proxy", askThroughLink, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedKeys}},
 		{controlPlane, plane.Replicas, "replicas", askAsReplica, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(beside.ReplicaProtocol), attacks.Junk}},
-		{controlPlane, beside.API, "api", askAPI, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedAPIKeys}},
+		{controlPlane, beside.API, "api", askAPI, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedAPIKeys, attacks.ForgedKeys}},
 		{controlPlane, beside.Previews, "previews", func(w *World, _ *Listener) (call, error) { return w.link.Visit() }, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.AfterTLS(attacks.StreamsAlone, "h2"), attacks.ForgedPreviewKeys, attacks.Preflights}},
 		{controlPlane, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread("/customer?customer=123"))},

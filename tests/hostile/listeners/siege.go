@@ -105,7 +105,7 @@ func (w *World) send(crowd *process.Process, l *Listener, n int, all ...attacks.
 		pods, shared = 1, honestAddress // as agents of many clusters behind one gateway
 	}
 	for pod := range pods {
-		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names, shared}, nil); err != nil {
+		if err := crowd.Call("Begin", Orders{n / pods, l.String(), w.address(l, pod), names, shared}, nil); err != nil {
 			return err
 		}
 	}
