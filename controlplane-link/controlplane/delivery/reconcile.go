@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -154,7 +155,7 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 	if err != nil {
 		return again, err
 	}
-	as, err := s.as(e.Author)
+	as, err := s.as(cmp.Or(e.ForcedBy, e.Author))
 	for i := range all {
 		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
 			err = client.IgnoreNotFound(steps.GiveUp(ctx, as, r))

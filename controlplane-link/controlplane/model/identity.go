@@ -87,6 +87,20 @@ type Author struct {
 	Role Role `json:"role"`
 }
 
+// Outranks reports whether the author has more rights than another one: the control plane has more than an administrator, and
+// an administrator more than a member.
+func (a Author) Outranks(other Author) bool { return a.rank() > other.rank() }
+
+func (a Author) rank() int {
+	switch {
+	case a.Kind == KindSystem:
+		return 2
+	case a.Role == RoleAdmin:
+		return 1
+	}
+	return 0
+}
+
 // Caller is an authenticated client.
 type Caller struct {
 	Org       string
