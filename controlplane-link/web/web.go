@@ -224,11 +224,6 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // sections are the pages in the navigation, in their order. The last one is for administrators.
 var sections = []page.Link{{Text: "Sandboxes", URL: "/"}, {Text: "Route groups", URL: "/routegroups"}, {Text: "Clusters", URL: "/clusters"}, {Text: "Resources", URL: "/resources"}, {Text: "Audit", URL: "/audit"}}
 
-// author returns the person as the author of a request.
-func (r *request) author() model.Author {
-	return model.Author{Principal: model.Principal{Kind: model.KindUser, ID: r.by.ID, Name: r.by.Email}, Role: r.by.Role}
-}
-
 // admin reports whether the person is an administrator.
 func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }
 

@@ -111,6 +111,9 @@ type Caller struct {
 	KeyID, Masked string
 }
 
+// Author returns the caller as the author of an object.
+func (c Caller) Author() Author { return Author{c.Principal, c.Role} }
+
 // Caller returns the user as the client with a bearer token.
 func (u User) Caller() Caller {
 	return Caller{Org: u.Org, Principal: Principal{Kind: KindUser, ID: u.ID, Name: u.Email}, Role: u.Role, Method: MethodBearer}

@@ -130,7 +130,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
 	for _, namespace := range namespaces {
-		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
+		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.caller.Author())
 		if err != nil {
 			return nil, h.unreadable(r, name, err)
 		}
@@ -154,7 +154,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		return nil, missing(sandboxNotFound)(err)
 	}
-	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
+	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.caller.Author())
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}

@@ -186,18 +186,9 @@ func (h *Handler) write(w http.ResponseWriter, r *request, body any) {
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 
-// author returns the caller as the author of an object.
-func (r *request) author() model.Author {
-	return model.Author{Principal: r.caller.Principal, Role: r.caller.Role}
-}
-
 // event returns the entry of a write in the audit trail. data has no secret.
 func (r *request) event(what string, data map[string]any) model.Event {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
-	}
-	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Role: r.caller.Role, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
+	return store.Entry(r.caller, what, r.now, data)
 }
 
 // Maximum sizes of bodies, in bytes: of one, of one with a specification, and of all that are decoded at

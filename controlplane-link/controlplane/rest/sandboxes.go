@@ -121,7 +121,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
 	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
 	before, err := h.Store.RouteGroup(r.Context(), r.org(), name)
 	if err != nil && !isMissing(err) {
 		return nil, err

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +11,15 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
+
+// Entry returns the entry of a write of a caller for the audit trail. data has no secret, and becomes JSON.
+func Entry(by model.Caller, what string, at time.Time, data map[string]any) model.Event {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
+	}
+	return model.Event{Org: by.Org, ID: rand.Text(), Type: what, At: at, By: by.Principal, Role: by.Role, Method: by.Method, Masked: by.Masked, Data: text}
+}
 
 // Record adds an event without a write, such as a login that was refused.
 func (s *Store) Record(ctx context.Context, ev model.Event) error {
