@@ -64,7 +64,7 @@ type Handler struct {
 var text string
 
 var templates = template.Must(page.Templates().Funcs(template.FuncMap{
-	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object,
+	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object, "unless": unless,
 }).Parse(text))
 
 // New returns a Handler. The caller calls Watch.
