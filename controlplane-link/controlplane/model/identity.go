@@ -159,6 +159,9 @@ type DeviceLogin struct {
 	UserCode  string
 	CreatedAt time.Time
 	ExpiresAt time.Time
+	// Address is that from which it was begun; empty: it is not known, as behind a proxy. Preview is the host of the embedded
+	// preview that has begun it; empty: a device has.
+	Address, Preview string
 	// PolledAt is the time of the last request for its token.
 	PolledAt time.Time
 	// Org and UserID are the user that has accepted the login; empty while it is pending.

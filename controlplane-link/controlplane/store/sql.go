@@ -50,11 +50,11 @@ const (
 	selectTokenBound = `SELECT bound FROM credentials WHERE id = $1 AND owner_kind = 'cluster'`
 	bindToken        = `UPDATE credentials SET bound = $2 WHERE id = $1 AND bound = '' AND owner_kind = 'cluster'`
 
-	deviceLoginColumns      = `SELECT device, user_code, created, expires, polled, organisation, user_id, denied, session FROM device_logins`
+	deviceLoginColumns      = `SELECT device, user_code, created, expires, polled, organisation, user_id, denied, session, address, preview FROM device_logins`
 	selectDeviceLogin       = deviceLoginColumns + ` WHERE device = $1`
 	selectDeviceLoginByCode = deviceLoginColumns + ` WHERE user_code = $1`
-	insertDeviceLogin       = `INSERT INTO device_logins (device, user_code, created, expires, polled, organisation, user_id, denied)
-		SELECT $1, $2, $3, $4, 0, '', '', 0 WHERE (SELECT COUNT(*) FROM device_logins) < $5 ON CONFLICT DO NOTHING`
+	insertDeviceLogin       = `INSERT INTO device_logins (device, user_code, created, expires, polled, organisation, user_id, denied, address, preview)
+		SELECT $1, $2, $3, $4, 0, '', '', 0, $5, $6 WHERE (SELECT COUNT(*) FROM device_logins) < $7 ON CONFLICT DO NOTHING`
 	pollDeviceLogin    = `UPDATE device_logins SET polled = $2 WHERE device = $1`
 	decideDeviceLogin  = `UPDATE device_logins SET organisation = $2, user_id = $3, denied = $4, session = $5 WHERE device = $1 AND user_id = '' AND denied = 0`
 	deleteDeviceLogin  = `DELETE FROM device_logins WHERE device = $1 AND organisation = $2 AND user_id = $3 AND user_id <> '' AND denied = 0`
