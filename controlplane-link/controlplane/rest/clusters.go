@@ -162,7 +162,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		of = nil
 	}
-	out, err := h.sandbox(r, s)
+	out, err := single(h.sandboxes(r, s))
 	return encode.Explanation(s.Cluster, out, of), err
 }
 

@@ -50,11 +50,6 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
 }
 
-// sandbox is sandboxes for one.
-func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
-	return single(h.sandboxes(r, s))
-}
-
 // single returns the value in a list of one.
 func single[V any](all []V, err error) (v V, _ error) {
 	if err == nil {
@@ -96,7 +91,7 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, missing(sandboxNotFound)(err)
 	}
-	return h.sandbox(r, s)
+	return single(h.sandboxes(r, s))
 }
 
 // specification is a body of which the specification counts.
@@ -133,7 +128,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return h.sandbox(r, s)
+	return single(h.sandboxes(r, s))
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
