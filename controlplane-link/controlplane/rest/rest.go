@@ -43,9 +43,9 @@ const (
 type Config struct {
 	// Store has the objects and the credentials.
 	Store *store.Store
-	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
-	Live *live.Clusters
-	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains; nil: there are no previews.
+	// Live reads clusters at the time of a request.
+	Live live.Clusters
+	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains.
 	Previews func(model.Cluster) (domain, problem string)
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
@@ -144,9 +144,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	defer leave()
 	if err := r.op.access.allows(r); err != nil {
 		return nil, err
-	}
-	if r.op.serve == nil {
-		return nil, fail(http.StatusNotImplemented, "%s is not served by this control plane", r.op.name)
 	}
 	if err := decode.Query(r.URL.Query()); err != nil {
 		return nil, err

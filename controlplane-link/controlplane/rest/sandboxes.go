@@ -60,9 +60,6 @@ func single[V any](all []V, err error) (v V, _ error) {
 
 // previews returns the domains of previews, by cluster.
 func (h *Handler) previews(r *request) (map[string]string, error) {
-	if h.Previews == nil {
-		return nil, nil
-	}
 	clusters, err := h.Store.Clusters(r.Context(), r.org())
 	out := map[string]string{}
 	for _, c := range clusters {
