@@ -194,12 +194,9 @@ func logDeletion(log *slog.Logger, what string, n int64, err error) {
 
 // adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
-	if dry {
-		would, err := m.delivery.Newer(ctx, org, cluster)
-		return lines("newer ", would.Taken) + lines("left ", would.Left), err
-	}
-	done, err := m.delivery.Adopt(ctx, org, cluster)
-	return lines("taken ", done.Taken) + lines("left ", done.Left), err
+	taken := map[bool]string{false: "taken ", true: "newer "}[dry]
+	done, err := m.delivery.Adopt(ctx, org, cluster, dry)
+	return lines(taken, done.Taken) + lines("left ", done.Left), err
 }
 
 // lines returns a line for each name.

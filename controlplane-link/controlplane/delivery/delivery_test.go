@@ -363,14 +363,14 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 	want := []string{"sandbox " + changed, "sandbox " + created}
 	restored := func(name string) bool { return !strings.Contains(name, "restored") } // those of other tests
 	newer := func() []string {
-		out, err := s.replica.Delivery.Newer(t.Context(), org, prod)
+		out, err := s.replica.Delivery.Adopt(t.Context(), org, prod, true)
 		s.Must(err)
 		return slices.DeleteFunc(out.Taken, restored)
 	}
 	if is := newer(); !slices.Equal(is, want) {
 		t.Errorf("newer: %q", is)
 	}
-	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod)
+	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod, false)
 	taken := slices.DeleteFunc(out.Taken, restored)
 	if err != nil || !slices.Equal(taken, want) {
 		t.Errorf("adopt: %+v, %v", out, err)
@@ -433,7 +433,7 @@ func TestWritesBeforeTheFirstSession(t *testing.T) {
 			t.Errorf("%s was written: %+v", now.Name, now.Annotations)
 		}
 	}
-	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod)
+	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod, false)
 	s.Must(err)
 	row := s.status(all[0].name, func(st model.Status) bool { return st.Applied > crdv1.GenerationOf(objects[0]) })
 	if !strings.Contains(string(row.Spec), "two") {
