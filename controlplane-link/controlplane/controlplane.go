@@ -131,9 +131,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
-	if m.delivery, err = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}); err != nil {
-		return nil, err
-	}
+	m.delivery = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger})
 	if m.Listeners["previews"] != nil {
 		if err = m.openPreviews(ctx); err != nil {
 			return nil, err
