@@ -451,7 +451,7 @@ func TestADeletionByAnotherAuthor(t *testing.T) {
 	})
 }
 
-// TestADeletionIsNotTakenOver by an author with a lower role, who may have no right to it in the cluster. Its force has an
+// TestADeletionIsNotTakenOver by an author with a lower role, that can lack the right to it in the cluster. Its force has an
 // author of its own.
 func TestADeletionIsNotTakenOver(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
