@@ -131,9 +131,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
-	if m.delivery, err = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}); err != nil {
-		return nil, err
-	}
+	m.delivery = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger})
 	if m.Listeners["previews"] != nil {
 		if err = m.openPreviews(ctx); err != nil {
 			return nil, err
@@ -153,7 +151,7 @@ func (m *Main) forwards(a netip.Addr) bool {
 
 // handle makes the handlers of the REST API and of the pages for logins.
 func (m *Main) handle() (err error) {
-	s, read := m.store, &live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
+	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Refused: callers.Refused, Forwards: m.forwards, Logger: m.cfg.Logger}
 	var sites access.Sites
 	c.Previews = endpoints.Domains(nil).Of
@@ -166,7 +164,7 @@ func (m *Main) handle() (err error) {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
-		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: *read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil

@@ -3,8 +3,6 @@ package controlplane
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -142,16 +140,14 @@ func (m *Main) check(ctx context.Context) ([]model.Organisation, error) {
 }
 
 // housekeeping is an entry of the audit trail for a deletion. Those of one round have different times: pages end between them.
-func housekeeping(what string) model.Event {
-	return model.Event{ID: rand.Text(), Type: what, At: time.Now().UTC(), By: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}
+func housekeeping(what string, data map[string]any) model.Event {
+	return store.Entry(model.Caller{Principal: model.Principal{Kind: model.KindSystem, ID: "controlplane"}, Method: model.MethodInternal}, what, time.Now().UTC(), data)
 }
 
 // endLifetimes deletes the sandboxes and route groups of an organisation with a lifetime that has ended.
 func (m *Main) endLifetimes(ctx context.Context, org string, now time.Time) {
 	err := m.store.EndLifetimes(ctx, org, now, func(what store.Kind, name string) model.Event {
-		ev := housekeeping(string(what) + ".expire")
-		ev.Data, _ = json.Marshal(map[string]string{"name": name}) // a text
-		return ev
+		return housekeeping(string(what)+".expire", map[string]any{"name": name})
 	})
 	if err != nil && ctx.Err() == nil {
 		m.cfg.Logger.Warn("expired sandboxes or route groups are not deleted", "organisation", org, "error", err)
@@ -181,7 +177,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		logDeletion(log, "old entries of the audit trail", n, err)
 	}
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
-		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire"))
+		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", nil))
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
 }
@@ -198,12 +194,9 @@ func logDeletion(log *slog.Logger, what string, n int64, err error) {
 
 // adopt takes the state of a cluster for a command of an administrator, or lists the objects that it would take.
 func (m *Main) adopt(ctx context.Context, org, cluster string, dry bool) (string, error) {
-	if dry {
-		would, err := m.delivery.Newer(ctx, org, cluster)
-		return lines("newer ", would.Taken) + lines("left ", would.Left), err
-	}
-	done, err := m.delivery.Adopt(ctx, org, cluster)
-	return lines("taken ", done.Taken) + lines("left ", done.Left), err
+	taken := map[bool]string{false: "taken ", true: "newer "}[dry]
+	done, err := m.delivery.Adopt(ctx, org, cluster, dry)
+	return lines(taken, done.Taken) + lines("left ", done.Left), err
 }
 
 // lines returns a line for each name.

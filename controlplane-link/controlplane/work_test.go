@@ -22,7 +22,7 @@ func TestEntriesOfOneRound(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	const org = "acme"
 	ev := func() model.Event {
-		e := housekeeping("test.entry")
+		e := housekeeping("test.entry", nil)
 		e.Org = org
 		return e
 	}

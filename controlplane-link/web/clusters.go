@@ -65,10 +65,10 @@ func (r *request) listClusters() error {
 	return r.show(http.StatusOK, "/clusters", "Clusters", "clusters", map[string]any{"Rows": r.clusters(), "Problems": r.problems(false), "Admin": r.admin()})
 }
 
-// clusterResources are the resources of a cluster.
+// clusterResources are the resources of a cluster. Why is empty: no reason is shown above them.
 type clusterResources struct {
-	Cluster, Unread string
-	Rows            []steps.Report
+	Cluster, Unread, Why string
+	Resources            []steps.Report
 }
 
 // listResources shows the resources of sandboxes. Clusters are read at the same time.
@@ -80,23 +80,23 @@ func (r *request) listResources() error {
 		of := &clusterResources{Cluster: c.Name}
 		for _, s := range some {
 			if s.Cluster == c.Name {
-				of.Rows = append(of.Rows, planned(s)...)
+				of.Resources = append(of.Resources, planned(s)...)
 			}
 		}
-		if len(of.Rows) == 0 {
+		if len(of.Resources) == 0 {
 			continue
 		}
 		all = append(all, of)
 		reading.Go(func() error {
 			var reported []steps.Report
 			reported, of.Unread = report(r, c.Name, "resources", r.clustersBy.Resources)
-			of.Rows = merged(of.Rows, reported)
+			of.Resources = merged(of.Resources, reported)
 			return nil
 		})
 	}
 	_ = reading.Wait() // each has its own error
 	for _, of := range all {
-		r.changing(of.Rows)
+		r.changing(of.Resources)
 	}
 	return r.show(http.StatusOK, "/resources", "Resources", "resources", map[string]any{"Clusters": all, "Pages": pages})
 }

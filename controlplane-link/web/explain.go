@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/delivery"
@@ -61,6 +62,14 @@ func advice(d details) (out []string) {
 		}
 	}
 	return out
+}
+
+// unless returns a message; "" if a text that is shown above it has its first line.
+func unless(above, message string) string {
+	if first, _, _ := strings.Cut(message, "\n"); strings.Contains(above, first) {
+		return ""
+	}
+	return message
 }
 
 // stepState is the state of a step.

@@ -54,7 +54,7 @@ spec: {name: db, pluginName: mariadb@1.0.0, olm: {preStart: [{name: create, type
 	w.Must(w.Client.Status().Update(ctx, s))
 	fork.Status.Conditions = []crdv1.StatusCondition{condition(crdv1.ConditionReady, "False", "CrashLoopBackOff", "Pod frontend-1: container web is crash-looping.", fork.Generation)}
 	w.Must(w.Client.Status().Update(ctx, fork))
-	r.Status.Conditions = []crdv1.StatusCondition{condition(crdv1.ConditionReady, "False", "StepFailed", "step create has failed", r.Generation)}
+	r.Status.Conditions = []crdv1.StatusCondition{condition(crdv1.ConditionReady, "False", "StepFailed", "Step \"create\": the script ended with exit code 1.\nIts last lines:\nno answer", r.Generation)}
 	r.Status.Create = []crdv1.WorkUnitStatus{{Name: "create", Phase: crdv1.UnitFailed, Attempt: 3, Reason: "ExitCode", Message: "the script ended with exit code 1"}}
 	w.Must(w.Client.Status().Update(ctx, r))
 }
@@ -92,8 +92,17 @@ func TestReportsOfACluster(t *testing.T) {
 	p = s.logIn(org, model.RoleMember)
 	p.shows("the script ended with exit code 1")
 	p.get("/sandboxes/reports").want(http.StatusOK, " frontend Not ready Pod frontend-1: container web is crash-looping. fork Deployment/hotrod/frontend",
-		"db Failed step create has failed", "Failed create attempt 3", "the script ended with exit code 1", "switchyard resource retry reports-db", "cache Unknown", "kubectl logs --previous").not("You lack rights", "not connected")
-	p.get("/resources").want(http.StatusOK, "Cluster prod", "db Failed step create has failed", "the script ended with exit code 1", "reports")
+		`db Failed Step "create": the script ended with exit code 1. Its last lines: no answer`, "Failed create attempt 3", "the script ended with exit code 1", "switchyard resource retry reports-db", "cache Unknown", "kubectl logs --previous").not("You lack rights", "not connected")
+	p.get("/resources").want(http.StatusOK, "Cluster prod", `db Failed Step "create": the script ended`, "the script ended with exit code 1", "reports")
+	for once, why := range map[string]string{
+		"crash-looping": "Pod frontend-1: container web is crash-looping.",
+		"exit code 1":   `Resource "db" failed: Step "create": the script ended with exit code 1. Correct the cause.`,
+	} {
+		s.observe(o, false, "CrashLoopBackOff", why)
+		if text := p.get("/sandboxes/reports").want(http.StatusOK, why).read(); strings.Count(text, once) != 1 {
+			t.Errorf("the page does not state %q once:\n%s", once, text)
+		}
+	}
 	if by := s.readBy.Load(); by != p.user.Email+" member" {
 		t.Errorf("the cluster is read as %v", by)
 	}

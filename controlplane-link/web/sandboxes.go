@@ -3,7 +3,6 @@ package web
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/routeserver/page"
@@ -252,13 +252,9 @@ func (r *request) deleteSandbox() error {
 	if err := r.form(); err != nil {
 		return err
 	}
-	name, force := r.PathValue("name"), r.PostForm.Get("force") == "yes"
-	data, _ := json.Marshal(map[string]any{"name": name, "force": force}) // it is a text and a truth value
-	ev := model.Event{
-		Org: r.by.Org, ID: rand.Text(), Type: "sandbox.delete", At: r.Now().UTC().Truncate(time.Microsecond),
-		By: r.author().Principal, Role: r.by.Role, Method: model.MethodBearer, Data: data,
-	}
-	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, ev.At, ev)
+	name, force, now := r.PathValue("name"), r.PostForm.Get("force") == "yes", r.Now().UTC().Truncate(time.Microsecond)
+	ev := store.Entry(r.by.Caller(), "sandbox.delete", now, map[string]any{"name": name, "force": force})
+	err := r.Store.DeleteSandbox(r.Context(), r.by.Org, name, force, now, ev)
 	if missing(err) {
 		return r.none("/", "sandbox")
 	} else if err != nil {

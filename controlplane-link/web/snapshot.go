@@ -80,7 +80,7 @@ func (h *Handler) reader(ctx context.Context, org, cluster string, by model.Auth
 func report[T any](r *request, cluster, subject string, read func(ctx context.Context, org, cluster string, by model.Author) (T, error)) (T, string) {
 	key := strings.Join([]string{r.by.Org, r.by.ID, string(r.by.Role), cluster, subject}, "/")
 	got, stale, err := r.reports.get(r.Context(), key, func() string { return r.revision(r.by.Org) }, func(ctx context.Context) (any, error) {
-		return read(ctx, r.by.Org, cluster, r.author())
+		return read(ctx, r.by.Org, cluster, r.by.Caller().Author())
 	})
 	if stale {
 		r.stale.Store(true)

@@ -64,7 +64,7 @@ type Handler struct {
 var text string
 
 var templates = template.Must(page.Templates().Funcs(template.FuncMap{
-	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object,
+	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object, "unless": unless,
 }).Parse(text))
 
 // New returns a Handler. The caller calls Watch.
@@ -217,11 +217,6 @@ func refusal(status int, title, text string) page.Message {
 
 // sections are the pages in the navigation, in their order. The last one is for administrators.
 var sections = []page.Link{{Text: "Sandboxes", URL: "/"}, {Text: "Route groups", URL: "/routegroups"}, {Text: "Clusters", URL: "/clusters"}, {Text: "Resources", URL: "/resources"}, {Text: "Audit", URL: "/audit"}}
-
-// author returns the person as the author of a request.
-func (r *request) author() model.Author {
-	return model.Author{Principal: model.Principal{Kind: model.KindUser, ID: r.by.ID, Name: r.by.Email}, Role: r.by.Role}
-}
 
 // admin reports whether the person is an administrator.
 func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }

@@ -203,7 +203,7 @@ func TestDeletion(t *testing.T) {
 	if a := p.do(http.MethodPost, path, url.Values{"token": {token}}); a.status != http.StatusSeeOther || a.header.Get("Location") != "/sandboxes/checkout" {
 		t.Errorf("status %d to %q", a.status, a.header.Get("Location"))
 	}
-	p.get("/sandboxes/checkout").want(http.StatusOK, "Deleting", "It is being deleted")
+	p.get("/sandboxes/checkout").want(http.StatusOK, "Deleting", "What it waits for The sandbox is being deleted.")
 	events, err := s.store.Events(t.Context(), org, model.EventQuery{Types: []string{"sandbox.delete"}, Limit: 9})
 	if s.must(err); len(events) != 1 || events[0].By.ID != p.user.ID || events[0].By.Name != p.user.Email || string(events[0].Data) != `{"force":false,"name":"checkout"}` {
 		t.Errorf("the audit trail has %+v", events)

@@ -77,6 +77,14 @@ func At(address string) Caller {
 	return Caller{Name: prefix.String()}
 }
 
+// Address returns the address of a stranger; empty: it is not known, because others have it, too.
+func (c Caller) Address() string {
+	if c.Kind != Stranger || c.Shared {
+		return ""
+	}
+	return c.Name
+}
+
 type contextKey struct{}
 
 // With returns a context that carries the caller.

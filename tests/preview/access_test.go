@@ -461,7 +461,9 @@ func TestEmbedded(t *testing.T) {
 	_, next, _ := strings.Cut(v.header.Get("Refresh"), "url=")
 	for _, n := range v.nodes("a") {
 		if strings.Contains(n["href"], "/login/preview?frame=") {
-			jo.open(n["href"]).want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
+			of := strings.TrimPrefix(urls["sandbox"], "https://")
+			newBrowser(s).open(n["href"]).want(http.StatusOK, "To open the preview "+of)
+			jo.open(n["href"]).want(http.StatusOK, "Preview "+of+", in a page of another site").want(http.StatusOK, "Compare the code").submit("/login/device", "decision", "accept").want(http.StatusOK, "Accepted")
 		}
 	}
 	frame.send(http.MethodGet, urls["sandbox"]+next, nil, "Sec-Fetch-Dest", "iframe").want(http.StatusOK, `"URI":"/a"`)

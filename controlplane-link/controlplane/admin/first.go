@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,9 +27,8 @@ const checkEvery = 5 * time.Second
 
 // event is the entry of a command in the audit trail.
 func event(org, what string, data map[string]any) model.Event {
-	text, _ := json.Marshal(data) // it has texts
 	by := model.Principal{Kind: model.KindSystem, ID: "command", Name: "command"}
-	return model.Event{Org: org, ID: rand.Text(), Type: what, At: now(), By: by, Method: model.MethodInternal, Data: text}
+	return store.Entry(model.Caller{Org: org, Principal: by, Method: model.MethodInternal}, what, now(), data)
 }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

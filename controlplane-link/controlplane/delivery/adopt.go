@@ -24,20 +24,11 @@ type Adoption struct {
 	Left []string
 }
 
-// Newer returns what Adopt would do, and changes nothing. What the store would refuse is among Taken.
-func (d *Delivery) Newer(ctx context.Context, org, cluster string) (Adoption, error) {
-	return d.adoption(ctx, org, cluster, true)
-}
-
 // Adopt takes the state of a cluster after the store was restored from a backup: the specifications of objects that
 // are newer than their rows, or have none, become those of the rows, with higher generations. It writes no object
-// itself. It works at any replica while the cluster has a session.
-func (d *Delivery) Adopt(ctx context.Context, org, cluster string) (Adoption, error) {
-	return d.adoption(ctx, org, cluster, false)
-}
-
-// adoption is Adopt; dry: it only reads.
-func (d *Delivery) adoption(ctx context.Context, org, cluster string, dry bool) (out Adoption, err error) {
+// itself. It works at any replica while the cluster has a session. dry: it changes nothing, and what the store would refuse
+// is among Taken.
+func (d *Delivery) Adopt(ctx context.Context, org, cluster string, dry bool) (out Adoption, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := d.newSite(ctx, registry.Cluster{Organisation: org, Name: cluster})

@@ -16,7 +16,7 @@ import (
 // left returns why Adopt leaves an object as it is.
 func (s *site) left(name string) string {
 	s.Helper()
-	out, err := s.replica.Delivery.Adopt(s.Context(), org, prod)
+	out, err := s.replica.Delivery.Adopt(s.Context(), org, prod, false)
 	s.Must(err)
 	if slices.Contains(out.Taken, "sandbox "+name) {
 		s.Errorf("%s is taken: %+v", name, out)

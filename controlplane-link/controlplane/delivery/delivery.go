@@ -26,7 +26,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 
@@ -52,12 +51,7 @@ type Delivery struct {
 }
 
 // New returns a Delivery. The caller calls Run.
-func New(c Config) (*Delivery, error) {
-	if c.Store == nil || c.Server == nil || c.Logger == nil {
-		return nil, errors.New("delivery: Store, Server and Logger are required")
-	}
-	return &Delivery{Config: c, sites: map[registry.Cluster]*site{}}, nil
-}
+func New(c Config) *Delivery { return &Delivery{Config: c, sites: map[registry.Cluster]*site{}} }
 
 // Run delivers until ctx ends. Call it once.
 func (d *Delivery) Run(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/delivery"
@@ -212,6 +213,45 @@ func TestARefusalIsTheStatus(t *testing.T) {
 	s.ended(faulty)
 }
 
+// TestDeleteStepsAreSkippedByTheAuthorOfTheForce, also if another author with more rights has deleted the sandbox.
+func TestDeleteStepsAreSkippedByTheAuthorOfTheForce(t *testing.T) {
+	s := newSite(t)
+	name, key := unique("forced")
+	o := s.applied(s.put(sandbox(name, key, "one")))
+	const kept = "example.com/kept"
+	world.Edit(s.World, o, func(o *crdv1.SignadotSandbox) { o.Finalizers = append(o.Finalizers, kept) })
+	r := &crdv1.Resource{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{crdv1.LabelSandbox: name}, Finalizers: []string{kept}}}
+	s.Create(r)
+	s.Must(s.Client.Delete(t.Context(), r))
+	row := s.status(name, func(model.Status) bool { return true })
+	ended := event("sandbox.expire")
+	ended.By, ended.Role = model.Principal{Kind: model.KindSystem, Name: "control plane"}, ""
+	s.Must(s.store.Expire(t.Context(), store.Sandbox, org, name, row.Generation, time.Now(), ended))
+	s.object(name, func(o *crdv1.SignadotSandbox) error {
+		if o.DeletionTimestamp == nil {
+			return errors.New("it is not being deleted")
+		}
+		return nil
+	})
+	eve := event("sandbox.delete")
+	eve.By = model.Principal{Kind: model.KindServiceAccount, ID: "eve", Name: "ev/e"} // no name of a user
+	s.Must(s.store.DeleteSandbox(t.Context(), org, name, true, time.Now(), eve))
+	st := s.status(name, reason(delivery.ReasonRefused)).Status
+	if s.Get(r); !strings.Contains(st.Message, "name") || r.Annotations[crdv1.AnnotationGiveUp] != "" {
+		t.Errorf("forced without the right to it: %+v, %+v", st, r.Annotations)
+	}
+	s.Must(s.store.DeleteSandbox(t.Context(), org, name, true, time.Now(), event("sandbox.delete"))) // of jo
+	s.Eventually("the delete steps are skipped", func() error {
+		if s.Get(r); r.Annotations[crdv1.AnnotationGiveUp] == "" {
+			return errors.New("they are not")
+		}
+		return nil
+	})
+	world.Edit(s.World, r, func(r *crdv1.Resource) { r.Finalizers = nil })
+	world.Edit(s.World, o, func(o *crdv1.SignadotSandbox) { o.Finalizers = nil })
+	s.ended(name)
+}
+
 // TestAStaleListProvesNothing: the API server lists no sandbox to the agent, and reports no event.
 func TestAStaleListProvesNothing(t *testing.T) {
 	w := world.Shared(t)
@@ -323,14 +363,14 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 	want := []string{"sandbox " + changed, "sandbox " + created}
 	restored := func(name string) bool { return !strings.Contains(name, "restored") } // those of other tests
 	newer := func() []string {
-		out, err := s.replica.Delivery.Newer(t.Context(), org, prod)
+		out, err := s.replica.Delivery.Adopt(t.Context(), org, prod, true)
 		s.Must(err)
 		return slices.DeleteFunc(out.Taken, restored)
 	}
 	if is := newer(); !slices.Equal(is, want) {
 		t.Errorf("newer: %q", is)
 	}
-	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod)
+	out, err := s.replica.Delivery.Adopt(t.Context(), org, prod, false)
 	taken := slices.DeleteFunc(out.Taken, restored)
 	if err != nil || !slices.Equal(taken, want) {
 		t.Errorf("adopt: %+v, %v", out, err)
@@ -393,7 +433,7 @@ func TestWritesBeforeTheFirstSession(t *testing.T) {
 			t.Errorf("%s was written: %+v", now.Name, now.Annotations)
 		}
 	}
-	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod)
+	_, err = s.replica.Delivery.Adopt(t.Context(), org, prod, false)
 	s.Must(err)
 	row := s.status(all[0].name, func(st model.Status) bool { return st.Applied > crdv1.GenerationOf(objects[0]) })
 	if !strings.Contains(string(row.Spec), "two") {

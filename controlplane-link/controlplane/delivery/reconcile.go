@@ -1,9 +1,8 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -154,7 +153,7 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 	if err != nil {
 		return again, err
 	}
-	as, err := s.as(e.Author)
+	as, err := s.as(cmp.Or(e.ForcedBy, e.Author))
 	for i := range all {
 		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
 			err = client.IgnoreNotFound(steps.GiveUp(ctx, as, r))
@@ -168,9 +167,7 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 
 // event returns the entry of the audit trail for a write of the control plane itself.
 func (s *site) event(e *entry, verb string, because ...string) model.Event {
-	text, _ := json.Marshal(map[string]any{"name": e.Name, "cluster": s.at.Name, "because": because}) // texts
-	return model.Event{
-		Org: e.Org, ID: rand.Text(), Type: string(e.kind) + "." + verb, At: time.Now().UTC().Truncate(time.Microsecond),
-		By: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal, Data: text,
-	}
+	by := model.Caller{Org: e.Org, Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal}
+	data := map[string]any{"name": e.Name, "cluster": s.at.Name, "because": because}
+	return store.Entry(by, string(e.kind)+"."+verb, time.Now().UTC().Truncate(time.Microsecond), data)
 }

@@ -3,6 +3,7 @@ package login_test
 import (
 	"bufio"
 	"net/http"
+	"net/netip"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -119,6 +120,29 @@ func TestADeviceIsDenied(t *testing.T) {
 		t.Errorf("status %d, %+v", status, token)
 	}
 	v.submit("decision", "decision", "accept").want(http.StatusNotFound, "No login waits with this code")
+}
+
+// The page shows from which address a login was begun, so that a person recognises one of another person.
+func TestThePageShowsWhereALoginWasBegun(t *testing.T) {
+	w := newWorld(t, nil)
+	w.config.Forwards = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.9") }
+	w.replica()
+	b := w.browser()
+	b.page("device").follow("Log in at")
+	for begun, want := range map[string]string{
+		"203.0.113.7:5555":     "<dd>203.0.113.7</dd>",
+		"198.51.100.9:4444":    "<dd>198.51.100.9, which is also that of this browser</dd>",
+		"[2001:db8::1:2]:5555": "<dd>2001:db8::/64</dd>",
+		"10.0.0.9:5555":        "<dd>an address that is not known",
+		"127.0.0.1:5555":       "<dd>an address that is not known",
+	} {
+		w.remote = begun
+		code := w.device()
+		w.remote = "198.51.100.9:5555"
+		b.get(code.VerificationURI).want(http.StatusOK, want).want(http.StatusOK, "A device asks")
+	}
+	w.remote = "10.0.0.9:1" // the person is behind the proxy, too
+	b.get(w.device().VerificationURI).want(http.StatusOK, "<dd>an address that is not known: the connection came through a proxy</dd>")
 }
 
 // A person types a code.

@@ -222,8 +222,7 @@ func (h *Handler) logout(w http.ResponseWriter, r *http.Request) error {
 
 // event is the entry of a person's write in the audit trail.
 func event(u model.User, what string, now time.Time, data map[string]any) model.Event {
-	text, _ := json.Marshal(data) // it has texts
-	return model.Event{Org: u.Org, ID: rand.Text(), Type: what, At: now, By: model.Principal{Kind: model.KindUser, ID: u.ID, Name: u.Email}, Method: model.MethodBearer, Data: text}
+	return store.Entry(u.Caller(), what, now, data)
 }
 
 // Cookies. Browsers send a cookie with this prefix to the host that has set it only, over TLS.

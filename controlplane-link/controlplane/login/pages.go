@@ -2,6 +2,7 @@ package login
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the pages
 	"errors"
 	"html/template"
@@ -27,10 +28,10 @@ type page struct {
 	Visitor *Visitor
 	// Start is the link to the issuer, and Preview the host of the preview for which a person logs in; empty: for a device.
 	Start, Preview string
-	// Code, Started, Age and Left are those of the login of a device.
-	Code      string
-	Started   time.Time
-	Age, Left time.Duration
+	// Code is that of a device, and Device its login, of which Age and Left have passed and remain. It was begun at Address.
+	Code, Address string
+	Device        model.DeviceLogin
+	Age, Left     time.Duration
 	// Claims are those that a mapping can name.
 	Claims claims
 }
@@ -84,8 +85,12 @@ func (h *Handler) showDevice(w http.ResponseWriter, r *http.Request) error {
 	}
 	l, err := h.device(r, v)
 	if err == nil {
-		age, left := h.Now().Sub(l.CreatedAt).Truncate(time.Second), l.ExpiresAt.Sub(h.Now()).Truncate(time.Second)
-		h.write(w, http.StatusOK, "device", page{Visitor: &v, Code: l.UserCode, Started: l.CreatedAt, Age: age, Left: left})
+		p := page{Visitor: &v, Device: l, Age: h.Now().Sub(l.CreatedAt).Truncate(time.Second), Left: l.ExpiresAt.Sub(h.Now()).Truncate(time.Second)}
+		p.Address = cmp.Or(l.Address, "an address that is not known: the connection came through a proxy")
+		if l.Address != "" && l.Address == callers.Behind(r.RemoteAddr, h.Forwards).Address() {
+			p.Address += ", which is also that of this browser"
+		}
+		h.write(w, http.StatusOK, "device", p)
 	}
 	return err
 }
@@ -118,7 +123,7 @@ func (h *Handler) decideDevice(w http.ResponseWriter, r *http.Request) error {
 	if r.PostForm.Get("decision") == "accept" {
 		what, user, done = "login.accept", v.ID, page{Title: "Accepted", Text: "The device is logged in. You can close this page.", Visitor: &v}
 	}
-	err = h.Store.DecideDeviceLogin(r.Context(), l.Device, user, v.Session(), user == "", event(v.User, what, h.now(), map[string]any{"code": l.UserCode}))
+	err = h.Store.DecideDeviceLogin(r.Context(), l.Device, user, v.Session(), user == "", event(v.User, what, h.now(), map[string]any{"code": l.UserCode, "address": l.Address, "preview": l.Preview}))
 	if errors.Is(err, model.ErrNotFound) {
 		return refusal{http.StatusConflict, "This login was accepted or denied in the meantime.", err}
 	}

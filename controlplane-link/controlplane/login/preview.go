@@ -41,7 +41,7 @@ func (h *Handler) preview(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) frame(w http.ResponseWriter, r *http.Request, l model.DeviceLogin) error {
 	_, err := h.Visitor(r)
 	if errors.Is(err, model.ErrNotFound) {
-		h.write(w, http.StatusOK, "start", page{Code: l.UserCode, Start: StartURL(r.URL.RequestURI()), Issuer: h.Settings.Issuer})
+		h.write(w, http.StatusOK, "start", page{Preview: l.Preview, Start: StartURL(r.URL.RequestURI()), Issuer: h.Settings.Issuer})
 		return nil
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package login_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -50,6 +51,8 @@ type world struct {
 	issuer *issuer
 	// later is added to the time.
 	later time.Duration
+	// remote is the address of all clients; empty: their own.
+	remote string
 
 	mu      sync.Mutex
 	handler http.Handler
@@ -66,7 +69,10 @@ func newWorld(t *testing.T, start func(callback, cert, key string) string) *worl
 	w.must(err)
 	ev := model.Event{Org: org, ID: rand.Text(), Type: "test", By: model.Principal{Kind: model.KindSystem, ID: "test"}, Method: model.MethodInternal}
 	w.must(w.store.CreateOrganisation(t.Context(), model.Organisation{Name: org, DisplayName: org}, ev))
-	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.current().ServeHTTP(rw, r) }))
+	w.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		r.RemoteAddr = cmp.Or(w.remote, r.RemoteAddr)
+		w.current().ServeHTTP(rw, r)
+	}))
 	own := "https://" + w.server.Listener.Addr().String()
 
 	pair, err := selfsigned.New("issuer", net.IPv4(127, 0, 0, 1))
@@ -120,7 +126,7 @@ func (w *world) replica() {
 	s, mux := w.store, http.NewServeMux()
 	mux.Handle(login.Prefix, h)
 	mux.Handle("/", rest.New(rest.Config{
-		Store: s, LoginURL: h.DeviceURL(), Now: w.now, Logger: slog.New(slog.DiscardHandler),
+		Store: s, LoginURL: h.DeviceURL(), Forwards: w.config.Forwards, Now: w.now, Logger: slog.New(slog.DiscardHandler),
 	}))
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -87,6 +87,20 @@ type Author struct {
 	Role Role `json:"role"`
 }
 
+// Outranks reports whether the author has more rights than another one: the control plane has more than an administrator, and
+// an administrator more than a member.
+func (a Author) Outranks(other Author) bool { return a.rank() > other.rank() }
+
+func (a Author) rank() int {
+	switch {
+	case a.Kind == KindSystem:
+		return 2
+	case a.Role == RoleAdmin:
+		return 1
+	}
+	return 0
+}
+
 // Caller is an authenticated client.
 type Caller struct {
 	Org       string
@@ -96,6 +110,9 @@ type Caller struct {
 	// KeyID and Masked are those of the API key or cluster token; empty with a bearer token.
 	KeyID, Masked string
 }
+
+// Author returns the caller as the author of an object.
+func (c Caller) Author() Author { return Author{c.Principal, c.Role} }
 
 // Caller returns the user as the client with a bearer token.
 func (u User) Caller() Caller {
@@ -142,6 +159,9 @@ type DeviceLogin struct {
 	UserCode  string
 	CreatedAt time.Time
 	ExpiresAt time.Time
+	// Address is that from which it was begun; empty: it is not known, as behind a proxy. Preview is the host of the embedded
+	// preview that has begun it; empty: a device has.
+	Address, Preview string
 	// PolledAt is the time of the last request for its token.
 	PolledAt time.Time
 	// Org and UserID are the user that has accepted the login; empty while it is pending.

@@ -42,9 +42,9 @@ type Sandbox struct {
 	Force bool
 	// UnmatchedAt is since when a route group has had no sandbox; zero: it has some. The store sets it.
 	UnmatchedAt time.Time
-	// Author is that of the last write or deletion.
-	Author Author
-	Status Status
+	// Author is that of the last write or deletion, and ForcedBy that of Force; zero: Author.
+	Author, ForcedBy Author
+	Status           Status
 }
 
 // Ends returns the end of the lifetime; zero: it has none, it has not begun, or another store has written a newer

@@ -99,11 +99,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := h.Store.APIKeys(r.Context(), r.org(), owner)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := encode.Each(kept, encode.APIKey)
+	keys, err := each(encode.APIKey)(h.Store.APIKeys(r.Context(), r.org(), owner))
 	return v2.ListAPIKeysResponse{APIKeys: keys}, err
 }
 
@@ -196,10 +192,6 @@ func (h *Handler) listEvents(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept, err := h.Store.Events(r.Context(), r.org(), q)
-	if err != nil {
-		return nil, err
-	}
-	events, err := encode.Each(kept, encode.Event)
+	events, err := each(encode.Event)(h.Store.Events(r.Context(), r.org(), q))
 	return v2.ListEventsResponse{Events: events}, err
 }

@@ -88,9 +88,6 @@ func newID(kind string) string { return kind + "-" + rand.Text() }
 // meshStatuses are the statuses of pods in the API.
 var meshStatuses = []string{string(v2.ClustersDevMeshWorkloadStatusOk), string(v2.ClustersDevMeshWorkloadStatusMissing), string(v2.ClustersDevMeshWorkloadStatusNeedsUpdate)}
 
-// errNotLive is the failure of operations that read clusters, where none can be read.
-var errNotLive = fail(http.StatusNotImplemented, "this control plane does not read clusters")
-
 // unreadable is the failure of a read of a cluster. The text of an error of its connection is in the log only.
 func (h *Handler) unreadable(r *request, cluster string, err error) error {
 	switch {
@@ -106,9 +103,6 @@ func (h *Handler) unreadable(r *request, cluster string, err error) error {
 }
 
 func (h *Handler) analyzeDevMesh(r *request) (any, error) {
-	if h.Live == nil {
-		return nil, errNotLive
-	}
 	name := r.vars["clusterName"]
 	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
 		return nil, r.noCluster(err)
@@ -130,7 +124,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
 	for _, namespace := range namespaces {
-		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.author())
+		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.caller.Author())
 		if err != nil {
 			return nil, h.unreadable(r, name, err)
 		}
@@ -143,8 +137,6 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	mode := r.URL.Query().Get("mode")
 	switch {
-	case h.Live == nil:
-		return nil, errNotLive
 	case mode == string(v2.SandboxesExplainModeContext):
 		return nil, fail(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
 	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
@@ -154,7 +146,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		return nil, missing(sandboxNotFound)(err)
 	}
-	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.author())
+	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.caller.Author())
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}
@@ -162,7 +154,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		of = nil
 	}
-	out, err := h.sandbox(r, s)
+	out, err := single(h.sandboxes(r, s))
 	return encode.Explanation(s.Cluster, out, of), err
 }
 

@@ -60,8 +60,8 @@ func one[M, V any](of func(M) (V, error), failed func(error) error) func(M, erro
 }
 
 // each is one for a list.
-func each[M, V any](of func(M) (V, error)) func([]M, error) (any, error) {
-	return func(all []M, err error) (any, error) {
+func each[M, V any](of func(M) (V, error)) func([]M, error) ([]V, error) {
+	return func(all []M, err error) ([]V, error) {
 		if err != nil {
 			return nil, err
 		}

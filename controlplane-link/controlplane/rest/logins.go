@@ -33,14 +33,15 @@ func login(serve func(*Handler, *request) (any, error)) func(*Handler, *request)
 }
 
 func (h *Handler) startDeviceLogin(r *request) (any, error) {
-	leave, err := h.logins.Enter(callers.Behind(r.RemoteAddr, h.Forwards))
+	from := callers.Behind(r.RemoteAddr, h.Forwards)
+	leave, err := h.logins.Enter(from)
 	if err != nil {
 		return nil, fail(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
-	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor)}
+	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor), Address: from.Address()}
 	if err := h.Store.CreateDeviceLogin(r.Context(), l); err != nil {
 		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}

@@ -39,9 +39,9 @@ const (
 type Config struct {
 	// Store has the objects and the credentials.
 	Store *store.Store
-	// Live reads clusters at the time of a request; nil: analyzeDevMesh and explainSandboxStatus answer 501.
-	Live *live.Clusters
-	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains; nil: there are no previews.
+	// Live reads clusters at the time of a request.
+	Live live.Clusters
+	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains.
 	Previews func(model.Cluster) (domain, problem string)
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
@@ -152,9 +152,6 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	if err := r.op.access.allows(r); err != nil {
 		return nil, err
 	}
-	if r.op.serve == nil {
-		return nil, fail(http.StatusNotImplemented, "%s is not served by this control plane", r.op.name)
-	}
 	if err := decode.Query(r.URL.Query()); err != nil {
 		return nil, err
 	}
@@ -185,18 +182,9 @@ func (h *Handler) write(w http.ResponseWriter, r *request, body any) {
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
 }
 
-// author returns the caller as the author of an object.
-func (r *request) author() model.Author {
-	return model.Author{Principal: r.caller.Principal, Role: r.caller.Role}
-}
-
 // event returns the entry of a write in the audit trail. data has no secret.
 func (r *request) event(what string, data map[string]any) model.Event {
-	text, err := json.Marshal(data)
-	if err != nil {
-		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
-	}
-	return model.Event{Org: r.caller.Org, ID: rand.Text(), Type: what, At: r.now, By: r.caller.Principal, Role: r.caller.Role, Method: r.caller.Method, Masked: r.caller.Masked, Data: text}
+	return store.Entry(r.caller, what, r.now, data)
 }
 
 // Maximum sizes of bodies, in bytes: of one, of one with a specification, and of all that are decoded at

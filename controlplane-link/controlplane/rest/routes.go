@@ -33,8 +33,7 @@ type operation struct {
 	// name is its operationId in the definition.
 	name   string
 	access access
-	// serve is nil for an operation without a use case.
-	serve func(*Handler, *request) (any, error)
+	serve  func(*Handler, *request) (any, error)
 }
 
 // unserved are published operations that are not served, by their segment after the organisation.

@@ -50,11 +50,6 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
 }
 
-// sandbox is sandboxes for one.
-func (h *Handler) sandbox(r *request, s model.Sandbox) (v2.Sandbox, error) {
-	return single(h.sandboxes(r, s))
-}
-
 // single returns the value in a list of one.
 func single[V any](all []V, err error) (v V, _ error) {
 	if err == nil {
@@ -65,9 +60,6 @@ func single[V any](all []V, err error) (v V, _ error) {
 
 // previews returns the domains of previews, by cluster.
 func (h *Handler) previews(r *request) (map[string]string, error) {
-	if h.Previews == nil {
-		return nil, nil
-	}
 	clusters, err := h.Store.Clusters(r.Context(), r.org())
 	out := map[string]string{}
 	for _, c := range clusters {
@@ -96,7 +88,7 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 	if err != nil {
 		return nil, missing(sandboxNotFound)(err)
 	}
-	return h.sandbox(r, s)
+	return single(h.sandboxes(r, s))
 }
 
 // specification is a body of which the specification counts.
@@ -121,7 +113,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
 	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
 		return nil, err
 	}
@@ -133,7 +125,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return h.sandbox(r, s)
+	return single(h.sandboxes(r, s))
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
@@ -257,7 +249,7 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.author()}
+	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
 	before, err := h.Store.RouteGroup(r.Context(), r.org(), name)
 	if err != nil && !isMissing(err) {
 		return nil, err

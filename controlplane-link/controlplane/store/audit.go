@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +11,15 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
 )
+
+// Entry returns the entry of a write of a caller for the audit trail. data has no secret, and becomes JSON.
+func Entry(by model.Caller, what string, at time.Time, data map[string]any) model.Event {
+	text, err := json.Marshal(data)
+	if err != nil {
+		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
+	}
+	return model.Event{Org: by.Org, ID: rand.Text(), Type: what, At: at, By: by.Principal, Role: by.Role, Method: by.Method, Masked: by.Masked, Data: text}
+}
 
 // Record adds an event without a write, such as a login that was refused.
 func (s *Store) Record(ctx context.Context, ev model.Event) error {
@@ -39,25 +50,17 @@ const maxPage = 4 << 20
 func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]model.Event, error) {
 	query, args := strings.Builder{}, []any{org}
 	query.WriteString(selectEvents)
-	where := func(condition string, v any) {
-		args = append(args, v)
-		fmt.Fprintf(&query, condition, len(args))
+	where := func(condition string, v any, selects bool) {
+		if selects {
+			args = append(args, v)
+			fmt.Fprintf(&query, condition, len(args))
+		}
 	}
-	if !q.From.IsZero() {
-		where(eventsFrom, q.From)
-	}
-	if !q.To.IsZero() {
-		where(eventsTo, q.To)
-	}
-	if q.Kind != "" {
-		where(eventsKind, q.Kind)
-	}
-	if q.PrincipalID != "" {
-		where(eventsBy, q.PrincipalID)
-	}
-	if q.Method != "" {
-		where(eventsMethod, q.Method)
-	}
+	where(eventsFrom, q.From, !q.From.IsZero())
+	where(eventsTo, q.To, !q.To.IsZero())
+	where(eventsKind, q.Kind, q.Kind != "")
+	where(eventsBy, q.PrincipalID, q.PrincipalID != "")
+	where(eventsMethod, q.Method, q.Method != "")
 	if len(q.Types) > 0 {
 		var among []string
 		for _, of := range q.Types {
@@ -66,7 +69,7 @@ func (s *Store) Events(ctx context.Context, org string, q model.EventQuery) ([]m
 		}
 		fmt.Fprintf(&query, eventsTypes, strings.Join(among, ", "))
 	}
-	where(eventsNewest, max(q.Limit, 1))
+	where(eventsNewest, max(q.Limit, 1), true)
 	size := 0
 	scan := func(r database.Row) (e model.Event, err error) {
 		e, err = scanEvent(r)

@@ -104,7 +104,7 @@ func (t *tx) dropCredentials(what Kind, org string, owner model.Principal) {
 }
 
 func scanDeviceLogin(r database.Row) (l model.DeviceLogin, err error) {
-	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied, &l.Session)
+	return l, r.Scan(&l.Device, &l.UserCode, &l.CreatedAt, &l.ExpiresAt, &l.PolledAt, &l.Org, &l.UserID, &l.Denied, &l.Session, &l.Address, &l.Preview)
 }
 
 // CreateDeviceLogin adds a pending login; model.ErrExists: its user code is that of another one, or there
@@ -113,7 +113,7 @@ func (s *Store) CreateDeviceLogin(ctx context.Context, l model.DeviceLogin) erro
 	if _, err := s.db.Observe(ctx, deleteDeviceLogins, l.CreatedAt); err != nil {
 		return err
 	}
-	n, err := s.db.Observe(ctx, insertDeviceLogin, l.Device, l.UserCode, l.CreatedAt, l.ExpiresAt, maxDeviceLogins)
+	n, err := s.db.Observe(ctx, insertDeviceLogin, l.Device, l.UserCode, l.CreatedAt, l.ExpiresAt, l.Address, l.Preview, maxDeviceLogins)
 	if err == nil && n == 0 {
 		return model.ErrExists
 	}

@@ -23,7 +23,7 @@ type object struct {
 
 func scanObject(r database.Row) (o object, err error) {
 	return o, r.Scan(&o.kind, &o.Org, &o.Name, &o.Cluster, &o.RoutingKey, &o.Spec, database.JSON{Of: &o.Plugins}, &o.Generation,
-		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, &o.UnmatchedAt, database.JSON{Of: &o.Author}, database.JSON{Of: &o.Status})
+		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, &o.UnmatchedAt, database.JSON{Of: &o.Author}, database.JSON{Of: &o.ForcedBy}, database.JSON{Of: &o.Status})
 }
 
 // scanSandbox scans an object without its kind.
@@ -131,27 +131,33 @@ func (s *Store) Sandboxes(ctx context.Context, org string) ([]model.Sandbox, err
 }
 
 // DeleteSandbox makes a sandbox a tombstone with a generation of its own, by the author of the event. One that is a tombstone
-// gets a new generation only if force is set and was not, or by another author: the cluster may refuse the deletion to
-// the first one.
+// gets a new generation only if force is set and was not, or by another author with no lower role: the cluster may refuse the
+// deletion to the first one.
 func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool, at time.Time, ev model.Event) error {
 	return s.markDeleted(ctx, Sandbox, org, name, 0, force, at, ev)
 }
 
-// markDeleted makes an object of a generation, 0: of any, a tombstone of the author. If it is that, or has another
-// generation, nothing is recorded.
+// markDeleted makes an object of a generation, 0: of any, a tombstone of the author. If it is that, is one of an author with
+// a higher role, or has another generation, nothing is recorded.
 func (s *Store) markDeleted(ctx context.Context, kind Kind, org, name string, generation int64, force bool, at time.Time, ev model.Event) error {
 	_, err := unlessUnchanged(s.write(ctx, org, ev, func(t *tx) {
 		o, this, now := t.locked(kind, org, name), kind.named(name), at
-		author := model.Author{Principal: ev.By, Role: ev.Role}
-		if generation > 0 && o.Generation != generation || !o.DeletedAt.IsZero() && (o.Force || !force) && o.Author == author {
-			t.fail(errUnchanged)
+		author, forcedBy := model.Author{Principal: ev.By, Role: ev.Role}, o.ForcedBy
+		if force && !o.ForcedBy.Outranks(author) {
+			forcedBy = author
 		}
 		if !o.DeletedAt.IsZero() {
 			at = o.DeletedAt
+			if o.Author.Outranks(author) {
+				author = o.Author
+			}
+		}
+		if generation > 0 && o.Generation != generation || !o.DeletedAt.IsZero() && forcedBy == o.ForcedBy && author == o.Author {
+			t.fail(errUnchanged)
 		}
 		was := o
 		t.changed(o.change())
-		t.must(model.ErrNotFound, this, markObjectDeleted, org, name, t.generation, at, o.Force || force, database.JSON{Of: author})
+		t.must(model.ErrNotFound, this, markObjectDeleted, org, name, t.generation, at, o.Force || force, database.JSON{Of: author}, database.JSON{Of: forcedBy})
 		switch o.DeletedAt = at; {
 		case kind == Sandbox:
 			t.regroup([]object{was}, o, now)

@@ -450,3 +450,46 @@ func TestADeletionByAnotherAuthor(t *testing.T) {
 		}
 	})
 }
+
+// TestADeletionIsNotTakenOver by an author with a lower role, that can lack the right to it in the cluster. Its force has an
+// author of its own.
+func TestADeletionIsNotTakenOver(t *testing.T) {
+	each(t, func(t *testing.T, c store.Config) {
+		s, ctx := filled(t, c), t.Context()
+		value[model.Sandbox](t)(s.PutSandbox(ctx, sandbox("a"), event("sandbox.apply")))
+		authors := map[string]model.Author{
+			"member": {Principal: model.Principal{Kind: model.KindUser, ID: "u3", Name: "eve@example.com"}, Role: model.RoleMember},
+			"other":  {Principal: model.Principal{Kind: model.KindServiceAccount, ID: "ci", Name: "ci"}, Role: model.RoleMember},
+			"admin":  {Principal: ada, Role: model.RoleAdmin},
+			"system": {Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}},
+		}
+		before := model.Sandbox{}
+		for i, step := range []struct {
+			by              string
+			force           bool
+			author, forceBy string // after it
+			changes         bool
+		}{
+			{"member", false, "member", "", true},
+			{"other", false, "other", "", true},
+			{"admin", false, "admin", "", true},
+			{"member", false, "admin", "", false},
+			{"member", true, "admin", "member", true},
+			{"member", true, "admin", "member", false},
+			{"other", true, "admin", "other", true},
+			{"other", false, "admin", "other", false},
+			{"system", false, "system", "other", true},
+			{"admin", true, "system", "admin", true},
+			{"member", true, "system", "admin", false},
+		} {
+			ev := event("sandbox.delete")
+			ev.By, ev.Role = authors[step.by].Principal, authors[step.by].Role
+			must(t, s.DeleteSandbox(ctx, org, "a", step.force, at(30), ev))
+			o := value[model.Sandbox](t)(s.Sandbox(ctx, org, "a"))
+			if o.Author != authors[step.author] || o.ForcedBy != authors[step.forceBy] || o.Force != (step.forceBy != "") || o.Generation > before.Generation != step.changes {
+				t.Errorf("%d: %s, force %t: generation %d after %d, tombstone %+v", i, step.by, step.force, o.Generation, before.Generation, o)
+			}
+			before = o
+		}
+	})
+}

@@ -50,11 +50,11 @@ const (
 	selectTokenBound = `SELECT bound FROM credentials WHERE id = $1 AND owner_kind = 'cluster'`
 	bindToken        = `UPDATE credentials SET bound = $2 WHERE id = $1 AND bound = '' AND owner_kind = 'cluster'`
 
-	deviceLoginColumns      = `SELECT device, user_code, created, expires, polled, organisation, user_id, denied, session FROM device_logins`
+	deviceLoginColumns      = `SELECT device, user_code, created, expires, polled, organisation, user_id, denied, session, address, preview FROM device_logins`
 	selectDeviceLogin       = deviceLoginColumns + ` WHERE device = $1`
 	selectDeviceLoginByCode = deviceLoginColumns + ` WHERE user_code = $1`
-	insertDeviceLogin       = `INSERT INTO device_logins (device, user_code, created, expires, polled, organisation, user_id, denied)
-		SELECT $1, $2, $3, $4, 0, '', '', 0 WHERE (SELECT COUNT(*) FROM device_logins) < $5 ON CONFLICT DO NOTHING`
+	insertDeviceLogin       = `INSERT INTO device_logins (device, user_code, created, expires, polled, organisation, user_id, denied, address, preview)
+		SELECT $1, $2, $3, $4, 0, '', '', 0, $5, $6 WHERE (SELECT COUNT(*) FROM device_logins) < $7 ON CONFLICT DO NOTHING`
 	pollDeviceLogin    = `UPDATE device_logins SET polled = $2 WHERE device = $1`
 	decideDeviceLogin  = `UPDATE device_logins SET organisation = $2, user_id = $3, denied = $4, session = $5 WHERE device = $1 AND user_id = '' AND denied = 0`
 	deleteDeviceLogin  = `DELETE FROM device_logins WHERE device = $1 AND organisation = $2 AND user_id = $3 AND user_id <> '' AND denied = 0`
@@ -84,7 +84,7 @@ const (
 	updateSession = `UPDATE agent_sessions SET epoch = $3, instance = $4, replica = $5, until = $6, superseded = $7
 		WHERE organisation = $1 AND cluster = $2 AND epoch = $8 AND instance = $9 AND replica = $10 AND until = $11 AND superseded = $12`
 
-	selectAllObjects = `SELECT kind, organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, unmatched, author, status
+	selectAllObjects = `SELECT kind, organisation, name, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, unmatched, author, forced_by, status
 		FROM objects WHERE organisation = $1`
 	selectNamed              = selectAllObjects + ` AND name = $2`
 	selectObjects            = selectAllObjects + ` AND kind = $2`
@@ -98,7 +98,7 @@ const (
 	insertObject             = `INSERT INTO objects (organisation, name, kind, cluster, routing_key, spec, plugins, generation, created, updated, deleted, force, author, observed, status)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 0, 0, $11, 0, '')`
 	updateObject      = `UPDATE objects SET spec = $3, plugins = $4, generation = $5, updated = $6, author = $7 WHERE organisation = $1 AND name = $2`
-	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6 WHERE organisation = $1 AND name = $2`
+	markObjectDeleted = `UPDATE objects SET generation = $3, deleted = $4, force = $5, author = $6, forced_by = $7 WHERE organisation = $1 AND name = $2`
 	deleteObject      = `DELETE FROM objects WHERE organisation = $1 AND name = $2 AND kind = $3 AND generation = $4 AND deleted <> 0`
 	lockObject        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND name = $2`
 	lockGroups        = `UPDATE objects SET observed = observed WHERE organisation = $1 AND kind = 'routegroup'`

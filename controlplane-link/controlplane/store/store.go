@@ -170,7 +170,10 @@ func (t *tx) exec(query string, args ...any) (n int64) {
 // must is exec for a statement that changes the row of a thing; without one the transaction fails with an error.
 func (t *tx) must(missing error, o thing, query string, args ...any) {
 	if t.err == nil {
-		t.err = o.of(database.Must(t.ctx, t, missing, query, args...))
+		if n := t.exec(query, args...); n == 0 {
+			t.fail(missing)
+		}
+		t.err = o.of(t.err)
 	}
 	if o.change.Kind != "" {
 		t.changed(o.change)

@@ -225,7 +225,7 @@ func TestAPIKeys(t *testing.T) {
 func TestLogins(t *testing.T) {
 	each(t, func(t *testing.T, c store.Config) {
 		s, ctx := filled(t, c), t.Context()
-		l := model.DeviceLogin{Device: model.DigestOf("device"), UserCode: "ABCD", CreatedAt: at(0), ExpiresAt: at(600)}
+		l := model.DeviceLogin{Device: model.DigestOf("device"), UserCode: "ABCD", CreatedAt: at(0), ExpiresAt: at(600), Address: "192.0.2.7", Preview: "web--a.preview.example.net"}
 		must(t, s.CreateDeviceLogin(ctx, l))
 		if err := s.CreateDeviceLogin(ctx, model.DeviceLogin{Device: model.DigestOf("other"), UserCode: "ABCD", CreatedAt: at(1)}); !errors.Is(err, model.ErrExists) {
 			t.Error(err)

@@ -72,8 +72,8 @@ func (a *Access) embedded(r *http.Request, s Site, c sent) *answer {
 	if r.URL.Query().Has("begun") {
 		return framed(http.StatusForbidden, "No session", "The browser has not returned the cookie of this login: it keeps no cookies of embedded pages of other sites, or the login was begun more than 15 minutes ago.")
 	}
-	code, now := rand.Text()[:8], a.Now().UTC().Truncate(time.Microsecond)
-	l := model.DeviceLogin{Device: model.DigestOf(rand.Text() + rand.Text()), UserCode: code[:4] + "-" + code[4:], CreatedAt: now, ExpiresAt: now.Add(embeddedFor)}
+	code, now, from := rand.Text()[:8], a.Now().UTC().Truncate(time.Microsecond), callers.Behind(r.RemoteAddr, a.Forwards).Address()
+	l := model.DeviceLogin{Device: model.DigestOf(rand.Text() + rand.Text()), UserCode: code[:4] + "-" + code[4:], CreatedAt: now, ExpiresAt: now.Add(embeddedFor), Address: from, Preview: s.Host}
 	text, _ := json.Marshal(l) // it has texts, bytes and times
 	return a.pending(l, to, a.cookie(deviceCookie(s), sealed(a.Seal, devicePlace(s), string(text)), int(embeddedFor.Seconds())))
 }

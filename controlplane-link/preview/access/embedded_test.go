@@ -125,7 +125,7 @@ func TestEmbedded(t *testing.T) {
 			t.Fatal(err)
 		}
 		l, is := Embedded(w.Seal, values) // as the page does
-		if !is || l.UserCode != code {
+		if !is || l.UserCode != code || l.Preview != site.Host || l.Address != "192.0.2.1" {
 			t.Fatalf("the link is of login %+v", l)
 		}
 		if err := s.CreateDeviceLogin(t.Context(), l); err != nil {

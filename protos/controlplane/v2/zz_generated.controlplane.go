@@ -771,7 +771,7 @@ type SandboxSpec struct {
 	Description                  *string                   `json:"description,omitempty"`
 	DisableSandboxTrafficManager *bool                     `json:"disableSandboxTrafficManager,omitempty"`
 	Endpoints                    []SandboxHostEndpoint     `json:"endpoints,omitempty"`
-	Forks                        []SandboxFork             `json:"forks,omitempty"`
+	Forks                        []SandboxFork             `json:"forks"`
 	Labels                       map[string]string         `json:"labels,omitempty"`
 	Local                        []Local                   `json:"local,omitempty"`
 	LocalMachineID               *string                   `json:"localMachineID,omitempty"`

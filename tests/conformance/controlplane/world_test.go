@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
 	w.handler = rest.New(rest.Config{
-		Store: w.store, Live: &live.Clusters{Reader: w.read, Operator: "signadot"},
+		Store: w.store, Live: live.Clusters{Reader: w.read, Operator: "signadot"},
 		Previews: w.previews.Of, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})

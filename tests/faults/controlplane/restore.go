@@ -76,7 +76,7 @@ func (r Restore) Do(ctx context.Context) (out Restored, err error) {
 	}
 	err = d.write(ctx)
 	after, unread := d.objects(ctx)
-	would, unlisted := d.replica.Delivery.Newer(ctx, deliveries.Organisation, cluster)
+	would, unlisted := d.replica.Delivery.Adopt(ctx, deliveries.Organisation, cluster, true)
 	out.Listed = len(would.Taken) + len(would.Left)
 	if err := errors.Join(err, unread, unlisted, d.stop()); err != nil {
 		return out, err

@@ -82,8 +82,8 @@ func NewReplica(dir string, in *store.Store, logger *slog.Logger) (r *Replica, e
 	if err != nil {
 		return nil, err
 	}
-	r.Delivery, err = delivery.New(delivery.Config{Store: in, Server: r.Server, Logger: logger})
-	return r, err
+	r.Delivery = delivery.New(delivery.Config{Store: in, Server: r.Server, Logger: logger})
+	return r, nil
 }
 
 // Run serves agents and other replicas, and delivers, until ctx ends.

@@ -58,10 +58,10 @@ type controlPlane struct {
 	before func(http.ResponseWriter, *http.Request) bool
 }
 
-func newControlPlane(t *testing.T) *controlPlane { return newControlPlaneOf(t, nil) }
+func newControlPlane(t *testing.T) *controlPlane { return newControlPlaneOf(t, live.Clusters{}) }
 
-// newControlPlaneOf is newControlPlane with reads of clusters; nil: it has none.
-func newControlPlaneOf(t *testing.T, reads *live.Clusters) *controlPlane {
+// newControlPlaneOf is newControlPlane with reads of clusters.
+func newControlPlaneOf(t *testing.T, reads live.Clusters) *controlPlane {
 	t.Helper()
 	p := &controlPlane{T: t, dir: t.TempDir(), env: map[string]string{"SIGNADOT_API_KEY": adminKey}, previews: endpoints.Domains{}}
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
@@ -564,7 +564,7 @@ func TestClustersOfAControlPlane(t *testing.T) {
 // TestSidecarsThroughAControlPlane lists the workloads of a real cluster.
 func TestSidecarsThroughAControlPlane(t *testing.T) {
 	c := market(t, "analyzed", "")
-	p := newControlPlaneOf(t, &live.Clusters{Operator: "analyzed-operator", Reader: func(context.Context, string, string, model.Author) (client.Reader, error) { return c.Client, nil }})
+	p := newControlPlaneOf(t, live.Clusters{Operator: "analyzed-operator", Reader: func(context.Context, string, string, model.Author) (client.Reader, error) { return c.Client, nil }})
 	analyze := func(args ...string) []string {
 		return append([]string{"devmesh", "analyze", "--cluster", "demo", "--namespace", "analyzed"}, args...)
 	}

@@ -106,9 +106,8 @@ func User(u model.User) *v2.OrgsUser {
 // Devbox returns a devbox as the API has it, with its session unless that has ended. email is that of
 // its owner.
 func Devbox(d model.Devbox, email string, now time.Time) v2.Devbox {
-	out := v2.Devbox{ID: d.ID, Metadata: d.Metadata, User: text(email), Status: v2.DevboxStatus{CreatedAt: stamp(d.CreatedAt), UpdatedAt: stamp(d.UpdatedAt)}}
-	out.Status.Session = session(d, now)
-	return out
+	status := v2.DevboxStatus{CreatedAt: stamp(d.CreatedAt), UpdatedAt: stamp(d.UpdatedAt), Session: session(d, now)}
+	return v2.Devbox{ID: d.ID, Metadata: d.Metadata, User: text(email), Status: status}
 }
 
 // session returns the session of a devbox; nil: it has none, or it has ended.

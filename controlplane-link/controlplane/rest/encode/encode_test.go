@@ -67,7 +67,7 @@ func TestSmallestAnswersHaveTheRequiredFields(t *testing.T) {
 	}{
 		answer(Cluster(model.Cluster{}))(`"operator":{"version":""}`),
 		answer(ClusterToken(model.ClusterToken{}))(`"status":{}`),
-		answer(Sandbox(model.Sandbox{Spec: spec}, nil, nil, time.Now()))(`"spec":{"cluster":"demo"}`, `"status":{`, `"ready":false`, `"createdAt":"`),
+		answer(Sandbox(model.Sandbox{Spec: spec}, nil, nil, time.Now()))(`"spec":{"cluster":"demo","forks":[]}`, `"status":{`, `"ready":false`, `"createdAt":"`),
 		answer(RouteGroup(model.RouteGroup{Spec: json.RawMessage(`{}`)}, nil, nil))(`"spec":{`, `"status":{`, `"createdAt":"`),
 		answer(Plugin(model.Plugin{Spec: json.RawMessage(`{}`)}))(`"spec":{`, `"status":{}`),
 		answer(Devbox(model.Devbox{}, "", time.Now()), nil)(`"status":{`),

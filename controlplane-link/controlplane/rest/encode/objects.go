@@ -26,6 +26,7 @@ func Sandbox(s model.Sandbox, devboxes map[string]model.Devbox, previews map[str
 	if err := json.Unmarshal(s.Spec, &out.Spec); err != nil {
 		return out, fmt.Errorf("read sandbox %s: %w", s.Name, err)
 	}
+	out.Spec.Forks = append([]v2.SandboxFork{}, out.Spec.Forks...) // the published client for Python needs a list
 	for _, e := range endpoints.Of(s) {
 		out.Endpoints = append(out.Endpoints, endpoint(e, previews))
 	}
