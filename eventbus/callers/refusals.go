@@ -10,8 +10,9 @@ import (
 	"switchyard.dev/eventbus/wake"
 )
 
-// refusedAfter is the time between two refusals of a connection, after refusedAtOnce in a row.
-const refusedAfter, refusedAtOnce = 250 * time.Millisecond, 8
+// refusedAfter is the time between two refusals of a connection, after refusedAtOnce in a row. refusedWithin bounds the
+// wait of one: servers end requests without an answer, and clients can share a connection through a proxy.
+const refusedAfter, refusedAtOnce, refusedWithin = 250 * time.Millisecond, 8, 5 * time.Second
 
 type refusalsKey struct{}
 
@@ -25,7 +26,11 @@ func Refusals(ctx context.Context, _ net.Conn) context.Context {
 // credential that is not known, is always delayed: clients that guess or repeat requests occupy no processor.
 func Refused(ctx context.Context, guess bool) {
 	if of, is := ctx.Value(refusalsKey{}).(*rate.Limiter); is {
-		_ = of.Wait(ctx)
+		after := refusedWithin
+		if of.Tokens() > -float64(refusedWithin/refusedAfter) { // requests that end while they wait keep their turns
+			after = min(after, of.Reserve().Delay())
+		}
+		wake.Sleep(ctx, after)
 	}
 	if guess {
 		wake.Sleep(ctx, refusedAfter)

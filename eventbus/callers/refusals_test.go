@@ -1,11 +1,41 @@
 package callers
 
 import (
+	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// A client that gives up requests, such as a page that asks again and again after its session has ended, has its next
+// refusal before the server ends the request.
+func TestRequestsThatEndDoNotDelayOthersForLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := Refusals(t.Context(), nil)
+		for range 100 {
+			ctx, end := context.WithCancel(of)
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() { Refused(ctx, false) })
+			}
+			synctest.Wait()
+			end()
+			all.Wait()
+		}
+		begun := time.Now()
+		Refused(of, false)
+		if took := time.Since(begun); took != refusedWithin {
+			t.Errorf("refused after %s", took)
+		}
+		time.Sleep(2 * refusedWithin)
+		begun = time.Now()
+		Refused(of, false)
+		if took := time.Since(begun); took > refusedWithin {
+			t.Errorf("refused after %s, once no request was sent for a while", took)
+		}
+	})
+}
 
 // Connections have a rate of refusals each, and guesses wait also where no other refusal does.
 func TestRefusalsOfAConnectionHaveARate(t *testing.T) {
