@@ -103,11 +103,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	visitor, answer := h.cfg.Access.Decide(r, at.Site)
 	if answer != nil {
 		h.requests.WithLabelValues("unauthorized").Inc()
-		callers.Refused(r.Context(), visitor.Guesses)
+		if !visitor.Preflight { // access bounds these
+			callers.Refused(r.Context(), visitor.Guesses)
+		}
 		answer.ServeHTTP(w, r)
 		return
 	}
-	if !visitor.Preflight { // access bounds these
+	if !visitor.Preflight {
 		user := at.Organisation + "/" + visitor.User
 		h.cfg.Listener.IdentifyAs(r.RemoteAddr, user)
 		leave, err := h.users.Enter(callers.Caller{Kind: callers.Pod, Name: user})

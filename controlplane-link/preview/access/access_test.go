@@ -300,7 +300,11 @@ func TestPreflights(t *testing.T) {
 		"https://" + other.Host: "https://" + other.Host, "https://" + site.Host + ":8445": "https://" + site.Host + ":8445",
 		"http://" + other.Host: "", "https://preview.example.net": "", "https://evilpreview.example.net": "", "https://evil.example": "", "null": "",
 	} {
-		got, res := w.outcome(request("OPTIONS", "/a", "Origin", from, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a"), site)
+		r := request("OPTIONS", "/a", "Origin", from, "Access-Control-Request-Method", "PUT", "Access-Control-Request-Headers", "x-a")
+		if v, _ := w.Decide(r.Clone(t.Context()), site); !v.Preflight {
+			t.Errorf("%s: the answer waits as a refusal", from)
+		}
+		got, res := w.outcome(r, site)
 		if h := res.Header; got != "204" || h.Get("Access-Control-Allow-Origin") != allowed || (h.Get("Access-Control-Allow-Credentials") == "true") != (allowed != "") || allowed != "" && h.Get("Access-Control-Allow-Headers") != "x-a" {
 			t.Errorf("%s: %s, %v", from, got, h)
 		}

@@ -63,7 +63,7 @@ func (a *Access) preflight(r *http.Request, s Site) (Visitor, http.Handler) {
 	}
 	context.AfterFunc(r.Context(), leave) // the server ends it after the answer
 	if a.AnswersPreflights {
-		return Visitor{}, allowed(s)
+		return Visitor{Preflight: true}, allowed(s)
 	}
 	for name := range r.Header {
 		if name != "Origin" && !strings.HasPrefix(name, "Access-Control-Request-") {
