@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +152,7 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 	if err != nil {
 		return again, err
 	}
-	as, err := s.as(cmp.Or(e.ForcedBy, e.Author))
+	as, err := s.as(e.ForcedBy)
 	for i := range all {
 		if r := &all[i]; err == nil && r.DeletionTimestamp != nil && r.Annotations[crdv1.AnnotationGiveUp] == "" {
 			err = client.IgnoreNotFound(steps.GiveUp(ctx, as, r))

@@ -42,7 +42,7 @@ type Sandbox struct {
 	Force bool
 	// UnmatchedAt is since when a route group has had no sandbox; zero: it has some. The store sets it.
 	UnmatchedAt time.Time
-	// Author is that of the last write or deletion, and ForcedBy that of Force; zero: Author.
+	// Author is that of the last write or deletion, and ForcedBy that of Force.
 	Author, ForcedBy Author
 	Status           Status
 }

@@ -82,26 +82,56 @@ func TestMigrationFromEachVersion(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v: write rows as this release does", err)
 				}
-				db, m := tables(t, c)
-				if _, err := m.UpTo(t.Context(), int64(version)); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := db.ExecContext(t.Context(), string(rows)); err != nil {
-					t.Fatal(err)
-				}
-				if err := db.Close(); err != nil {
-					t.Fatal(err)
-				}
-				s, err := Open(t.Context(), c)
-				if err != nil {
-					t.Fatal(err)
-				}
-				readAll(t, s)
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
+				readAll(t, migrated(t, c, version, string(rows)))
 			})
 		}
+	}
+}
+
+// migrated opens a store of which the tables had rows in a version.
+func migrated(t *testing.T, c Config, version int, rows string) *Store {
+	t.Helper()
+	db, m := tables(t, c)
+	if _, err := m.UpTo(t.Context(), int64(version)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// TestAForcedDeletionOfAnOlderRelease stays one of its author, if another one with more rights deletes the sandbox without force.
+func TestAForcedDeletionOfAnOlderRelease(t *testing.T) {
+	for name, c := range places(t) {
+		t.Run(name, func(t *testing.T) {
+			rows, err := os.ReadFile("testdata/v6.sql")
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := migrated(t, c, 6, string(rows)+"UPDATE objects SET deleted = 1764450000000000000, force = 1;")
+			system := model.Author{Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}}
+			ev := Entry(model.Caller{Org: "acme", Principal: system.Principal, Method: model.MethodInternal}, "sandbox.expire", time.Now().UTC(), nil)
+			before, err := s.Sandbox(t.Context(), "acme", "a")
+			if err := errors.Join(err, s.DeleteSandbox(t.Context(), "acme", "a", false, time.Now(), ev)); err != nil {
+				t.Fatal(err)
+			}
+			if o, err := s.Sandbox(t.Context(), "acme", "a"); err != nil || o.Author != system || !o.Force || before.Author.ID != "u1" || o.ForcedBy != before.Author {
+				t.Errorf("%+v, %v", o, err)
+			}
+		})
 	}
 }
 

@@ -22,8 +22,12 @@ type object struct {
 }
 
 func scanObject(r database.Row) (o object, err error) {
-	return o, r.Scan(&o.kind, &o.Org, &o.Name, &o.Cluster, &o.RoutingKey, &o.Spec, database.JSON{Of: &o.Plugins}, &o.Generation,
+	err = r.Scan(&o.kind, &o.Org, &o.Name, &o.Cluster, &o.RoutingKey, &o.Spec, database.JSON{Of: &o.Plugins}, &o.Generation,
 		&o.CreatedAt, &o.UpdatedAt, &o.DeletedAt, &o.Force, &o.UnmatchedAt, database.JSON{Of: &o.Author}, database.JSON{Of: &o.ForcedBy}, database.JSON{Of: &o.Status})
+	if o.Force {
+		o.ForcedBy = cmp.Or(o.ForcedBy, o.Author) // older releases write the author alone
+	}
+	return o, err
 }
 
 // scanSandbox scans an object without its kind.
