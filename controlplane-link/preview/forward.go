@@ -137,12 +137,12 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		p.Out.URL.Opaque = path // as the client has written it
 	}
-	out, upgrade := p.Out.Header, p.In.Header.Get("Upgrade")
-	out.Del("Upgrade") // requests in another protocol would have no authorization
-	out.Del("Connection")
-	if strings.EqualFold(upgrade, "websocket") { // also without Connection: Upgrade, as behind nginx
-		out.Set("Upgrade", upgrade)
-		out.Set("Connection", "Upgrade")
+	switch upgrade := p.In.Header.Get("Upgrade"); {
+	case strings.EqualFold(upgrade, "websocket"):
+		p.Out.Header.Set("Upgrade", upgrade) // without Connection: Upgrade too: the Service refuses it as without a preview
+	default: // requests in another protocol would have no authorization
+		p.Out.Header.Del("Upgrade")
+		p.Out.Header.Del("Connection")
 	}
 	p.Out.Host = authority(t.Endpoint)
 	p.Out.Trailer = p.In.Trailer // it has its values after the body
