@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -158,7 +160,7 @@ func (w *world) front(end func()) {
 				answer.Header.Set("Retry-After", "1") // instead of the five seconds that a client waits without it
 				time.Sleep(100 * time.Millisecond)
 			}
-			return nil
+			return refuseReuse(answer)
 		},
 	}}
 	go func() { _ = s.ServeTLS(listener, filepath.Join(w.dir, "tls.crt"), filepath.Join(w.dir, "tls.key")) }() // until Close
@@ -167,6 +169,29 @@ func (w *world) front(end func()) {
 		end()
 	}
 	w.Cleanup(w.end)
+}
+
+// refuseReuse turns the answer to an order that needs no challenge into an error after which a client sends the order again:
+// with PEBBLE_AUTHZREUSE=0 too, pebble reuses the authorization of an earlier order once in a hundred times.
+func refuseReuse(answer *http.Response) error {
+	if answer.Request.URL.Path != "/order-plz" || answer.StatusCode != http.StatusCreated {
+		return nil
+	}
+	body, err := io.ReadAll(answer.Body)
+	if err := errors.Join(err, answer.Body.Close()); err != nil {
+		return err
+	}
+	var order struct{ Status string }
+	if err := json.Unmarshal(body, &order); err != nil {
+		return err
+	}
+	if order.Status == "ready" {
+		answer.StatusCode, answer.Status = http.StatusBadRequest, ""
+		body = []byte(`{"type": "urn:ietf:params:acme:error:badNonce", "detail": "the order reuses an authorization"}`)
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
+	return nil
 }
 
 // stopACME stops the ACME server.

@@ -169,6 +169,15 @@ func next(t *testing.T, stream grpc.ServerStreamingClient[tunnelv1.WatchServices
 	}
 }
 
+// end receives answers until the stream ends, and returns its error.
+func end(stream grpc.ServerStreamingClient[tunnelv1.WatchServicesResponse]) error {
+	for {
+		if _, err := stream.Recv(); err != nil {
+			return err
+		}
+	}
+}
+
 func TestServicesAreThoseOfNamespacesTheCallerMayList(t *testing.T) {
 	s := newSite(t, "services")
 	other := s.NewNamespace("services")
@@ -198,7 +207,10 @@ func TestServicesAreThoseOfNamespacesTheCallerMayList(t *testing.T) {
 	})
 	s.service(other, "hidden-too")
 	s.service(s.ns, "two")
-	if changed, gone, position = next(t, stream); strings.Join(changed, " ") != s.ns+"/two" || len(gone) > 0 {
+	for len(changed)+len(gone) == 0 { // a change in another namespace is an answer with another position alone
+		changed, gone, position = next(t, stream)
+	}
+	if strings.Join(changed, " ") != s.ns+"/two" || len(gone) > 0 {
 		t.Errorf("then %v, and gone %v", changed, gone)
 	}
 	cancel()
@@ -257,10 +269,8 @@ func TestAWatchEndsWithTheCallersRight(t *testing.T) {
 	stream, part := opened(bob, 1), opened(carol, 2)
 	s.Remove(role)
 	s.Remove(hers)
-	_, err := stream.Recv()
-	wants(t, "the stream ends", err, codes.PermissionDenied, "may not list services")
-	_, err = part.Recv()
-	wants(t, "the stream ends when a part of the rights is lost", err, codes.OutOfRange, "begin again")
+	wants(t, "the stream ends", end(stream), codes.PermissionDenied, "may not list services")
+	wants(t, "the stream ends when a part of the rights is lost", end(part), codes.OutOfRange, "begin again")
 }
 
 // sandbox makes a sandbox with an external workload and a resource, as its controller does.

@@ -41,15 +41,12 @@ func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
 		return listeningOf(w.link.ID())
 	}
 	var ports []int
-	err := w.containers(ctx, p, func(c container) error {
-		pids, err := processes(c.id)
-		if err != nil {
-			return err
-		}
-		for _, pid := range pids {
-			of, err := listeningOf(pid)
+	err := w.containers(ctx, p, func(all []container) error {
+		ports = nil
+		for _, c := range all {
+			of, err := listeningIn(c.id)
 			if err != nil {
-				return err
+				return fmt.Errorf("container %s of pod %s: %w", p.Container, c.pod, err)
 			}
 			ports = append(ports, of...)
 		}
@@ -57,6 +54,22 @@ func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
 	})
 	slices.Sort(ports)
 	return slices.Compact(ports), err
+}
+
+// listeningIn returns the ports on which the processes of a container listen.
+func listeningIn(id string) (ports []int, err error) {
+	pids, err := processes(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, pid := range pids {
+		of, err := listeningOf(pid)
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, of...)
+	}
+	return ports, nil
 }
 
 // listeningOf returns the ports on which one process listens.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tools/wait"
 )
 
 // World is the cluster that is attacked.
@@ -83,34 +85,39 @@ type state struct {
 
 // container is a running container of a program.
 type container struct {
+	pod string
 	// id is its ID in the runtime, limit its memory limit, in MiB.
 	id       string
 	limit    float64
 	restarts int32
 }
 
-// containers calls a function for each running container of a program.
-func (w *World) containers(ctx context.Context, p Program, each func(container) error) error {
-	list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector})
-	if err != nil {
-		return err
-	}
-	found := false
-	for _, pod := range list.Items {
-		for _, c := range append(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses...) {
-			if c.Name != p.Container || c.State.Running == nil {
-				continue
-			}
-			found = true
-			if err := each(container{trimmed(c.ContainerID), limitOf(pod, c.Name), c.RestartCount}); err != nil {
-				return fmt.Errorf("container %s of pod %s/%s: %w", c.Name, pod.Namespace, pod.Name, err)
+// containers calls a function with the running containers of a program. A container can end before the function has read
+// it: while the function or the list fails, both are repeated, for a minute.
+func (w *World) containers(ctx context.Context, p Program, read func([]container) error) error {
+	return wait.Until(ctx, time.Minute, "containers of "+p.Name, func() error {
+		list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector})
+		if err != nil {
+			return err
+		}
+		all := running(list.Items, p)
+		if len(all) == 0 {
+			return fmt.Errorf("no container %s of %s is running", p.Container, p.Name)
+		}
+		return read(all)
+	})
+}
+
+// running returns the running containers of a program in pods that are not being deleted.
+func running(pods []corev1.Pod, p Program) (all []container) {
+	for _, pod := range pods {
+		for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+			if c.Name == p.Container && c.State.Running != nil && pod.DeletionTimestamp == nil {
+				all = append(all, container{pod.Namespace + "/" + pod.Name, trimmed(c.ContainerID), limitOf(pod, c.Name), c.RestartCount})
 			}
 		}
 	}
-	if !found {
-		return fmt.Errorf("no container %s of %s is running", p.Container, p.Name)
-	}
-	return nil
+	return all
 }
 
 // trimmed returns what the runtime calls a container.
@@ -134,11 +141,16 @@ func (w *World) look(ctx context.Context, p Program) (s state, err error) {
 	if p == controlPlane {
 		return w.lookAtLink()
 	}
-	err = w.containers(ctx, p, func(c container) error {
-		s.restarts += c.restarts
-		held, err := memoryOf(c.id)
-		s.memory, s.limit = max(s.memory, held), c.limit
-		return err
+	err = w.containers(ctx, p, func(all []container) error {
+		s = state{}
+		for _, c := range all {
+			held, err := memoryOf(c.id)
+			if err != nil {
+				return fmt.Errorf("container %s of pod %s: %w", p.Container, c.pod, err)
+			}
+			s.memory, s.limit, s.restarts = max(s.memory, held), c.limit, s.restarts+c.restarts
+		}
+		return nil
 	})
 	return s, err
 }
