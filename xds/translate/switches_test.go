@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -92,6 +93,11 @@ func TestRoutesOfAnotherReleaseAreFittedToThisOne(t *testing.T) {
 	host := earlier.VirtualHosts[0]
 	earlier.RequestHeadersToAdd, earlier.RequestHeadersToRemove, host.RequestHeadersToRemove = nil, nil, nil
 	host.Matcher.OnNoMatch = host.Matcher.OnNoMatch.GetMatcher().OnNoMatch
+	inHeaders, err := onMatch(forkRoute(RoutedSandbox+"feature", netip.MustParseAddrPort("10.0.0.1:80")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Matcher.GetMatcherTree().GetExactMatchMap().Map[MatchValue(8080, "k1")] = inHeaders
 	old := whole[0]
 	old.Any = anyOfMessage(t, earlier)
 	for name, r := range map[string]Resource{"of an earlier one": old, "of its own": whole[0]} {
