@@ -195,9 +195,7 @@ func Refit(r Resource, edge bool) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	host.Matcher.MatcherType = was.Matcher.MatcherType
-	if err := refitRoutes(host.Matcher); err != nil {
-		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
-	}
+	refitRoutes(host.Matcher)
 	whole := forAll()
 	whole.Name, whole.VirtualHosts = config.Name, []*routev3.VirtualHost{host}
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)

@@ -1,14 +1,14 @@
 package translate
 
 import (
-	"slices"
+	"errors"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 )
 
 // A route to a sandbox is sent with the destination in a header, the form that sidecars of all
@@ -39,15 +39,13 @@ func noteDestination() *setfilterstatev3.Config {
 	}}}
 }
 
-// forProxy returns the entries of a map in the form that the proxy takes. An entry that cannot be
-// read stays as it is, for Unfit and the proxy to refuse.
+// forProxy returns the entries of a map in the form that the proxy takes. They are edited as bytes:
+// to decode all of them would take several times the memory that they need.
 func forProxy(entries []byte) ([]byte, error) {
 	out := make([]byte, 0, len(entries)+len(entries)/8)
-	err := mapEntries(entries, func(value string, raw []byte) error {
-		if route, err := routeIn(raw); err == nil && inMetadata(route) {
-			if raw, err = entry(value, route); err != nil {
-				return err
-			}
+	err := mapEntries(entries, func(_ string, raw []byte) error {
+		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny, anyValue}, inMetadata); err == nil {
+			raw = edited
 		}
 		out = append(out, raw...)
 		return nil
@@ -55,39 +53,51 @@ func forProxy(entries []byte) ([]byte, error) {
 	return out, err
 }
 
-// inMetadata moves the destination of a route to a sandbox from the header to the metadata. It
-// reports whether it did: routes to anywhere else, and those that unfitWay refuses, are left alone.
-// ForksCluster still finds the header, so that no such route leads to the baseline.
-func inMetadata(r *routev3.Route) bool {
-	if r.GetRoute().GetCluster() != ForksCluster || r.Metadata != nil || unfitWay(r, r.GetRoute()) != nil {
-		return false
+// errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
+// finds an address in the header, so that no such route leads to the baseline.
+var errNoDestination = errors.New("it has no destination in its one added header")
+
+// inMetadata moves the destination of an encoded route from the header that it adds to its metadata,
+// and has it remove the header of the client, if any.
+func inMetadata(route []byte) ([]byte, error) {
+	out, found := make([]byte, 0, len(route)+32), false
+	err := fields(route, func(number protowire.Number, raw, value []byte) error {
+		switch number {
+		case routeMetadata:
+			return errNoDestination
+		case routeAdds:
+			var added corev3.HeaderValueOption
+			if err := proto.Unmarshal(value, &added); err != nil || found || added.GetHeader().GetKey() != DestinationHeader {
+				return errNoDestination
+			}
+			found = true
+			out = field(out, routeMetadata, inStruct(MetadataNamespace, DestinationKey, added.Header.Value))
+			out = field(out, routeRemoves, []byte(DestinationHeader))
+		default:
+			out = append(out, raw...)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = errNoDestination
 	}
-	r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
-		Fields: map[string]*structpb.Value{DestinationKey: structpb.NewStringValue(r.RequestHeadersToAdd[0].Header.Value)},
-	}}}
-	r.RequestHeadersToAdd = nil
-	// The client's, if any.
-	if !slices.Contains(r.RequestHeadersToRemove, DestinationHeader) {
-		r.RequestHeadersToRemove = append(r.RequestHeadersToRemove, DestinationHeader)
+	return out, err
+}
+
+// inStruct encodes the metadata with one text in one namespace.
+func inStruct(namespace, key, text string) []byte {
+	entry := func(key string, value []byte) []byte {
+		return field(nil, mapEntry, field(nil, entryKey, []byte(key)), field(nil, entryValue, value))
 	}
-	return true
+	return entry(namespace, entry(key, field(nil, valueText, []byte(text))))
 }
 
 // refitRoutes does for a whole map what forProxy does for its entries.
-func refitRoutes(m *matcherv3.Matcher) error {
+func refitRoutes(m *matcherv3.Matcher) {
 	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
-		action, route := match.GetAction().GetTypedConfig(), &routev3.Route{}
-		if err := action.UnmarshalTo(route); err != nil {
-			return err
+		route := match.GetAction().GetTypedConfig()
+		if edited, err := inMetadata(route.GetValue()); err == nil {
+			route.Value = edited
 		}
-		if !inMetadata(route) {
-			continue
-		}
-		to, err := packed(route)
-		if err != nil {
-			return err
-		}
-		match.GetAction().TypedConfig = to
 	}
-	return nil
 }

@@ -9,12 +9,14 @@ import (
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
@@ -35,7 +37,7 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if err != nil {
 		return nil, err
 	}
-	entries, err := entriesFor(t, w, func(r *routev3.Route) { inMetadata(r) })
+	entries, err := entriesFor(t, w, moveDestination)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +56,17 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil
+}
+
+// moveDestination does with a message what inMetadata does with bytes.
+func moveDestination(r *routev3.Route) {
+	if r.GetRoute().GetCluster() != ForksCluster {
+		return
+	}
+	r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
+		Fields: map[string]*structpb.Value{DestinationKey: structpb.NewStringValue(r.RequestHeadersToAdd[0].Header.Value)},
+	}}}
+	r.RequestHeadersToAdd, r.RequestHeadersToRemove = nil, []string{DestinationHeader}
 }
 
 // entriesFor returns the entries of a workload's map, each route changed by edit.
