@@ -54,7 +54,7 @@ func forProxy(entries []byte) ([]byte, error) {
 }
 
 // errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
-// finds an address in the header, so that no such route leads to the baseline.
+// finds an address in the header, so that no such route sends requests to the baseline.
 var errNoDestination = errors.New("it has no destination in its one added header")
 
 // inMetadata moves the destination of an encoded route from the header that it adds to its metadata,
