@@ -68,6 +68,9 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	if err == nil {
 		err = checkInput(p.input)
 	}
+	if err == nil {
+		p.ready, err = forProxy(p.entries)
+	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
 	}
@@ -103,11 +106,11 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		own, err := p.forProxy()
+		ready, err := p.forProxy()
 		if err != nil {
 			return Resource{}, fmt.Errorf("part %s: %w", partLabel(i), err)
 		}
-		entries = append(entries, own)
+		entries = append(entries, ready)
 	}
 	around, err := hostOf(h.says)
 	if err != nil {

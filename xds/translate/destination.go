@@ -53,6 +53,14 @@ func forProxy(entries []byte) ([]byte, error) {
 	return out, err
 }
 
+// forProxy returns the part's entries in that form; of a part that was received they are kept.
+func (p *Part) forProxy() ([]byte, error) {
+	if p.ready != nil {
+		return p.ready, nil
+	}
+	return forProxy(p.entries)
+}
+
 // errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
 // finds an address in the header, so that no such route sends requests to the baseline.
 var errNoDestination = errors.New("it has no destination in its one added header")

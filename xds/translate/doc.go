@@ -11,8 +11,8 @@
 // to the byte, so a client can check that it has put together the intended whole.
 //
 // A part without entries is left out. Parts are cut out and inserted as bytes; Updated marshals
-// only the entries that changed. Compose moves destinations to where the proxy reads them, once
-// for each part.
+// only the entries that changed. In the whole, destinations are where the proxy reads them: ReadPart
+// moves them.
 //
 // # Dynamic configuration
 //

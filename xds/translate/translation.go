@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
@@ -139,8 +138,8 @@ type Part struct {
 	Resource
 	hash           [32]byte
 	input, entries []byte
-	// forProxy returns the entries in the form that the proxy takes, made at the first call.
-	forProxy func() ([]byte, error)
+	// ready are the entries in the form that the proxy takes, of a part that was received.
+	ready []byte
 }
 
 // Parts are those of one workload, each in its place; nil where there is none.
@@ -191,7 +190,6 @@ func partIn(r Resource, hash [32]byte) (*Part, error) {
 	if p.entries, err = only(tree, treeMap); err != nil {
 		return nil, err
 	}
-	p.forProxy = sync.OnceValues(func() ([]byte, error) { return forProxy(p.entries) })
 	return p, nil
 }
 
