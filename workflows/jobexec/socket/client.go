@@ -36,32 +36,29 @@ const (
 
 // Executor returns the state of the executor.
 func (c *Client) Executor(ctx context.Context) (Executor, error) {
-	var e Executor
-	return e, c.call(ctx, http.MethodGet, "/v1/executor", nil, &e)
+	return call[Executor](ctx, c, http.MethodGet, "/v1/executor", nil)
 }
 
 // Begin begins an execution, or returns the status of that one if this executor has begun it.
 func (c *Client) Begin(ctx context.Context, ref Ref, r Request) (Status, error) {
-	var s Status
-	return s, c.call(ctx, http.MethodPut, ref.path(), r, &s)
+	return call[Status](ctx, c, http.MethodPut, ref.path(), r)
 }
 
 // Stop ends an execution, and returns at once. One that has not begun never begins.
 func (c *Client) Stop(ctx context.Context, ref Ref) (Status, error) {
-	var s Status
-	return s, c.call(ctx, http.MethodPost, ref.path()+"/stop", nil, &s)
+	return call[Status](ctx, c, http.MethodPost, ref.path()+"/stop", nil)
 }
 
 // Status returns the status of an execution. It waits for a version that is not after, for 20 s at most.
 func (c *Client) Status(ctx context.Context, ref Ref, after uint64) (Status, error) {
-	var s Status
-	return s, c.call(ctx, http.MethodGet, fmt.Sprintf("%s?after=%d", ref.path(), after), nil, &s)
+	return call[Status](ctx, c, http.MethodGet, fmt.Sprintf("%s?after=%d", ref.path(), after), nil)
 }
 
 // Delete forgets an execution that has ended, with its output, so that another can begin. It succeeds if the executor does not
 // know it.
 func (c *Client) Delete(ctx context.Context, ref Ref) error {
-	return c.call(ctx, http.MethodDelete, ref.path(), nil, nil)
+	_, err := call[struct{}](ctx, c, http.MethodDelete, ref.path(), nil)
+	return err
 }
 
 // Chunk is a part of a stream.
@@ -113,21 +110,17 @@ func (r Ref) path() string {
 	return fmt.Sprintf("/v1/executions/%s/%d", url.PathEscape(r.Job), r.Execution)
 }
 
-// call sends a request and reads the answer, unless to is nil.
-func (c *Client) call(ctx context.Context, method, path string, body, to any) error {
+// call sends a request and reads the answer.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (to T, err error) {
 	answer, err := c.send(ctx, method, path, body)
 	if err != nil {
-		return err
+		return to, err
 	}
 	defer answer.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil || to == nil {
-		return err
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswer)).Decode(&to); err != nil {
+		return to, fmt.Errorf("read the executor's response to %s: %w", path, err)
 	}
-	if err := json.Unmarshal(content, to); err != nil {
-		return fmt.Errorf("read the executor's response to %s: %w", path, err)
-	}
-	return nil
+	return to, nil
 }
 
 // send sends a request. The caller closes the body of the answer.
