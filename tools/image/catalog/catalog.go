@@ -53,6 +53,8 @@ func Images() []Image {
 			Beside: map[string]string{"/io-run": "./workflows/cmd/io-run"}},
 		{Name: "io-sidecar", Title: "Switchyard: has the outputs of a step kept",
 			Module: ".", Program: "./workflows/cmd/io-sidecar", Path: "/io-sidecar"},
+		{Name: "job-executor-init", Title: "Switchyard: gives a runner's pod the program that runs its jobs",
+			Module: ".", Program: "./workflows/cmd/job-executor", Path: "/job-executor"},
 		{Name: "tunnel-api", Title: "Switchyard: what workstations ask about the cluster",
 			Module: ".", Program: "./tunnels/cmd/tunnel-api", Path: "/tunnel-api"},
 		{Name: "tunnel-proxy", Title: "Switchyard: where workstations connect",

@@ -309,9 +309,9 @@ func TestAllMemory(t *testing.T) {
 	const limit = 128 << 20
 	large := "python3 -c 'x = bytearray(1 << 30)'\n"
 	for what, tt := range map[string]struct {
-		script string
-		want   socket.Ending
-		says   string
+		script  string
+		want    socket.Ending
+		message string
 	}{
 		"the script":             {"#!/usr/bin/env python3\nprint('begun', flush=True)\nx = bytearray(1 << 30)\n", socket.Ending{ExitCode: 137, Signal: 9, Reason: socket.OutOfMemory}, "memory limit"},
 		"what it has started":    {"#!/bin/sh\necho begun\n" + large + "exit $?\n", socket.Ending{ExitCode: 137, Reason: socket.OutOfMemory}, "exit code 137"},
@@ -331,7 +331,7 @@ func TestAllMemory(t *testing.T) {
 				s.must(os.WriteFile(procs, []byte(strconv.Itoa(s.cmd.Process.Pid)), 0))
 				e := s.run(job, socket.Request{Script: tt.script})
 				got := *e.Ending
-				if !strings.Contains(got.Message, tt.says) {
+				if !strings.Contains(got.Message, tt.message) {
 					t.Errorf("the message is %q", got.Message)
 				}
 				if got.Message = ""; got != tt.want || e.stdout != "begun\n" {
