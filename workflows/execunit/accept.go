@@ -65,7 +65,7 @@ func (c checking) container() *Problem {
 
 // script refuses a unit that has nothing to run, or a script without an interpreter.
 func (c checking) script() *Problem {
-	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
+	main := c.exec.PodTemplate.Spec.Containers[MainIndex(c.exec.PodTemplate.Spec)]
 	switch script := c.exec.Script; {
 	case script == "" && len(main.Command) == 0:
 		return problem(ReasonNothingToRun, "step %s has neither a script nor a command in the container %s. Add one of them.", quoted(c.unit.Name), quoted(main.Name))
@@ -81,7 +81,7 @@ func (c checking) restarts() *Problem {
 	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever {
 		return problem(ReasonTemplateRefused, "the pod template of step %s sets restartPolicy %s. Remove it, since a step runs once.", unit, quoted(string(pod.RestartPolicy)))
 	}
-	main := pod.Containers[mainIndex(pod)].Name
+	main := pod.Containers[MainIndex(pod)].Name
 	for _, container := range containersOf(pod) {
 		policy := container.RestartPolicy
 		switch {

@@ -102,7 +102,7 @@ func (t Template) mounts() *Problem {
 		have[v.Name] = true
 	}
 	for i, container := range containersOf(pod) {
-		main := i == len(pod.InitContainers)+mainIndex(pod)
+		main := i == len(pod.InitContainers)+MainIndex(pod)
 		var names, paths []string
 		for _, m := range container.VolumeMounts {
 			names, paths = append(names, m.Name), append(paths, m.MountPath)
