@@ -109,6 +109,9 @@ func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name soc
 			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
 			return err
 		})
+		if why := (*socket.Refusal)(nil); errors.As(err, &why) && why.Reason == socket.NotBegun {
+			return nil // it was stopped before it began, and has no output
+		}
 		if err != nil {
 			return err
 		}

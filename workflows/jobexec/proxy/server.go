@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/socket"
 )
 
@@ -68,7 +69,7 @@ func New(cfg Config) (*Main, error) {
 	}
 	m := &Main{cfg: cfg}
 	r := &runner{podUID: cfg.PodUID, store: store{cfg.Store}, executor: socket.NewClient(cfg.Socket), artifacts: cfg.Artifacts,
-		capacity: streamBytes + cfg.Artifacts.All, logger: cfg.Logger}
+		capacity: layout.StreamBytes*layout.KeptExecutions + cfg.Artifacts.All, logger: cfg.Logger}
 	r.ctx, m.stop = context.WithCancel(context.Background())
 	m.service = &service{runner: r, identity: who, calls: newCalls(), counts: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "switchyard_jobexec_calls_total", Help: "Calls to the runner, by method and status code; streams as they end.",

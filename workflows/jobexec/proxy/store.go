@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
 )
 
@@ -34,7 +35,7 @@ const (
 	// stateBytes is the space that is reserved for the state of each artifact, beside its path and metadata.
 	stateBytes = 1 << 10
 	// streamBytes is what the output of an execution may need.
-	streamBytes = 2 * (130 << 20)
+	streamBytes = layout.StreamBytes + 4<<20
 )
 
 // jobUID matches UIDs of Jobs, which are names of folders here.
