@@ -263,7 +263,9 @@ func (w *world) end(c *client.Client, r *jobexecv1.ExecutionRef) *jobexecv1.Stat
 	w.Helper()
 	var last *jobexecv1.Status
 	wait.Eventually(w, 2*time.Minute, "the execution ends", func() error {
-		stream, err := c.Watch(w.Context(), r)
+		ctx, cancel := context.WithTimeout(w.Context(), 2*time.Minute)
+		defer cancel()
+		stream, err := c.Watch(ctx, r)
 		if err != nil {
 			return err
 		}
