@@ -52,7 +52,7 @@ func TestOutputIsWholeThroughCutsAndKills(t *testing.T) {
 	for kind, file := range map[jobexecv1.LogsRequest_Kind]string{stdout: "stdout.sent", stderr: "stderr.sent"} {
 		readers.Go(func() {
 			line := cable.Lay(t, "127.0.0.1", w.address)
-			got := &cutting{Hash: sha256.New(), cable: line, part: size / (cuts + 2)}
+			got := &cutting{Hash: sha256.New(), cable: line, part: size / (cuts + cuts/4)}
 			reader := w.client(line.Address, ticket.Claims{PodUID: podUID, JobUID: "lines", User: "ada", Verbs: []ticket.Verb{ticket.Read}})
 			end, err := reader.Logs(t.Context(), &jobexecv1.LogsRequest{Ref: r.Ref, Kind: kind, Follow: true}, client.To(got, 0, true))
 			if err != nil || end != size || got.cuts < cuts {

@@ -168,6 +168,7 @@ func TestATerminatedPodReportsTheEnd(t *testing.T) {
 	if _, err := c.Run(t.Context(), request("late", "true")); status.Code(err) != codes.FailedPrecondition {
 		t.Errorf("an execution begins in a terminated pod: %v", err)
 	}
+	time.Sleep(time.Second) // in which it would end
 	select {
 	case err := <-ended:
 		t.Fatalf("the proxy ends before the controller knows: %v", err)
