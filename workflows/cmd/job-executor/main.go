@@ -41,8 +41,6 @@ func run(args []string) error {
 	case len(args) > 0 && args[0] == "serve":
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
-		// The reader of this log may have closed. Signals that are not ignored have their effect in scripts.
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 		return executor.Serve(ctx, dir, os.Environ(), func(format string, args ...any) {
 			fmt.Fprintf(os.Stderr, "%s job-executor: %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
 		})

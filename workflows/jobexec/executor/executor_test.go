@@ -355,14 +355,14 @@ func TestAProcessThatMovesOnIsNotForgotten(t *testing.T) {
 use POSIX;
 if (fork == 0) {
     POSIX::setsid();
-    my $until = time + 60;
+    my $until = time + 20;
     while (time < $until) { POSIX::_exit(0) if fork; }
     POSIX::_exit(0);
 }
 select undef, undef, undef, 0.3;
 `})
-			if alive := s.moving(); alive != e.Ending.Leftover {
-				t.Errorf("whether it still runs: %t, and the ending is %+v", alive, e.Ending)
+			if !e.Ending.Leftover && s.moving() {
+				t.Errorf("it still runs, and the ending is %+v", e.Ending)
 			}
 		})
 	}

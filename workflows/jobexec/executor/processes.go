@@ -27,6 +27,8 @@ type processes struct {
 	// status is that of the script that has ended, at the time at.
 	status syscall.WaitStatus
 	at     time.Time
+	// killing reports whether killAll runs.
+	killing bool
 	// changed is sent when a process has ended.
 	changed wake.Signal
 }
@@ -79,6 +81,20 @@ func (p *processes) reap() (none bool) {
 			return errors.Is(err, syscall.ECHILD)
 		case p.group != nil && pid == p.group.PID:
 			p.group, p.status, p.at = nil, status, time.Now()
+		}
+		if p.killing {
+			killNext(pid)
+		}
+	}
+}
+
+// killNext kills the children of this process that were started soon after one that has ended: so it finds those that fork and
+// end, again and again, which have ended when a list of all processes is complete.
+func killNext(pid int) {
+	const most = 8
+	for next := pid + 1; next <= pid+most; next++ {
+		if p, ok := stat(next); ok && p.parent == os.Getpid() {
+			p.kill()
 		}
 	}
 }
@@ -190,8 +206,10 @@ func (p process) kill() {
 }
 
 // killAll kills the processes below this one until none is left, or limit has passed. It returns how many are left at
-// least. One that forks and ends, again and again, can be in no list of processes: so an empty list does not count.
+// least. An empty list of processes does not count, since it lacks those that fork and end again and again.
 func (p *processes) killAll(limit time.Duration) (left int, err error) {
+	p.setKilling(true)
+	defer p.setKilling(false)
 	for deadline := time.Now().Add(limit); ; {
 		next := p.changed.Next()
 		all, err := descendants()
@@ -209,6 +227,12 @@ func (p *processes) killAll(limit time.Duration) (left int, err error) {
 		case <-time.After(killAgain):
 		}
 	}
+}
+
+func (p *processes) setKilling(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.killing = on
 }
 
 // killAgain is the pause between two signals to a process that does not end.

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"switchyard.dev/workflows/jobexec/socket"
@@ -29,6 +31,8 @@ const (
 // execution was ended, read and deleted. environ is the environment of scripts, without the variables of a request.
 // One process has one Serve: it waits for all children.
 func Serve(ctx context.Context, dir string, environ []string, log func(format string, args ...any)) error {
+	// The reader of the log may have closed. A signal that is received, not ignored, has its effect in scripts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	v := volume(dir)
 	e, err := newExecutor(v, environ, log)
 	if err != nil {
