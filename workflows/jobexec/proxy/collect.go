@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,8 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 // copy copies a stream until it ends.
 func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name socket.Stream, to *output.Stream) error {
 	var chunk socket.Chunk
-	for buffer, failed := make([]byte, socket.MaxChunk), false; !chunk.End; {
+	// A bytes.Buffer grows unless it has MinRead more than it reads.
+	for buffer, failed := make([]byte, socket.MaxChunk+bytes.MinRead), false; !chunk.End; {
 		offset := to.Extent().Total
 		err := r.retry(ctx, func(ctx context.Context) (err error) {
 			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
