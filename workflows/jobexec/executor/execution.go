@@ -31,8 +31,9 @@ type execution struct {
 	procs   *processes
 	request socket.Request
 	streams map[socket.Stream]*stream
-	// stop receives the first reason to end the script: socket.Canceled or socket.PodTerminated.
-	stop chan string
+	// stop is closed when the script is to be ended for cause: socket.Canceled or socket.PodTerminated.
+	stop  chan struct{}
+	cause string
 	// begun is the record, with a lock until it is closed.
 	begun *os.File
 
@@ -42,7 +43,7 @@ type execution struct {
 }
 
 func newExecution(procs *processes, ref socket.Ref, r socket.Request, begun *os.File) *execution {
-	return &execution{procs: procs, request: r, begun: begun, stop: make(chan string, 1),
+	return &execution{procs: procs, request: r, begun: begun, stop: make(chan struct{}),
 		streams: map[socket.Stream]*stream{socket.Stdout: newStream(), socket.Stderr: newStream()},
 		status:  socket.Status{Ref: ref, Phase: socket.PhaseRunning}}
 }
@@ -73,11 +74,12 @@ func (x *execution) after(ctx context.Context, after uint64) socket.Status {
 
 // end ends the script for a reason, unless it is being ended already.
 func (x *execution) end(reason string) {
-	select {
-	case x.stop <- reason:
-		x.update(func(s *socket.Status) { s.Stopped = s.Phase == socket.PhaseRunning })
-	default:
-	}
+	x.update(func(s *socket.Status) {
+		if s.Phase == socket.PhaseRunning && x.cause == "" {
+			x.cause, s.Stopped = reason, true
+			close(x.stop)
+		}
+	})
 }
 
 // run runs a command to its end. It returns when no process is left, or those that cannot be killed.
@@ -128,9 +130,8 @@ func (x *execution) await() string {
 		}
 		select {
 		case <-next:
-		case reason := <-x.stop:
-			x.stop <- reason // no other is taken
-			return reason
+		case <-x.stop:
+			return x.cause
 		case <-over:
 			return socket.TimedOut
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// waits is how long a request waits for what it has asked for.
+	// waits is how long a request waits for output, or for another version of a status.
 	waits         = 20 * time.Second
 	headerTimeout = time.Minute
 	// lastAnswer is how long the response to the last request can take.
