@@ -53,7 +53,7 @@ type caller struct {
 	controls bool
 }
 
-// admit returns the caller of a call about a job, whose ticket has to permit one of the verbs. leave ends the call.
+// admit returns the caller of a call about a job. Its ticket has to permit one of the verbs. leave ends the call.
 // The error is a gRPC status.
 func (s *service) admit(ctx context.Context, jobUID string, verbs ...ticket.Verb) (c caller, leave func(), err error) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
