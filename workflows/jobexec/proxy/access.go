@@ -102,10 +102,10 @@ type limitedStream struct {
 // Context implements grpc.ServerStream.
 func (b limitedStream) Context() context.Context { return b.ctx }
 
-// countedStream counts streams when they end. A stream ends after the life of a ticket: its client shows another one
-// and continues.
+// countedStream counts streams when they end. A stream ends after the life of a ticket: its client shows another
+// one and continues.
 func (s *service) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx, cancel := context.WithTimeout(stream.Context(), ticket.Lifetime)
+	ctx, cancel := context.WithTimeout(stream.Context(), s.within)
 	defer cancel()
 	err := handle(srv, limitedStream{stream, ctx})
 	if errors.Is(err, context.DeadlineExceeded) {
