@@ -29,6 +29,7 @@ const (
 // execution is an execution that has begun. It is safe for concurrent use.
 type execution struct {
 	procs   *processes
+	restore func()
 	request socket.Request
 	streams map[socket.Stream]*stream
 	// stop is closed when the script is to be ended for cause: socket.Canceled or socket.PodTerminated.
@@ -42,8 +43,8 @@ type execution struct {
 	status  socket.Status
 }
 
-func newExecution(procs *processes, ref socket.Ref, r socket.Request, begun *os.File) *execution {
-	return &execution{procs: procs, request: r, begun: begun, stop: make(chan struct{}),
+func newExecution(procs *processes, restore func(), ref socket.Ref, r socket.Request, begun *os.File) *execution {
+	return &execution{procs: procs, restore: restore, request: r, begun: begun, stop: make(chan struct{}),
 		streams: map[socket.Stream]*stream{socket.Stdout: newStream(), socket.Stderr: newStream()},
 		status:  socket.Status{Ref: ref, Phase: socket.PhaseRunning}}
 }
@@ -110,6 +111,7 @@ func (x *execution) run(command *exec.Cmd) {
 		at = time.Now()
 	}
 	o.status, o.ended, o.outOfMemory = status, ended, memoryKills() > kills
+	x.restore()
 	go x.finish(g, o)
 	x.update(func(s *socket.Status) {
 		e := o.ending()

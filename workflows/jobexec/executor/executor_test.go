@@ -326,6 +326,12 @@ time.sleep(0.3)
 				if e.Stdout.Total != uint64(len(e.stdout)) && e.Stdout.Ended {
 					t.Errorf("stdout is %+v, and %d bytes", e.Stdout, len(e.stdout))
 				}
+				for path, want := range map[string]string{"run": "dtrwxrwxrwx", "begun": "dtrwxrwxrwx", "run/executor.sock": "Srw-rw-rw-"} {
+					about, err := os.Lstat(filepath.Join(s.dir, path))
+					if s.must(err); about.Mode().String() != want {
+						t.Errorf("%s has mode %s", path, about.Mode())
+					}
+				}
 				// The runner is as before, also for a client that connects again.
 				s.client = socket.NewClient(filepath.Join(s.dir, "run", "executor.sock"))
 				if e := s.run(next(job), socket.Request{Script: "#!/bin/sh\necho next\n"}); e.stdout != "next\n" || e.Ending.Reason != "" {
