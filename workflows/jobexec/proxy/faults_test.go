@@ -97,10 +97,14 @@ func TestKillsOfTheProxyChangeNoOutcome(t *testing.T) {
 	stop, killing := make(chan struct{}), sync.WaitGroup{}
 	killing.Go(func() {
 		for {
+			for reachable := rand.IntN(4) > 0; reachable; { // else it is killed when it has just started
+				_, err := c.Runner(t.Context(), &jobexecv1.RunnerRequest{})
+				reachable = err != nil && t.Context().Err() == nil
+			}
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Duration(50+rand.IntN(350)) * time.Millisecond):
+			case <-time.After(time.Duration(rand.IntN(400)) * time.Millisecond):
 				w.proxy.Kill()
 				w.startProxy()
 			}
