@@ -95,7 +95,6 @@ func (x *execution) run(command *exec.Cmd) {
 		x.unstarted(*script.Unstartable(command, x.request.Script != "", err))
 		return
 	}
-	preferForMemory(g.PID)
 	x.update(func(s *socket.Status) { s.StartedAt = time.Now() })
 	o := outcome{timeout: x.request.Timeout, cause: x.await()}
 	if o.cause != "" {

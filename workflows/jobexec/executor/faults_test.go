@@ -314,7 +314,7 @@ func TestAllMemory(t *testing.T) {
 		message string
 	}{
 		"the script":             {"#!/usr/bin/env python3\nprint('begun', flush=True)\nx = bytearray(1 << 30)\n", socket.Ending{ExitCode: 137, Signal: 9, Reason: socket.OutOfMemory}, "memory limit"},
-		"what it has started":    {"#!/bin/sh\necho begun\n" + large + "exit $?\n", socket.Ending{ExitCode: 137, Reason: socket.OutOfMemory}, "exit code 137"},
+		"a child of the script":  {"#!/bin/sh\necho begun\n" + large + "exit $?\n", socket.Ending{ExitCode: 137, Reason: socket.OutOfMemory}, "exit code 137"},
 		"a script that is ready": {"#!/bin/sh\necho begun\n" + large + "exit 0\n", socket.Ending{}, "memory limit"},
 	} {
 		for kind, one := range map[string]bool{"": false, ", process 1": true} {
@@ -343,5 +343,25 @@ func TestAllMemory(t *testing.T) {
 				s.kill()
 			})
 		}
+	}
+}
+
+// A process that the kernel does not end, here in a frozen cgroup, is reported, and the runner begins nothing more.
+func TestAProcessThatCannotBeKilled(t *testing.T) {
+	dir := fmt.Sprintf("/sys/fs/cgroup/freezer/switchyard-test-%d", rand.N(1<<30)) //nolint:gosec // Not a secret.
+	if _, err := os.Stat("/sys/fs/cgroup/freezer/cgroup.procs"); err != nil || os.Mkdir(dir, 0o755) != nil {
+		t.Skip("this machine has no cgroup that freezes processes and can be written")
+	}
+	t.Cleanup(func() { wait.Holds(t, "the cgroup is removed", func() bool { return os.Remove(dir) == nil }) })
+	s := newScene(t).start()
+	t.Cleanup(func() { s.must(os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0)) }) // before the executor is killed
+	e := s.run(job, socket.Request{Script: "#!/bin/sh\nsleep 1000 &\necho $! >" + dir + "/cgroup.procs\necho FROZEN >" + dir + "/freezer.state\necho done\n"})
+	if e.stdout != "done\n" || e.left != 1 || !e.Ending.Leftover || e.Ending.Reason != "" || e.Ending.Message != "1 of its processes cannot be killed" {
+		t.Errorf("it printed %q, left %d and ended with %+v", e.stdout, e.left, e.Ending)
+	}
+	_, err := s.client.Begin(s.ctx, next(job), socket.Request{Script: "#!/bin/sh\n"})
+	s.refused(err, socket.Leftover)
+	if problem := s.state().Problem; problem == nil || problem.Reason != socket.Leftover {
+		t.Errorf("the executor's problem is %v", problem)
 	}
 }

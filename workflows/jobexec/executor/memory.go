@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -70,24 +69,3 @@ func cgroup(mounts, groups, controller string) string {
 
 // has reports whether a list with commas has a word.
 func has(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
-
-// Processes of a script are preferred by so much, of 1,000, when the kernel kills one to free memory.
-const (
-	preferred    = 100
-	maxPreferred = 1000
-)
-
-// preferForMemory lets the kernel prefer a process, and those that it starts, to this one when memory is short. Where it
-// cannot, the largest is killed.
-func preferForMemory(pid int) {
-	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	if err != nil {
-		return
-	}
-	score, err := strconv.Atoi(strings.TrimSpace(string(own)))
-	if err != nil {
-		return
-	}
-	score = min(score+preferred, maxPreferred)
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(score)), 0)
-}

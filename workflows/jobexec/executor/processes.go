@@ -27,8 +27,6 @@ type processes struct {
 	// status is that of the script that has ended, at the time at.
 	status syscall.WaitStatus
 	at     time.Time
-	// chasing reports whether all processes are to end.
-	chasing bool
 	// changed is sent when a process has ended.
 	changed wake.Signal
 }
@@ -82,24 +80,8 @@ func (p *processes) reap() (none bool) {
 		case p.group != nil && pid == p.group.PID:
 			p.group, p.status, p.at = nil, status, time.Now()
 		}
-		if p.chasing {
-			killNext(pid)
-		}
 	}
 }
-
-// killNext kills the children of this process that were started soon after a process that has ended. One that forks
-// and ends, again and again, is not found in a list of processes: it has ended when the list is complete.
-func killNext(pid int) {
-	for next := pid + 1; next <= pid+chased; next++ {
-		if p, ok := stat(next); ok && p.parent == os.Getpid() {
-			p.kill()
-		}
-	}
-}
-
-// chased is the number of processes that killNext can find.
-const chased = 8
 
 // ended reports whether the script has ended, with its status and when.
 func (p *processes) ended() (status syscall.WaitStatus, at time.Time, ended bool) {
@@ -208,10 +190,8 @@ func (p process) kill() {
 }
 
 // killAll kills the processes below this one until none is left, or limit has passed. It returns how many are left at
-// least.
+// least. One that forks and ends, again and again, can be in no list of processes: so an empty list does not count.
 func (p *processes) killAll(limit time.Duration) (left int, err error) {
-	p.chase(true)
-	defer p.chase(false)
 	for deadline := time.Now().Add(limit); ; {
 		next := p.changed.Next()
 		all, err := descendants()
@@ -229,12 +209,6 @@ func (p *processes) killAll(limit time.Duration) (left int, err error) {
 		case <-time.After(killAgain):
 		}
 	}
-}
-
-func (p *processes) chase(all bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.chasing = all
 }
 
 // killAgain is the pause between two signals to a process that does not end.
