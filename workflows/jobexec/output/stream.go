@@ -139,7 +139,7 @@ func (s *Stream) grow(at, n uint64) {
 
 // lose takes note that the bytes up to a total are lost.
 func (s *Stream) lose(total uint64) {
-	_ = s.release() // what it has is there
+	_ = s.release() // its bytes were written
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total = total
@@ -244,4 +244,13 @@ func (s *Stream) Close(total uint64) error {
 	s.total, s.closed = max(s.total, total), true
 	s.changed.Send()
 	return err
+}
+
+// Remove deletes a stream that is closed: all of its bytes are lost.
+func (s *Stream) Remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments = nil
+	s.changed.Send()
+	return os.RemoveAll(s.dir)
 }

@@ -22,7 +22,7 @@ func BenchmarkOutput(b *testing.B) {
 		for _, read := range []bool{false, true} {
 			r := request(fmt.Sprint("live-", read), fmt.Sprintf("head -c %d /dev/zero", size))
 			done := make(chan uint64, 1)
-			at := time.Now()
+			at, before := time.Now(), w.computed()
 			w.run(c, r)
 			if read {
 				go func() {
@@ -41,6 +41,9 @@ func BenchmarkOutput(b *testing.B) {
 				name = "jobexec_write_followed"
 			}
 			figures.AtLeast(os.Stdout, name, size/1e6/end.GetFinishedAt().AsTime().Sub(end.GetStartedAt().AsTime()).Seconds(), "MB/s", 90)
+			for i, now := range w.computed() {
+				figures.Print(os.Stdout, name+[]string{"_executor_cpu", "_proxy_cpu"}[i], (now-before[i]).Seconds()*1e9/size, "s for 1 GB")
+			}
 			if end.GetStdout().GetTotal() != size {
 				b.Error(end)
 			}
@@ -59,4 +62,9 @@ func BenchmarkOutput(b *testing.B) {
 		figures.Print(os.Stdout, "jobexec_executor_memory", executor, "MB at most")
 		figures.AtMost(os.Stdout, "jobexec_memory", executor+proxy, "MB at most, of executor and proxy", 48)
 	}
+}
+
+// computed returns the processor time of the executor and the proxy so far.
+func (w *world) computed() [2]time.Duration {
+	return [2]time.Duration{process.Computed(w.executor.PID()), process.Computed(w.proxy.PID())}
 }

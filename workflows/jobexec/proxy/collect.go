@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,7 @@ func (r *runner) supervise(e *execution, begun bool) {
 	if _, complete, _ := e.ended(); r.ctx.Err() == nil && !complete {
 		r.files(e)
 	}
-	if r.ctx.Err() == nil {
-		r.forget(e.ref)
-		r.logger.Info("an execution has ended", "execution", e.String())
-	}
+	r.logger.Info("the execution of a job has ended", "execution", e.String())
 }
 
 // attend copies both streams, and follows the status, until the execution has ended. An error is why the ending
@@ -103,7 +101,8 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 // copy copies a stream until it ends.
 func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name socket.Stream, to *output.Stream) error {
 	var chunk socket.Chunk
-	for buffer, failed := make([]byte, socket.MaxChunk), false; !chunk.End; {
+	// A bytes.Buffer grows unless it has MinRead more than it reads.
+	for buffer, failed := make([]byte, socket.MaxChunk+bytes.MinRead), false; !chunk.End; {
 		offset := to.Extent().Total
 		err := r.retry(ctx, func(ctx context.Context) (err error) {
 			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
@@ -205,6 +204,7 @@ func (r *runner) files(e *execution) {
 		a.Problem = bounded(a.Problem, maxProblem)
 	}
 	if r.ctx.Err() == nil && r.keep(e, artifactsFile, found) {
+		r.forget(e.ref) // before the end is reported: the next execution can begin then
 		e.update(func(s *jobexecv1.Status) { s.Artifacts, s.ArtifactsComplete = found.Artifacts, true })
 	}
 }
