@@ -16,6 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/socket"
 )
 
 // mainName is the name of the main container of a group without a template.
@@ -101,7 +102,7 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	if pod.Annotations[execunit.AnnotationDefaultContainer] == "" {
 		pod.Annotations[execunit.AnnotationDefaultContainer] = main.Name
 	}
-	main.Command, main.Args = []string{layout.Executor, "serve"}, nil
+	main.Command, main.Args = []string{socket.Program, "serve"}, nil
 	main.VolumeMounts = append(main.VolumeMounts, jobMount())
 	spec.InitContainers = append(spec.InitContainers, installer(s))
 	spec.Containers = append(spec.Containers, proxy(g, main.Name, s))
@@ -121,13 +122,13 @@ func metadata(configured, template map[string]string) map[string]string {
 
 // jobMount mounts the volume that all three containers share.
 func jobMount() corev1.VolumeMount {
-	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: layout.Root}
+	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: socket.Root}
 }
 
 // installer returns the init container.
 func installer(s Settings) corev1.Container {
 	c := execunit.Container(layout.InitContainer, s.InitImage, s.InitPullPolicy, s.InitResources)
-	c.Args = []string{"install", layout.Executor}
+	c.Args = []string{"install", socket.Program}
 	c.VolumeMounts = []corev1.VolumeMount{jobMount()}
 	return c
 }
@@ -146,6 +147,7 @@ func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
 		{Name: layout.EnvCA, Value: s.CA},
 		{Name: layout.EnvGroup, Value: g.Name},
 		{Name: layout.EnvMain, Value: main},
+		{Name: layout.EnvStoreBytes, Value: strconv.FormatInt(storeBytes(s), 10)},
 		{Name: layout.EnvArtifactBytes, Value: strconv.FormatInt(s.ArtifactBytes, 10)},
 		field(layout.EnvNamespace, "metadata.namespace"),
 		field(layout.EnvPod, "metadata.name"),
@@ -165,15 +167,18 @@ func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
 	return c
 }
 
-// slack is the part of the store for results and for what a file system needs, in bytes.
+// slack is the part of the volume for results and for what a file system needs, in bytes.
 const slack = 64 << 20
+
+// storeBytes returns how many bytes the proxy can keep.
+func storeBytes(s Settings) int64 { return s.ArtifactBytes + layout.OutputBytes*layout.KeptExecutions }
 
 // volumes returns the volumes that the operator adds.
 func volumes(s Settings) []corev1.Volume {
 	return []corev1.Volume{
 		{Name: layout.VolumeJob, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: layout.VolumeStore, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			SizeLimit: resource.NewQuantity(s.ArtifactBytes+layout.StreamBytes*layout.KeptExecutions+slack, resource.BinarySI),
+			SizeLimit: resource.NewQuantity(storeBytes(s)+slack, resource.BinarySI),
 		}}},
 		execunit.TokenVolume(layout.VolumeToken, layout.Audience, layout.TokenFile),
 	}

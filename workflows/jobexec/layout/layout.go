@@ -1,8 +1,9 @@
-// Package layout has what the containers of a runner's pod agree on: paths, variables, the port and the
-// audience of the token. It uses the standard library only, since the executor does.
+// Package layout has what the operator and the container job-executor-proxy of a runner's pod agree on: names,
+// paths, variables, the port and the audience of the token. Package socket has what the proxy and the executor
+// agree on.
 package layout
 
-// The three containers of the operator's that a runner's pod has, but for the main one, which is the user's.
+// Containers of the operator's in a runner's pod.
 const (
 	// InitContainer installs the executor.
 	InitContainer = "job-executor-init"
@@ -12,7 +13,7 @@ const (
 
 // Volumes of the pod.
 const (
-	// VolumeJob is mounted at Root in all three containers.
+	// VolumeJob is mounted at socket.Root in the operator's containers and in the main one.
 	VolumeJob = "signadot-job"
 	// VolumeStore is mounted at Store, in the proxy alone: output, results and artifacts.
 	VolumeStore = "signadot-job-store"
@@ -20,26 +21,17 @@ const (
 	VolumeToken = "signadot-job-token" //nolint:gosec // A name.
 )
 
-// Paths.
+// Paths in the proxy.
 const (
-	// Root is where the volume that the executor and the proxy share is mounted.
-	Root = "/signadot/job"
-	// Executor is the executor's program, which the init container puts there.
-	Executor = Root + "/bin/job-executor"
-	// RunDir is the folder of the socket and of what the executor records, with mode 1777. The init container
-	// creates it.
-	RunDir = Root + "/run"
-	// Socket is where the executor serves the proxy.
-	Socket = RunDir + "/executor.sock"
-	// Store is where the proxy keeps output, results and artifacts.
+	// Store is where it keeps output, results and artifacts.
 	Store = "/signadot/store"
-	// TokenDir is the folder of the token of the pod, and TokenPath its file.
+	// TokenDir is the folder of the token of the pod, TokenFile the name of the file and TokenPath its path.
 	TokenDir  = "/var/run/secrets/job-runner" //nolint:gosec // A path.
 	TokenFile = "token"
 	TokenPath = TokenDir + "/" + TokenFile
 )
 
-// Audience is the audience of the token of a runner's pod.
+// Audience is the audience of the token.
 const Audience = "job-runner.signadot.com"
 
 // PortName and Port are those of the proxy.
@@ -48,7 +40,7 @@ const (
 	Port     = 7443
 )
 
-// ReadyPath is where the proxy answers the kubelet whether it is ready, over HTTP, on HealthPort.
+// ReadyPath and HealthPort are where the kubelet asks the proxy over HTTP whether it is ready.
 const (
 	ReadyPath  = "/readyz"
 	HealthPort = 7440
@@ -69,13 +61,16 @@ const (
 	EnvGroup = "JOB_RUNNER_GROUP"
 	// EnvMain is the name of the main container.
 	EnvMain = "JOB_MAIN_CONTAINER"
-	// EnvArtifactBytes is how many bytes of artifacts the store keeps.
+	// EnvStoreBytes is how many bytes the proxy can keep in the store, and EnvArtifactBytes how many of them
+	// artifacts may take.
+	EnvStoreBytes    = "JOB_STORE_BYTES"
 	EnvArtifactBytes = "JOB_ARTIFACT_BYTES"
 )
 
-// StreamBytes is how many bytes of the output of an execution are kept at most: the head and the tail of both
-// streams, 64 MiB each.
-const StreamBytes = 4 * 64 << 20
-
-// KeptExecutions is the maximum number of executions of which a pod keeps the output until it is released.
-const KeptExecutions = 4
+const (
+	// OutputBytes is what the output of an execution takes at most: 64 MiB of the head and of the tail of two
+	// streams, and their books.
+	OutputBytes = 4 * 65 << 20
+	// KeptExecutions is the number of executions with output that is not released for which there is space.
+	KeptExecutions = 4
+)
