@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/memory"
@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobpod"
@@ -42,6 +43,7 @@ func start(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{World: world.New(t), began: time.Now()}
 	c.Namespaces("ops")
+	c.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publish.EpochConfigMap, Namespace: "ops"}}) // The mark of an installation.
 	access := c.As("")
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
@@ -246,15 +248,12 @@ func testScale(t *testing.T, c *cluster) {
 	c.mark(&pods[0], "job-0", nil)
 	c.mark(&pods[1], "job-1", nil)
 	c.await(g, 3, has(g, "idle", isIdle, 1))
-	scale := &unstructured.Unstructured{}
+	scale := &autoscalingv1.Scale{}
 	c.Must(c.Client.SubResource("scale").Get(c.Context(), g, scale))
-	if n, _, _ := unstructured.NestedInt64(scale.Object, "status", "replicas"); n != 3 {
-		t.Errorf("scale: %v", scale.Object)
+	if scale.Status.Replicas != 3 || scale.Status.Selector != crdv1.JobRunnerGroupLabel+"=g" {
+		t.Errorf("scale: %+v", scale)
 	}
-	if s, _, _ := unstructured.NestedString(scale.Object, "status", "selector"); s != crdv1.JobRunnerGroupLabel+"=g" {
-		t.Errorf("scale: %v", scale.Object)
-	}
-	c.Must(unstructured.SetNestedField(scale.Object, int64(1), "spec", "replicas"))
+	scale.Spec.Replicas = 1
 	c.Must(c.Client.SubResource("scale").Update(c.Context(), g, client.WithSubResourceBody(scale)))
 	left := c.await(g, 2)
 	if left[0].UID == pods[2].UID || left[1].UID == pods[2].UID {
