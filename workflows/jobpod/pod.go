@@ -105,7 +105,7 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	main.Command, main.Args = []string{socket.Program, "serve"}, nil
 	main.VolumeMounts = append(main.VolumeMounts, jobMount())
 	spec.InitContainers = append(spec.InitContainers, installer(s))
-	spec.Containers = append(spec.Containers, proxy(g, main.Name, s))
+	spec.Containers = append(spec.Containers, proxy(s))
 	spec.Volumes = append(spec.Volumes, volumes(s)...)
 	return pod
 }
@@ -137,22 +137,13 @@ func installer(s Settings) corev1.Container {
 const probeSeconds, probeFailures = 1, 3
 
 // proxy returns the container that serves the executor.
-func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
+func proxy(s Settings) corev1.Container {
 	c := execunit.Container(layout.ProxyContainer, s.ProxyImage, s.ProxyPullPolicy, s.ProxyResources)
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
-	}
 	c.Env = []corev1.EnvVar{
 		{Name: layout.EnvAuthority, Value: s.Authority},
 		{Name: layout.EnvCA, Value: s.CA},
-		{Name: layout.EnvGroup, Value: g.Name},
-		{Name: layout.EnvMain, Value: main},
-		{Name: layout.EnvStoreBytes, Value: strconv.FormatInt(storeBytes(s), 10)},
 		{Name: layout.EnvArtifactBytes, Value: strconv.FormatInt(s.ArtifactBytes, 10)},
-		field(layout.EnvNamespace, "metadata.namespace"),
-		field(layout.EnvPod, "metadata.name"),
-		field(layout.EnvPodUID, "metadata.uid"),
-		field(layout.EnvPodIP, "status.podIP"),
+		{Name: layout.EnvPodUID, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}},
 	}
 	c.Ports = []corev1.ContainerPort{{Name: layout.PortName, ContainerPort: layout.Port, Protocol: corev1.ProtocolTCP}}
 	c.ReadinessProbe = &corev1.Probe{
@@ -170,15 +161,12 @@ func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
 // slack is the part of the volume for results and for what a file system needs, in bytes.
 const slack = 64 << 20
 
-// storeBytes returns how many bytes the proxy can keep.
-func storeBytes(s Settings) int64 { return s.ArtifactBytes + layout.OutputBytes*layout.KeptExecutions }
-
 // volumes returns the volumes that the operator adds.
 func volumes(s Settings) []corev1.Volume {
 	return []corev1.Volume{
 		{Name: layout.VolumeJob, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
 		{Name: layout.VolumeStore, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			SizeLimit: resource.NewQuantity(storeBytes(s)+slack, resource.BinarySI),
+			SizeLimit: resource.NewQuantity(s.ArtifactBytes+layout.StreamBytes*layout.KeptExecutions+slack, resource.BinarySI),
 		}}},
 		execunit.TokenVolume(layout.VolumeToken, layout.Audience, layout.TokenFile),
 	}

@@ -3,6 +3,8 @@
 // agree on.
 package layout
 
+import "switchyard.dev/workflows/jobexec/socket"
+
 // Containers of the operator's in a runner's pod.
 const (
 	// InitContainer installs the executor.
@@ -23,15 +25,17 @@ const (
 
 // Paths in the proxy.
 const (
-	// Store is where it keeps output, results and artifacts.
+	// Socket is that of the executor.
+	Socket = socket.Path
+	// Store is where the proxy keeps output, results and artifacts.
 	Store = "/signadot/store"
-	// TokenDir is the folder of the token of the pod, TokenFile the name of the file and TokenPath its path.
+	// TokenDir is the folder of the token of the pod, and TokenPath its file.
 	TokenDir  = "/var/run/secrets/job-runner" //nolint:gosec // A path.
 	TokenFile = "token"
 	TokenPath = TokenDir + "/" + TokenFile
 )
 
-// Audience is the audience of the token.
+// Audience is the audience of the token of a runner's pod.
 const Audience = "job-runner.signadot.com"
 
 // PortName and Port are those of the proxy.
@@ -40,7 +44,7 @@ const (
 	Port     = 7443
 )
 
-// ReadyPath and HealthPort are where the kubelet asks the proxy over HTTP whether it is ready.
+// ReadyPath is where the proxy answers the kubelet whether it is ready, over HTTP, on HealthPort.
 const (
 	ReadyPath  = "/readyz"
 	HealthPort = 7440
@@ -52,25 +56,15 @@ const (
 	// certificates that verify it, in PEM.
 	EnvAuthority = "JOB_RUNNERS_ADDRESS"
 	EnvCA        = "JOB_RUNNERS_CA"
-	// EnvNamespace, EnvPod and EnvPodUID are the pod, and EnvPodIP is its address.
-	EnvNamespace = "POD_NAMESPACE"
-	EnvPod       = "POD_NAME"
-	EnvPodUID    = "POD_UID"
-	EnvPodIP     = "POD_IP"
-	// EnvGroup is the name of the runner group.
-	EnvGroup = "JOB_RUNNER_GROUP"
-	// EnvMain is the name of the main container.
-	EnvMain = "JOB_MAIN_CONTAINER"
-	// EnvStoreBytes is how many bytes the proxy can keep in the store, and EnvArtifactBytes how many of them
-	// artifacts may take.
-	EnvStoreBytes    = "JOB_STORE_BYTES"
+	// EnvPodUID is the UID of the pod.
+	EnvPodUID = "POD_UID"
+	// EnvArtifactBytes is how many bytes of artifacts the store keeps.
 	EnvArtifactBytes = "JOB_ARTIFACT_BYTES"
 )
 
-const (
-	// OutputBytes is what the output of an execution takes at most: 64 MiB of the head and of the tail of two
-	// streams, and their books.
-	OutputBytes = 4 * 65 << 20
-	// KeptExecutions is the number of executions with output that is not released for which there is space.
-	KeptExecutions = 4
-)
+// StreamBytes is how many bytes of the output of an execution are kept at most: the head and the tail of both
+// streams, 64 MiB each.
+const StreamBytes = 4 * 64 << 20
+
+// KeptExecutions is the maximum number of executions of which a pod keeps the output until it is released.
+const KeptExecutions = 4
