@@ -90,6 +90,7 @@ var (
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",
+		"workflows/jobpod",
 		"workflows/podreads",
 		"workflows/spec",
 		"workflows/specfile",
