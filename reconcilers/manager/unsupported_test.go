@@ -40,7 +40,7 @@ func TestAnUnsupportedKindIsReported(t *testing.T) {
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.Job).Status.ObservedGeneration },
 		},
 		{
-			object: &crdv1.JobRunnerGroup{}, at: "metadata: {namespace: " + ns + ", name: runners}", says: "JobRunnerGroup unsupported/runners: this version does not start job runners.",
+			object: &crdv1.JobRunnerGroup{}, at: "metadata: {namespace: " + ns + ", name: runners}", says: "JobRunnerGroup unsupported/runners: this installation does not start job runners.",
 			spec:     `{image: "ubuntu:24.04"}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.JobRunnerGroup).Spec.Image = "ubuntu:26.04" },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.JobRunnerGroup).Status.ObservedGeneration },
