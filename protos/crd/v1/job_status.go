@@ -166,6 +166,10 @@ type JobRequests struct {
 
 	// Requests without it.
 	WithoutKey int64 `json:"withoutKey"`
+
+	// Why requests may have been sent without the key.
+	// +optional
+	Caveat string `json:"caveat,omitempty"`
 }
 
 // JobArtifactState describes one file that is kept.
