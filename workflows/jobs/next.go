@@ -80,7 +80,7 @@ type Input struct {
 	Runner Runner
 	// Rests: the operator is being uninstalled. A script that runs is stopped; other jobs stay as they are.
 	Rests bool
-	Now    time.Time
+	Now   time.Time
 }
 
 // Runner is what is known of the pod with the recorded execution of a job.
