@@ -1389,7 +1389,7 @@ type RunnerStatus struct {
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	// The executions that are not released.
 	Executions []*Status `protobuf:"bytes,4,rep,name=executions,proto3" json:"executions,omitempty"`
-	// The size of what is stored and not released.
+	// The size of the output and artifacts that are not released, in bytes.
 	StoredBytes   uint64 `protobuf:"varint,5,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

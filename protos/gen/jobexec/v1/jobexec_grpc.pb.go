@@ -60,7 +60,7 @@ type ExecutorClient interface {
 	// Release states that the output and the artifacts have been read, and can be deleted. The ticket needs verb run
 	// or collect.
 	Release(ctx context.Context, in *ExecutionRef, opts ...grpc.CallOption) (*Status, error)
-	// Runner returns the state of the runner: what runs, and what is stored and not released.
+	// Runner returns the state of the runner, with the executions that are not released.
 	Runner(ctx context.Context, in *RunnerRequest, opts ...grpc.CallOption) (*RunnerStatus, error)
 }
 
@@ -204,7 +204,7 @@ type ExecutorServer interface {
 	// Release states that the output and the artifacts have been read, and can be deleted. The ticket needs verb run
 	// or collect.
 	Release(context.Context, *ExecutionRef) (*Status, error)
-	// Runner returns the state of the runner: what runs, and what is stored and not released.
+	// Runner returns the state of the runner, with the executions that are not released.
 	Runner(context.Context, *RunnerRequest) (*RunnerStatus, error)
 	mustEmbedUnimplementedExecutorServer()
 }
