@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/socket"
 	"switchyard.dev/workflows/jobs"
 )
 
@@ -118,7 +120,9 @@ func (f *follower) loop(ctx context.Context) {
 			pause = firstPause
 			continue
 		}
-		f.failed(err)
+		if f.failed(err); f.over() {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -181,18 +185,23 @@ func (f *follower) see(st *jobexecv1.Status) {
 func (f *follower) failed(err error) {
 	f.mu.Lock()
 	before := f.answer
-	switch status.Code(err) {
-	case codes.FailedPrecondition:
+	switch code := status.Code(err); {
+	case code == codes.FailedPrecondition && strings.HasPrefix(status.Convert(err).Message(), socket.Lost+":"):
+		f.answer.Status = &jobexecv1.Status{
+			Ref: f.ref, Phase: jobexecv1.Status_TERMINATED, ArtifactsComplete: true, Ending: &jobexecv1.Ending{Reason: jobs.ReasonExecutorLost},
+		}
+		f.answer.Since = time.Now()
+	case code == codes.FailedPrecondition:
 		if f.refused.IsZero() {
 			f.refused = time.Now()
 		}
 		f.answer.Refused = f.answer.Refused || time.Since(f.refused) > busy
-	case codes.NotFound:
+	case code == codes.NotFound:
 		f.answer.Unknown = true
 	default:
 		f.answer.Silent = status.Convert(err).Message()
 	}
-	changed := before.Refused != f.answer.Refused || before.Unknown != f.answer.Unknown || (before.Silent == "") != (f.answer.Silent == "")
+	changed := before.Status != f.answer.Status || before.Refused != f.answer.Refused || before.Unknown != f.answer.Unknown || (before.Silent == "") != (f.answer.Silent == "")
 	f.mu.Unlock()
 	if changed {
 		f.changed()

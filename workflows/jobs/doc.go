@@ -10,8 +10,9 @@
 //
 // A job is given to a pod in three steps: the pod gets the label crdv1.AssignedJobLabel; the status of the
 // Job records the fence (crdv1.JobExecution) with begun: true; the runner of the pod gets the request. Each
-// of the first two is a compare-and-swap, and the request is sent only after the second is acknowledged. A
-// pod refuses an execution whose fence does not match it, and one that it has begun before. So a script
+// of the first two is a compare-and-swap, and the request is sent only after the second is acknowledged. The
+// runner of another pod refuses the request, and a pod records an execution in its volume before it begins and never
+// begins it again, also after its containers have restarted. So a script
 // begins once for each value of execution.count, whatever fails between.
 //
 // A job that has not begun can be given to another pod. One that has, only after its pod has answered Stop

@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 )
 
 // Reasons for which a job waits. A pod that does not start has the reason of its group.
@@ -54,9 +55,6 @@ const (
 	PhaseRunning  = "Running"
 	PhaseStopping = "Stopping"
 )
-
-// Port is where a runner listens.
-const Port = 7443
 
 const (
 	// quick is how long a script runs before its status states when it started: a shorter one costs one
@@ -276,7 +274,7 @@ func Assigned(s crdv1.JobStatus, p *corev1.Pod, container string) crdv1.JobStatu
 		RunnerPod:          crdv1.NamespacedName{Namespace: p.Namespace, Name: p.Name},
 	}
 	s.State = &crdv1.JobState{Running: &crdv1.JobRunning{
-		JobExecutionAddr: fmt.Sprintf("%s:%d", host(p.Status.PodIP), Port), Phase: PhaseStarting,
+		JobExecutionAddr: fmt.Sprintf("%s:%d", host(p.Status.PodIP), layout.Port), Phase: PhaseStarting,
 	}}
 	return s
 }

@@ -41,7 +41,7 @@ func Ref(j *crdv1.Job) *jobexecv1.ExecutionRef {
 func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunRequest {
 	e := j.Status.Execution
 	out := &jobexecv1.RunRequest{
-		Ref: Ref(j), Fence: &jobexecv1.Fence{PodUid: e.PodUID, ContainerId: e.ContainerID},
+		Ref: Ref(j), Fence: &jobexecv1.Fence{PodUid: e.PodUID},
 		JobName: j.Name, Script: j.Spec.Content.Script, Command: j.Spec.Content.Command,
 		Timeout: durationpb.New(Timeout(j, g)), Grace: durationpb.New(grace(g)),
 		Routing: &jobexecv1.RoutingContext{RoutingKey: c.RoutingKey},
