@@ -38,7 +38,7 @@ const stillHeld = 2 * time.Second
 // Run runs the script to its end and leaves the result in the volume. It returns the ending of
 // the container.
 func (m Main) Run() iocontext.Ending {
-	alive, err := script.Begin(m.Volume.in(begunPath))
+	alive, err := script.Begin(m.Volume.in(begunPath), "")
 	if errors.Is(err, fs.ErrExist) {
 		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: script.NotBegun,
 			Message: "the script was begun in this pod before, and is not begun twice: let the step have another pod"}

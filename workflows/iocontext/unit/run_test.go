@@ -243,12 +243,12 @@ func TestTheDeathOfTheMainContainerIsSeen(t *testing.T) {
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("before it begins it has ended: %t, %v", gone, err)
 	}
-	alive, err := script.Begin(s.volume.in(begunPath))
+	alive, err := script.Begin(s.volume.in(begunPath), "")
 	s.must(err)
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("while it runs it has ended: %t, %v", gone, err)
 	}
-	if _, err := script.Begin(s.volume.in(begunPath)); !errors.Is(err, fs.ErrExist) {
+	if _, err := script.Begin(s.volume.in(begunPath), ""); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another begins: %v", err)
 	}
 	s.must(alive.Close())
