@@ -112,6 +112,8 @@ type Config struct {
 	Policies policies.Settings
 	// Workflows are the settings of Resource units.
 	Workflows Workflows
+	// Jobs are the settings of the pods that run jobs.
+	Jobs Jobs
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
 	// History bounds the history of the routing log.
@@ -153,7 +155,7 @@ func (c Config) Validate() error {
 	if c.REST == nil || c.Log == nil {
 		return errors.New("manager: REST and Log are required")
 	}
-	return c.Workflows.Validate()
+	return errors.Join(c.Workflows.Validate(), c.Jobs.Validate())
 }
 
 // withDefaults returns the Config with every empty field that has a default set.
@@ -357,6 +359,9 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return err
 	}
 	if err := m.addWorkflows(&c); err != nil {
+		return err
+	}
+	if err := m.addJobs(&c); err != nil {
 		return err
 	}
 	if err := m.addTunnels(ctx, &c, objects.Again[crdv1.KindExternalWorkload]); err != nil {

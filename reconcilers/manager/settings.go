@@ -32,6 +32,8 @@ type Settings struct {
 	Inject inject.Config
 	// Workflows are the settings of Resource units from the environment.
 	Workflows Workflows
+	// Jobs are the settings of the pods that run jobs from the environment.
+	Jobs Jobs
 	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
@@ -121,6 +123,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Workflows, err = workflowsFromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("how units of Resources run, from the environment: %w", err)
 	}
+	if s.Jobs, err = jobsFromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("how jobs run, from the environment: %w", err)
+	}
 	return s, nil
 }
 
@@ -162,6 +167,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
+		Workflows: s.Workflows.within(cluster), Jobs: s.Jobs.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,7 +104,8 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 // copy copies a stream until it ends.
 func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name socket.Stream, to *output.Stream) error {
 	var chunk socket.Chunk
-	for buffer, failed := make([]byte, socket.MaxChunk), false; !chunk.End; {
+	// A bytes.Buffer grows unless it has MinRead more than it reads.
+	for buffer, failed := make([]byte, socket.MaxChunk+bytes.MinRead), false; !chunk.End; {
 		offset := to.Extent().Total
 		err := r.retry(ctx, func(ctx context.Context) (err error) {
 			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
@@ -197,9 +199,6 @@ func (r *runner) files(e *execution) {
 	ctx, cancel := context.WithTimeout(r.ctx, artifactsWithin)
 	defer cancel()
 	from := &files{runner: r, instance: e.request.GetFence().GetContainerId()}
-	if s, _ := e.now(); !s.GetEnding().GetKnown() {
-		from.lost = errors.New("the main container was restarted before the file was read")
-	}
 	found := &jobexecv1.Status{}
 	if specs := e.request.GetArtifacts(); len(specs) > 0 {
 		found.Artifacts = artifacts.Collect(ctx, filepath.Join(e.dir, artifactsDir), specs, from, r.artifacts)

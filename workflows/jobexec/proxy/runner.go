@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -127,7 +128,12 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 		need += r.artifacts.All
 	}
 	r.clear(need)
-	if err := r.store.create(of, request); err != nil {
+	err := r.store.create(of, request)
+	if errors.Is(err, syscall.ENOSPC) {
+		r.clear(r.capacity) // the disk has less than the volume may use
+		err = r.store.create(of, request)
+	}
+	if err != nil {
 		r.logger.Error("an execution cannot be stored", "execution", of.String(), "error", err)
 		return nil, status.Errorf(codes.FailedPrecondition, "VolumeFailed: the volume of container job-executor-proxy cannot be written: %v. Delete the pod", err)
 	}
