@@ -136,8 +136,8 @@ type JobExecution struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
-	// ID of the main container in which the execution may begin: it changes
-	// when the container restarts.
+	// ID of the main container when the pod was chosen. Where the container
+	// ended, for example without memory, its pod reports why under this ID.
 	// +optional
 	ContainerID string `json:"containerID,omitempty"`
 
@@ -166,6 +166,10 @@ type JobRequests struct {
 
 	// Requests without it.
 	WithoutKey int64 `json:"withoutKey"`
+
+	// Why requests may have been sent without the key.
+	// +optional
+	Caveat string `json:"caveat,omitempty"`
 }
 
 // JobArtifactState describes one file that is kept.
