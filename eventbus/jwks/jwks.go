@@ -24,7 +24,7 @@ type Kind struct {
 	Type, Issuer string
 	// Lifetime is the longest that is accepted.
 	Lifetime time.Duration
-	// Name is the token in messages, such as "credential", and Signer who signs it, such as "the control plane".
+	// Name is the token in messages, such as "credential", and Signer its signer, such as "the control plane".
 	Name, Signer string
 }
 
@@ -121,7 +121,7 @@ func published(public crypto.PublicKey) (jose.JSONWebKey, error) {
 	return key, nil
 }
 
-// Of returns a set of public keys; signer is who has the private ones, in messages.
+// Of returns a set of public keys; signer is the owner of the private ones, for messages.
 func Of(signer string, public ...ed25519.PublicKey) (Set, error) {
 	var k Set
 	for _, p := range public {

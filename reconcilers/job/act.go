@@ -32,9 +32,11 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 		given[g.Job.UID] = true
 	}
 	a := &acting{Reconciler: r, memory: m, in: in, failed: map[types.UID]bool{}}
+	a.group.SetLimit(atOnce)
 	for i := range in.Jobs {
-		if !given[in.Jobs[i].Job.UID] {
-			a.do(func() error { return a.record(ctx, i, d.Steps[i]) })
+		j := in.Jobs[i].Job
+		if after := Conclude(j, d.Steps[i], stampOf(in.Now)); after != j && !given[j.UID] {
+			a.do(func() error { return a.record(ctx, j, after) })
 		}
 	}
 	a.wait()
@@ -51,7 +53,9 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	}
 	a.wait()
 	for i := range in.Jobs {
-		a.do(func() error { return a.letGo(ctx, i, d.Steps[i]) })
+		if j := in.Jobs[i].Job; j.DeletionTimestamp != nil {
+			a.do(func() error { return a.letGo(ctx, j, d.Steps[i]) })
+		}
 	}
 	for _, j := range d.Expired {
 		a.do(func() error { return a.expire(ctx, j) })
@@ -76,7 +80,6 @@ type acting struct {
 
 // do runs a function beside the others.
 func (a *acting) do(f func() error) {
-	a.group.SetLimit(atOnce)
 	a.group.Go(func() error {
 		if err := f(); err != nil {
 			a.mu.Lock()
@@ -91,15 +94,11 @@ func (a *acting) do(f func() error) {
 func (a *acting) wait() {
 	_ = a.group.Wait() // do has the errors
 	a.group = errgroup.Group{}
+	a.group.SetLimit(atOnce)
 }
 
-// record writes the status of a job after its step.
-func (a *acting) record(ctx context.Context, i int, s jobs.Step) error {
-	j := a.in.Jobs[i].Job
-	after := Conclude(j, s, stampOf(a.in.Now))
-	if after == j {
-		return nil
-	}
+// record writes the status of a job.
+func (a *acting) record(ctx context.Context, j, after *crdv1.Job) error {
 	err := a.writer.Status(ctx, j, after)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -250,9 +249,8 @@ func (a *acting) mark(ctx context.Context, p *corev1.Pod, job types.UID, drain s
 }
 
 // letGo removes the finalizer of a job that is being deleted, once no pod has it.
-func (a *acting) letGo(ctx context.Context, i int, s jobs.Step) error {
-	j := a.in.Jobs[i].Job
-	if e := s.Execution; j.DeletionTimestamp == nil || e != nil && e.Begun && !s.Settled {
+func (a *acting) letGo(ctx context.Context, j *crdv1.Job, s jobs.Step) error {
+	if e := s.Execution; e != nil && e.Begun && !s.Settled {
 		return nil
 	}
 	a.mu.Lock()

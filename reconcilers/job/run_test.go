@@ -84,7 +84,7 @@ func TestJobsEndAsTheirScriptsDo(t *testing.T) {
 	lost := s.submit("lost", "echo lost >> $LEDGER; sleep 600", "routingContext: {sandboxName: "+sb.Name+"}")
 	s.begun("lost")
 	s.Remove(sb)
-	if got := s.ended(lost); got.Success || got.Canceled || got.Reason != "SandboxNotFound" && got.Reason != "SandboxDeleted" {
+	if got := s.ended(lost); got.Success || got.Canceled || got.Reason != "SandboxDeleted" {
 		t.Errorf("%+v", got)
 	}
 	invalid := s.submit("invalid", "true", "env: [{name: SIGNADOT_X}]")
@@ -176,10 +176,13 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	}
 	next := s.submit("next", "true")
 	s.waits(next, "NoIdlePod")
+	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = []string{crdv1.Finalizer} }) // As its controller would.
 	s.Remove(s.group)
-	if got := s.ended(next); got.Success && got.Reason != "" {
+	if got := s.ended(next); got.Success || got.Reason != "RunnerGroupDeleted" {
 		t.Errorf("%+v", got)
 	}
+	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = nil })
+	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
 }
 
 // The controller is killed before or after any of its effects while a job runs: the next one ends the job, whose

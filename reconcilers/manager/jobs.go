@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/runners"
@@ -31,6 +32,9 @@ type Jobs struct {
 	Settings jobpod.Settings
 	// Limits bound how long these pods keep results.
 	Limits jobrunnergroup.Limits
+	// Runners reaches the runners in these pods, and Finished are the limits of finished jobs (job.Defaults).
+	Runners  job.Runners
+	Finished job.Limits
 }
 
 // Enabled reports whether jobs run at all: they do where the images of the operator's containers are known.
@@ -101,7 +105,7 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	j.Settings.OperatorNamespace = m.config.Namespace
 	j.Limits.Results = cmp.Or(j.Limits.Results, keepResults)
-	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits}
+	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
 	if m.config.Trust != nil {
 		c.Jobs.CA = m.config.Trust.PEM
 	}

@@ -32,10 +32,12 @@ func ContextOf(j *crdv1.Job, target crdv1.Object, now time.Time) Context {
 			[]string{ReasonSandboxNotFound, ReasonSandboxNotReady, ReasonSandboxDeleted, ReasonSandboxFailed}
 	}
 	if target == nil {
-		why := &Why{reasons[0], fmt.Sprintf("%s %s is not found.", kind, name)}
-		if now.Sub(j.CreationTimestamp.Time) < appears {
+		switch why := (&Why{reasons[0], fmt.Sprintf("%s %s is not found.", kind, name)}); {
+		case j.Status.Execution != nil: // It existed when the first execution began.
+			c.Ended = &Why{reasons[2], fmt.Sprintf("%s %s was deleted.", kind, name)}
+		case now.Sub(j.CreationTimestamp.Time) < appears:
 			c.Waits = why
-		} else {
+		default:
 			c.Ended = why
 		}
 		return c

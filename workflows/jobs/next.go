@@ -60,6 +60,8 @@ const (
 	// quick is how long a script runs before its status states when it started: a shorter one costs one
 	// write less.
 	quick = 2 * time.Second
+	// together is for how long the artifacts are awaited before the outcome is recorded, which saves a write.
+	together = time.Second
 	// podReport is how long the pod's own report about its container is awaited after the runner has
 	// reported that the executor was lost.
 	podReport = 5 * time.Second
@@ -189,6 +191,10 @@ func (in Input) begun(out Step) Step {
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && neverBegan(st) && c == nil:
 		return in.unbegin(out, Why{ReasonNotBegun, fmt.Sprintf("Pod %s could not begin the job, which gets another pod.", pod(in.Job))})
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && st.GetEnding().GetKnown():
+		if rest := together - in.Now.Sub(in.Runner.Since); !st.GetArtifactsComplete() && !in.Runner.Gone && rest > 0 {
+			out.Follow, out.After = true, rest
+			return out
+		}
 		return in.finish(out, st, c)
 	case st.GetPhase() == jobexecv1.Status_TERMINATED:
 		return in.unproved(out, st)
@@ -223,7 +229,7 @@ func (in Input) running(out Step, c *cause) Step {
 		have = *in.Job.Status.State.Running
 	}
 	now := have
-	if at := in.Runner.Status.GetStartedAt(); in.Runner.Status.GetPhase() == jobexecv1.Status_RUNNING && have.StartedAt == nil {
+	if at := in.Runner.Status.GetStartedAt(); in.Runner.Status.GetPhase() == jobexecv1.Status_RUNNING && at != nil && have.StartedAt == nil {
 		if rest := quick - in.Now.Sub(at.AsTime()); rest > 0 {
 			out.After = rest
 		} else {

@@ -21,7 +21,7 @@ type Group struct {
 	Release func()
 }
 
-// AdoptOrphans makes processes whose parent ends children of this process, so that it can wait for them. Process 1 of a
+// AdoptOrphans makes this process the parent of descendants without one, so that it can wait for them. Process 1 of a
 // container is their parent already.
 func AdoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 

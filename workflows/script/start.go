@@ -23,8 +23,8 @@ func Script(path string, environ []string) (*exec.Cmd, *Ending) {
 	return &exec.Cmd{Path: path, Args: []string{path}, Env: environ}, nil
 }
 
-// Program returns the command that runs a program with its arguments and an environment, whose PATH finds it; or why
-// it cannot start. There is at least one word.
+// Program returns the command that runs a program with its arguments and an environment, with a PATH that finds it; or
+// why it cannot start. There is at least one word.
 func Program(words, environ []string) (*exec.Cmd, *Ending) {
 	path := words[0]
 	if !strings.Contains(path, "/") {

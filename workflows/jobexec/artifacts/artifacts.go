@@ -30,9 +30,10 @@ type Limits struct{ Each, All uint64 }
 const (
 	// MaxFiles is how many artifacts a job can have.
 	MaxFiles = 1000
-	// maxPath bounds a path, and MaxSpecs the paths and metadata of a job together, in bytes.
-	maxPath  = 4095
+	// MaxSpecs is how many bytes the paths and metadata of a job have together.
 	MaxSpecs = 512 << 10
+	// maxPath bounds a path, in bytes.
+	maxPath = 4095
 	// sniffed is how much of a file decides its content type.
 	sniffed = 512
 )
@@ -51,7 +52,7 @@ func Check(name string) error {
 	case strings.ContainsRune(name, 0):
 		return errors.New("the path has a zero byte")
 	case slices.Contains(strings.Split(name, "/"), ".."):
-		return errors.New("the path has the element \"..\": write the path that it leads to")
+		return errors.New("the path has the element \"..\": write the path without it")
 	case strings.HasSuffix(name, "/"):
 		return errors.New("the path names a folder: list the files in it")
 	case strings.HasPrefix(name, "@"):
@@ -78,8 +79,8 @@ func Refused(specs []*jobexecv1.ArtifactSpec) error {
 	return nil
 }
 
-// Collect copies artifacts into a folder, and returns their states in the same order. An artifact whose state has no
-// problem is at Path.
+// Collect copies artifacts into a folder, and returns their states in the same order. An artifact without a problem
+// is at Path.
 func Collect(ctx context.Context, dir string, specs []*jobexecv1.ArtifactSpec, from Source, limits Limits) []*jobexecv1.ArtifactState {
 	var all []*jobexecv1.ArtifactState
 	err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)) // of an attempt that a restart ended
@@ -125,7 +126,7 @@ func stored(ctx context.Context, to string, state *jobexecv1.ArtifactState, sour
 	case n > limits.All:
 		return fmt.Errorf("the file has %d bytes, and %d are left for the artifacts of the job", n, limits.All)
 	}
-	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return full(err)
 	}
@@ -152,7 +153,7 @@ func full(err error) error {
 	return err
 }
 
-// beginning keeps the beginning of what is written to it.
+// beginning keeps the first bytes that are written to it.
 type beginning []byte
 
 // Write implements io.Writer.

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/workflows/jobexec/artifacts"
 )
 
-// container has files; size, if it is not 0, is what it claims for all of them.
+// container has files; size, if it is not 0, is the size that it claims for all of them.
 type container struct {
 	files map[string]string
 	size  int64

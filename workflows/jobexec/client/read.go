@@ -50,7 +50,7 @@ func To(w io.Writer, from uint64, whole bool) func(*jobexecv1.Chunk) error {
 	}
 }
 
-// Marker is the line in the place of bytes that are lost.
+// Marker is the line that replaces bytes that are lost.
 func Marker(from, to uint64) string {
 	return fmt.Sprintf("\n[switchyard: the bytes from %d to %d of this output are lost: %d bytes]\n", from, to-1, to-from)
 }

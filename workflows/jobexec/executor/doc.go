@@ -9,7 +9,7 @@
 // is a descendant of it, also one that has left its session or process group. It signals no other process.
 //
 // The end of a script. After Stop, the timeout or SIGTERM to the executor: SIGTERM to the process group of the
-// script; SIGKILL to all descendants when the group has ended or the grace period is over. After an end of its
-// own: SIGKILL to what it has left. An execution is Terminated when no descendant is left, or after killLimit with Ending.Leftover.
+// script; SIGKILL to all descendants when the group has ended or the grace period is over. When the script ends by
+// itself: SIGKILL to its remaining processes. An execution is Terminated when no descendant is left, or after killLimit with Ending.Leftover.
 // Then the executor begins no other execution.
 package executor

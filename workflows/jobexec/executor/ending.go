@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/workflows/script"
 )
 
-// outcome is what is known about the end of a script.
+// outcome has the known facts about the end of a script.
 type outcome struct {
 	// cause is the reason for which the executor ended it; "": it ended by itself.
 	cause   string
@@ -27,7 +27,7 @@ type outcome struct {
 // leftover reports whether there can be processes that were not killed.
 func (o outcome) leftover() bool { return o.left > 0 || o.problem != nil || !o.ended }
 
-// ending returns what is reported.
+// ending returns the ending to report.
 func (o outcome) ending() socket.Ending {
 	var e socket.Ending
 	if o.ended {

@@ -29,10 +29,12 @@ const (
 // execution is an execution that has begun. It is safe for concurrent use.
 type execution struct {
 	procs   *processes
+	restore func()
 	request socket.Request
 	streams map[socket.Stream]*stream
-	// stop receives the first reason to end the script: socket.Canceled or socket.PodTerminated.
-	stop chan string
+	// stop is closed when the script is to be ended for cause: socket.Canceled or socket.PodTerminated.
+	stop  chan struct{}
+	cause string
 	// begun is the record, with a lock until it is closed.
 	begun *os.File
 
@@ -41,8 +43,8 @@ type execution struct {
 	status  socket.Status
 }
 
-func newExecution(procs *processes, ref socket.Ref, r socket.Request, begun *os.File) *execution {
-	return &execution{procs: procs, request: r, begun: begun, stop: make(chan string, 1),
+func newExecution(procs *processes, restore func(), ref socket.Ref, r socket.Request, begun *os.File) *execution {
+	return &execution{procs: procs, restore: restore, request: r, begun: begun, stop: make(chan struct{}),
 		streams: map[socket.Stream]*stream{socket.Stdout: newStream(), socket.Stderr: newStream()},
 		status:  socket.Status{Ref: ref, Phase: socket.PhaseRunning}}
 }
@@ -73,11 +75,12 @@ func (x *execution) after(ctx context.Context, after uint64) socket.Status {
 
 // end ends the script for a reason, unless it is being ended already.
 func (x *execution) end(reason string) {
-	select {
-	case x.stop <- reason:
-		x.update(func(s *socket.Status) { s.Stopped = s.Phase == socket.PhaseRunning })
-	default:
-	}
+	x.update(func(s *socket.Status) {
+		if s.Phase == socket.PhaseRunning && x.cause == "" {
+			x.cause, s.Stopped = reason, true
+			close(x.stop)
+		}
+	})
 }
 
 // run runs a command to its end. It returns when no process is left, or those that cannot be killed.
@@ -108,6 +111,7 @@ func (x *execution) run(command *exec.Cmd) {
 		at = time.Now()
 	}
 	o.status, o.ended, o.outOfMemory = status, ended, memoryKills() > kills
+	x.restore()
 	go x.finish(g, o)
 	x.update(func(s *socket.Status) {
 		e := o.ending()
@@ -128,9 +132,8 @@ func (x *execution) await() string {
 		}
 		select {
 		case <-next:
-		case reason := <-x.stop:
-			x.stop <- reason // no other is taken
-			return reason
+		case <-x.stop:
+			return x.cause
 		case <-over:
 			return socket.TimedOut
 		}

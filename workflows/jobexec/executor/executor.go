@@ -22,8 +22,8 @@ type executor struct {
 	instance string
 	procs    *processes
 	log      func(format string, args ...any)
-	// after is called when an execution has ended.
-	after func()
+	// restore restores the socket and the folders, which a script can have changed.
+	restore func()
 
 	mu      sync.Mutex
 	changed wake.Signal
@@ -37,7 +37,7 @@ func newExecutor(v volume, environ []string, log func(string, ...any)) (*executo
 	if err != nil {
 		return nil, err
 	}
-	return &executor{volume: v, environ: environ, instance: rand.Text(), procs: procs, log: log, after: func() {}}, nil
+	return &executor{volume: v, environ: environ, instance: rand.Text(), procs: procs, log: log, restore: func() {}}, nil
 }
 
 // state returns the state of the executor.
@@ -112,7 +112,7 @@ func (e *executor) begin(ref socket.Ref, r socket.Request) (socket.Status, error
 	if err != nil {
 		return s, err
 	}
-	e.current = newExecution(e.procs, ref, r, record)
+	e.current = newExecution(e.procs, e.restore, ref, r, record)
 	e.log("execution %d of job %s begins", ref.Execution, ref.Job)
 	go e.run(e.current)
 	return e.current.now(), nil
@@ -142,7 +142,6 @@ func (e *executor) run(x *execution) {
 	}
 	end := x.now()
 	e.log("execution %d of job %s has ended: exit code %d %s %s", end.Execution, end.Job, end.Ending.ExitCode, end.Ending.Reason, end.Ending.Message)
-	e.after()
 }
 
 // command returns the command of a request, or why it cannot start.

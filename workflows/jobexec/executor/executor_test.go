@@ -124,7 +124,7 @@ func (s *scene) start() *scene {
 	return s
 }
 
-// kill kills the executor, and what it has started.
+// kill kills the executor and its scripts.
 func (s *scene) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.exited
@@ -245,23 +245,23 @@ func TestEndsOfScripts(t *testing.T) {
 		command []string
 		request socket.Request
 		// set prepares the scene, before the executor is started.
-		set    func(*scene)
-		want   socket.Ending
-		says   string
-		stdout string
-		stderr string
+		set     func(*scene)
+		want    socket.Ending
+		message string
+		stdout  string
+		stderr  string
 	}{
 		"success":                   {script: "#!/bin/sh\necho out; echo err >&2\n", stdout: "out\n", stderr: "err\n"},
-		"an exit code":              {script: "#!/bin/sh\nexit 3\n", want: socket.Ending{ExitCode: 3, Reason: "ScriptFailed"}, says: "code 3"},
-		"a signal":                  {script: "#!/bin/sh\nkill -USR1 $$\n", want: socket.Ending{ExitCode: 138, Signal: 10, Reason: "ScriptKilled"}, says: "signal 10"},
-		"128 and more is no signal": {script: "#!/bin/sh\nexit 137\n", want: socket.Ending{ExitCode: 137, Reason: "ScriptFailed"}, says: "code 137"},
-		"no interpreter":            {script: "#!/opt/none\n", want: socket.Ending{ExitCode: 127, Reason: "InterpreterMissing"}, says: "/opt/none"},
-		"env without it":            {script: "#!/usr/bin/env none-such\n", want: socket.Ending{ExitCode: 127, Reason: "InterpreterMissing"}, says: "none-such"},
-		"no first line":             {script: "echo\n", want: socket.Ending{ExitCode: 126, Reason: "ScriptNotRunnable"}, says: "#!/bin/sh"},
+		"an exit code":              {script: "#!/bin/sh\nexit 3\n", want: socket.Ending{ExitCode: 3, Reason: "ScriptFailed"}, message: "code 3"},
+		"a signal":                  {script: "#!/bin/sh\nkill -USR1 $$\n", want: socket.Ending{ExitCode: 138, Signal: 10, Reason: "ScriptKilled"}, message: "signal 10"},
+		"128 and more is no signal": {script: "#!/bin/sh\nexit 137\n", want: socket.Ending{ExitCode: 137, Reason: "ScriptFailed"}, message: "code 137"},
+		"no interpreter":            {script: "#!/opt/none\n", want: socket.Ending{ExitCode: 127, Reason: "InterpreterMissing"}, message: "/opt/none"},
+		"env without it":            {script: "#!/usr/bin/env none-such\n", want: socket.Ending{ExitCode: 127, Reason: "InterpreterMissing"}, message: "none-such"},
+		"no first line":             {script: "echo\n", want: socket.Ending{ExitCode: 126, Reason: "ScriptNotRunnable"}, message: "#!/bin/sh"},
 		"a command":                 {command: []string{"sh", "-c", "echo $0 $1; exit 4", "a b", "c"}, want: socket.Ending{ExitCode: 4, Reason: "ScriptFailed"}, stdout: "a b c\n"},
-		"no command":                {command: []string{"none-such"}, want: socket.Ending{ExitCode: 127, Reason: "CommandMissing"}, says: "none-such"},
+		"no command":                {command: []string{"none-such"}, want: socket.Ending{ExitCode: 127, Reason: "CommandMissing"}, message: "none-such"},
 		"variables that are too large": {command: []string{"true"}, request: socket.Request{Env: []socket.Variable{{Name: "V", Value: strings.Repeat("x", 128<<10)}}},
-			want: socket.Ending{ExitCode: 126, Reason: "VariablesTooLarge"}, says: "files"},
+			want: socket.Ending{ExitCode: 126, Reason: "VariablesTooLarge"}, message: "files"},
 		"forks that stay":    {script: "#!/bin/sh\nfor i in 1 2 3; do sleep 1000 & done\necho ready\n", stdout: "ready\n"},
 		"50 daemons":         {script: daemons, stdout: ""},
 		"50 daemons, failed": {script: daemons + "exit 9\n", want: socket.Ending{ExitCode: 9, Reason: "ScriptFailed"}},
@@ -274,16 +274,16 @@ if os.fork() == 0:
 time.sleep(0.3)
 `},
 		"SIGTERM is ignored": {script: "#!/bin/sh\ntrap '' TERM\necho on\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: short},
-			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}, says: "timeout of 500ms", stdout: "on\n"},
+			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}, message: "timeout of 500ms", stdout: "on\n"},
 		"SIGTERM is handled": {script: "#!/bin/sh\ntrap 'echo bye; exit 0' TERM\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: time.Minute},
-			want: socket.Ending{TimedOut: true, Reason: "TimedOut"}, says: "timeout of 500ms", stdout: "bye\n"},
+			want: socket.Ending{TimedOut: true, Reason: "TimedOut"}, message: "timeout of 500ms", stdout: "bye\n"},
 		"what a script has started handles SIGTERM": {
 			script:  "#!/bin/sh\nsh -c 'trap \"sleep 0.5; echo released; exit\" TERM; while :; do sleep 0.1; done'\n",
 			request: socket.Request{Timeout: short, Grace: time.Minute}, want: socket.Ending{ExitCode: 143, Signal: 15, TimedOut: true, Reason: "TimedOut"}, stdout: "released\n"},
 		"daemons beyond the timeout": {script: daemons + "while :; do sleep 1; done\n", request: socket.Request{Timeout: 3 * time.Second, Grace: time.Millisecond},
 			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}},
 		"a full disk": {script: "#!/bin/sh\nset -e\necho begun\nhead -c 100000000 /dev/zero >$HOME/large\necho not here\n", set: (*scene).smallHome,
-			want: socket.Ending{ExitCode: 1, Reason: "ScriptFailed"}, says: "code 1", stdout: "begun\n"},
+			want: socket.Ending{ExitCode: 1, Reason: "ScriptFailed"}, message: "code 1", stdout: "begun\n"},
 		"stdout is closed":       {script: "#!/bin/sh\necho one\nexec >&-\necho two\necho err >&2\nexit 6\n", want: socket.Ending{ExitCode: 6, Reason: "ScriptFailed"}, stdout: "one\n"},
 		"both are closed":        {script: "#!/bin/sh\nexec >&- 2>&-\nsleep 0.3\nexit 5\n", want: socket.Ending{ExitCode: 5, Reason: "ScriptFailed"}},
 		"bytes without a text":   {script: "#!/bin/sh\nprintf '\\377\\000\\303(\\n\\360\\237'\n", stdout: "\xff\x00\xc3(\n\xf0\x9f"},
@@ -311,7 +311,7 @@ time.sleep(0.3)
 				r.Env = append([]socket.Variable{{Name: "OUT", Value: filepath.Join(s.home, "out")}}, r.Env...)
 				e := s.run(job, r)
 				got := *e.Ending
-				if !strings.Contains(got.Message, tt.says) || (got.Message == "") != (got.Reason == "") {
+				if !strings.Contains(got.Message, tt.message) || (got.Message == "") != (got.Reason == "") {
 					t.Errorf("the message is %q", got.Message)
 				}
 				if got.Message = ""; got != tt.want {
@@ -325,6 +325,12 @@ time.sleep(0.3)
 				}
 				if e.Stdout.Total != uint64(len(e.stdout)) && e.Stdout.Ended {
 					t.Errorf("stdout is %+v, and %d bytes", e.Stdout, len(e.stdout))
+				}
+				for path, want := range map[string]string{"run": "dtrwxrwxrwx", "begun": "dtrwxrwxrwx", "run/executor.sock": "Srw-rw-rw-"} {
+					about, err := os.Lstat(filepath.Join(s.dir, path))
+					if s.must(err); about.Mode().String() != want {
+						t.Errorf("%s has mode %s", path, about.Mode())
+					}
 				}
 				// The runner is as before, also for a client that connects again.
 				s.client = socket.NewClient(filepath.Join(s.dir, "run", "executor.sock"))

@@ -91,7 +91,7 @@ func refused(path string, err error) error {
 	return &socket.Refusal{Reason: socket.FileNotReadable, Message: fmt.Sprintf("%s cannot be read: %v", path, err)}
 }
 
-// kind describes what is no regular file.
+// kind describes a file that is not regular.
 func kind(mode uint32) string {
 	switch mode & unix.S_IFMT {
 	case unix.S_IFDIR:

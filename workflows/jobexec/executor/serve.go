@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// waits is how long a request waits for what it has asked for.
+	// waits is how long a request waits for output, or for another version of a status.
 	waits         = 20 * time.Second
 	headerTimeout = time.Minute
 	// lastAnswer is how long the response to the last request can take.
@@ -39,9 +39,9 @@ func Serve(ctx context.Context, dir string, environ []string, log func(format st
 	if err := open(); err != nil {
 		return err
 	}
-	e.after = func() {
+	e.restore = func() {
 		if err := open(); err != nil {
-			log("after an execution, the socket cannot be opened again: %v", err)
+			log("after a script, the socket cannot be opened again: %v", err)
 		}
 	}
 	<-ctx.Done()
@@ -187,7 +187,7 @@ func (e *executor) sendOutput(w http.ResponseWriter, r *http.Request, name socke
 	defer cancel()
 	chunk := chunks.Get().(*[socket.MaxChunk]byte)
 	defer chunks.Put(chunk)
-	at, n, end := from.read(ctx, offset, chunk[:])
+	at, n, end := from.read(ctx, chunk[:])
 	w.Header().Set(socket.HeaderOffset, strconv.FormatUint(at, 10))
 	w.Header().Set(socket.HeaderEnd, strconv.FormatBool(end))
 	w.Header().Set("Content-Type", "application/octet-stream")

@@ -91,13 +91,13 @@ func (s *stream) acknowledge(offset uint64) bool {
 	return true
 }
 
-// read copies the bytes from offset on, or from the first one that exists. It waits until there are some, the stream
+// read copies the bytes that are not acknowledged, which begin at offset at. It waits until there are some, the stream
 // has ended, or ctx ends.
-func (s *stream) read(ctx context.Context, offset uint64, into []byte) (at uint64, n int, end bool) {
+func (s *stream) read(ctx context.Context, into []byte) (at uint64, n int, end bool) {
 	_ = s.changed.Until(ctx, func() bool { // with nothing to read, it returns nothing
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		at = max(offset, s.acknowledged)
+		at = s.acknowledged
 		part := into[:min(uint64(len(into)), s.total-at)]
 		from := int(at % uint64(len(s.ring))) //nolint:gosec // Less than its size.
 		n = copy(part, s.ring[from:])

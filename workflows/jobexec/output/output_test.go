@@ -70,7 +70,7 @@ func (m *model) checks(t *rapid.T, s *output.Stream, limits output.Limits, from 
 	}
 }
 
-// Whatever is sent, sent again, left out, and when ever the process is killed: what is read is what was sent, and the
+// Whatever is sent, sent again, left out, and whenever the process is killed: the bytes that are read were sent there, and the
 // head and the tail are there.
 func TestAStreamIsWhatWasSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -139,7 +139,7 @@ func (s *Stream) grow(at, n uint64) {
 
 // lose takes note that the bytes up to a total are lost.
 func (s *Stream) lose(total uint64) {
-	_ = s.release() // what it has is there
+	_ = s.release() // its bytes were written
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.total = total

@@ -53,7 +53,7 @@ type caller struct {
 	controls bool
 }
 
-// admit returns the caller of a call about a job, whose ticket has to permit one of the verbs. leave ends the call.
+// admit returns the caller of a call about a job. Its ticket has to permit one of the verbs. leave ends the call.
 // The error is a gRPC status.
 func (s *service) admit(ctx context.Context, jobUID string, verbs ...ticket.Verb) (c caller, leave func(), err error) {
 	values := metadata.ValueFromIncomingContext(ctx, "authorization")
@@ -102,10 +102,10 @@ type limitedStream struct {
 // Context implements grpc.ServerStream.
 func (b limitedStream) Context() context.Context { return b.ctx }
 
-// countedStream counts streams when they end. A stream ends after the life of a ticket: its client shows another one
-// and continues.
+// countedStream counts streams when they end. A stream ends after the life of a ticket: its client shows another
+// one and continues.
 func (s *service) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx, cancel := context.WithTimeout(stream.Context(), ticket.Lifetime)
+	ctx, cancel := context.WithTimeout(stream.Context(), s.within)
 	defer cancel()
 	err := handle(srv, limitedStream{stream, ctx})
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -96,7 +96,7 @@ func TestATicketPermitsItsJobAndItsVerbsOnly(t *testing.T) {
 		t.Errorf("the output is %q", out)
 	}
 	if log := w.logged("proxy"); strings.Contains(log, "secret") || !strings.Contains(log, `"user":"ada"`) {
-		t.Error("the log has output, or does not name who has read")
+		t.Error("the log has output, or does not name the reader")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	w.ready(w.controller())
 }
 
-// Files outside of what a job names, and what is no file, are refused with a reason, and nothing of them is stored.
+// Files that no job can name, folders and devices are refused with a reason, and not stored.
 func TestPathsOfArtifactsAreConfined(t *testing.T) {
 	w, c := begin(t)
 	r := request("job", "ln -s $WORLD/token link", "mkdir folder", "ln -s /etc etc", "mkfifo pipe", "echo ok > good", "ln -s good near")

@@ -9,6 +9,6 @@
 //	enrol      certificate and keys, from the manager
 //
 // The container can be killed at any moment. Output is acknowledged to the executor when it is in a file; a result is
-// synced to the disk before it is reported; what a restarted process finds in the store it continues. When the
+// synced to the disk before it is reported; a restarted process continues the executions in the store. When the
 // executor has begun an execution and cannot report its ending, the ending is stored as not known (ExecutorLost).
 package proxy

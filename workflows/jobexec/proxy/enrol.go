@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -36,13 +37,14 @@ type Enrolment struct {
 	Roots *trust.Roots
 	// TokenFile has the token of the pod; it is read for each request, since the kubelet replaces it.
 	TokenFile string
+	// Again is the least time between two enrolments because of a ticket with an unknown key. Default: a minute.
+	Again time.Duration
 }
 
-// Pauses between two attempts to enrol, and between two for a ticket of an unknown key.
+// Pauses between two attempts to enrol, and how long one can take.
 const (
 	firstPause  = 200 * time.Millisecond
 	lastPause   = 10 * time.Second
-	againAfter  = time.Minute
 	enrolWithin = 10 * time.Second
 )
 
@@ -71,6 +73,7 @@ func newIdentity(cfg Enrolment, podUID string, logger *slog.Logger) (*identity, 
 	if err != nil {
 		return nil, err
 	}
+	cfg.Again = cmp.Or(cfg.Again, time.Minute)
 	return &identity{cfg: cfg, podUID: podUID, logger: logger, key: key, public: public, again: make(chan struct{}, 1),
 		problem: errors.New("the runner has not been enrolled yet")}, nil
 }
@@ -97,13 +100,13 @@ func (i *identity) run(ctx context.Context) error {
 			pause = firstPause
 		}
 		i.record(err)
-		if wait = max(wait-mathrand.N(wait/5+1), firstPause/2); wait <= againAfter {
+		if wait = max(wait-mathrand.N(wait/5+1), firstPause/2); wait <= i.cfg.Again {
 			wake.Sleep(ctx, wait)
 			continue
 		}
-		wake.Sleep(ctx, againAfter)
+		wake.Sleep(ctx, i.cfg.Again)
 		select {
-		case <-time.After(wait - againAfter):
+		case <-time.After(wait - i.cfg.Again):
 		case <-i.again:
 		case <-ctx.Done():
 		}

@@ -23,7 +23,7 @@ import (
 	"switchyard.dev/workflows/jobexec/ticket"
 )
 
-// cutting is a hash that cuts a cable after each part of what it receives.
+// cutting is a hash that cuts a cable after each part of its input.
 type cutting struct {
 	hash.Hash
 	cable       *cable.Cable

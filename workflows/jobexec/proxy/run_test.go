@@ -68,7 +68,7 @@ func TestAnExecutionIsRunReadAndReleased(t *testing.T) {
 	}
 }
 
-// What says that the execution is not for this pod, this start or this moment begins nothing.
+// A request for another pod, another start or another moment begins nothing.
 func TestAnExecutionBeginsOnlyWhereItMay(t *testing.T) {
 	w, c := begin(t)
 	for what, change := range map[string]func(*jobexecv1.RunRequest){

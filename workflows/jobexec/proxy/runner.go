@@ -28,11 +28,11 @@ const (
 	waitWithin   = time.Minute
 	// checkEvery is the time between two checks of the executor.
 	checkEvery = time.Second
-	// maxReleased is how many results are kept whose output was released.
+	// maxReleased is how many results are kept after the release of their output.
 	maxReleased = 100
 )
 
-// runner begins executions and collects what they leave.
+// runner begins executions and collects their results.
 type runner struct {
 	podUID    string
 	store     store
@@ -100,7 +100,7 @@ func (r *runner) executions() []*execution {
 	return slices.Clone(r.all)
 }
 
-// current returns the execution that runs, or whose artifacts are not stored yet; nil: none.
+// current returns the execution that runs, or has artifacts that are not stored yet; nil: none.
 func (r *runner) current() *execution {
 	for _, e := range r.executions() {
 		if _, complete, released := e.ended(); !complete && !released {
@@ -264,7 +264,7 @@ func (r *runner) clear(bytes uint64) {
 			continue
 		}
 		if released++; released > maxReleased {
-			_ = os.RemoveAll(r.all[i].dir) // what is left is read at the next start
+			_ = os.RemoveAll(r.all[i].dir) // remaining files are read at the next start
 			r.all = slices.Delete(r.all, i, i+1)
 		}
 	}

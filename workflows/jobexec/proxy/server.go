@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/workflows/jobexec/artifacts"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/socket"
+	"switchyard.dev/workflows/jobexec/ticket"
 )
 
 // Config configures a Main.
@@ -36,6 +37,8 @@ type Config struct {
 	Address, HealthAddress string
 	// Linger is how long an ending waits for the Job controller when the pod is terminated. Default: 20 s.
 	Linger time.Duration
+	// StreamWithin is how long a stream lasts, before its client has to show another ticket. Default: the life of one.
+	StreamWithin time.Duration
 	// Logger and Metrics. Default: none, and a new one.
 	Logger  *slog.Logger
 	Metrics *prometheus.Registry
@@ -60,7 +63,7 @@ func New(cfg Config) (*Main, error) {
 	}
 	cfg.Artifacts.Each = cmp.Or(cfg.Artifacts.Each, 1<<30)
 	cfg.Artifacts.All = cmp.Or(cfg.Artifacts.All, 1<<30)
-	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
+	cfg.Linger, cfg.StreamWithin = cmp.Or(cfg.Linger, 20*time.Second), cmp.Or(cfg.StreamWithin, ticket.Lifetime)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.Metrics = cmp.Or(cfg.Metrics, prometheus.NewRegistry())
 	who, err := newIdentity(cfg.Enrolment, cfg.PodUID, cfg.Logger)
@@ -71,7 +74,7 @@ func New(cfg Config) (*Main, error) {
 	r := &runner{podUID: cfg.PodUID, store: store{cfg.Store}, executor: socket.NewClient(cfg.Socket), artifacts: cfg.Artifacts,
 		capacity: layout.StreamBytes*layout.KeptExecutions + cfg.Artifacts.All, logger: cfg.Logger}
 	r.ctx, m.stop = context.WithCancel(context.Background())
-	m.service = &service{runner: r, identity: who, calls: newCalls(), counts: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m.service = &service{runner: r, identity: who, calls: newCalls(), within: cfg.StreamWithin, counts: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "switchyard_jobexec_calls_total", Help: "Calls to the runner, by method and status code; streams as they end.",
 	}, []string{"method", "code"})}
 	if err := cfg.Metrics.Register(m.service.counts); err != nil {

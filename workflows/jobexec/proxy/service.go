@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
@@ -27,6 +28,7 @@ type service struct {
 	jobexecv1.UnimplementedExecutorServer
 	*runner
 	identity *identity
+	within   time.Duration
 	calls    *callers.Pool
 	counts   *prometheus.CounterVec
 	known    func(remote, user string)

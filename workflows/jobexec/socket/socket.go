@@ -24,9 +24,10 @@ const (
 	MaxChunk = 256 << 10
 	// MaxRequest is the maximum size of a Request in JSON, in bytes.
 	MaxRequest = 8 << 20
-	// HeaderOffset and HeaderEnd are headers of responses with output.
+	// HeaderOffset is the offset of the first byte of output in a response.
 	HeaderOffset = "Job-Output-Offset"
-	HeaderEnd    = "Job-Output-End"
+	// HeaderEnd is "true" in the response with the last byte.
+	HeaderEnd = "Job-Output-End"
 )
 
 // Refusal is the body of an error response.

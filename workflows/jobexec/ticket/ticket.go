@@ -21,7 +21,7 @@ const Lifetime = 10 * time.Minute
 type Verb string
 
 // The verbs. Run is for the Job controller and includes the others; Collect is for the control plane, which deletes
-// what it has collected.
+// output that it has collected.
 const (
 	Run     Verb = "run"
 	Read    Verb = "read"
@@ -91,8 +91,8 @@ func ParseKeys(text []byte) (Keys, error) {
 	return Keys{set}, err
 }
 
-// Check returns the claims of a ticket that a runner in the pod accepts now. The caller checks with Permits what it is
-// for.
+// Check returns the claims of a ticket that a runner in the pod accepts now. The caller checks with Permits whether it is
+// for the call.
 func (k Keys) Check(ticket, podUID string, now time.Time) (Claims, error) {
 	var more private
 	got, err := kind.Check(k.Set, ticket, now, &more)

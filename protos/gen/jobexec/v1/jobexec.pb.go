@@ -245,7 +245,7 @@ func (x *ExecutionRef) GetExecution() uint32 {
 type Fence struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	PodUid string                 `protobuf:"bytes,1,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
-	// That of the main container's present start, as the status of the pod has it.
+	// A start of the main container, as RunnerStatus.fence has it; empty: any start.
 	ContainerId   string `protobuf:"bytes,2,opt,name=container_id,json=containerId,proto3" json:"container_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
