@@ -208,11 +208,13 @@ func (in Input) ended(out Step) Step {
 		}
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {
-		switch {
+		switch why := dropped(r.Pod); {
 		case r.Status.GetReleased():
 			o.State = crdv1.OutputReleased
-		case r.Gone:
-			o.State, o.Message = crdv1.OutputLost, cmp.Or(dropped(r.Pod), fmt.Sprintf("Pod %s was deleted before its results were read.", pod(in.Job)))
+		case why != "" || r.Gone || r.Unknown:
+			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s was deleted before its results were read.", pod(in.Job)))
+		case leaves(r.Pod): // Until they are read, or dropped.
+			out.Follow, out.Await = true, true
 		}
 	}
 	out.Settled = e.Output != nil
@@ -230,6 +232,11 @@ func (in Input) missing(known []crdv1.JobArtifactState) []crdv1.JobArtifactState
 		}
 	}
 	return known
+}
+
+// leaves reports whether a pod gets no other job, and is kept for its results.
+func leaves(p *corev1.Pod) bool {
+	return p != nil && p.Annotations[crdv1.AnnotationDraining] != "" && p.Labels[crdv1.AssignedJobLabel] == ""
 }
 
 // dropped returns why results in a pod were dropped; empty if they were not.

@@ -120,8 +120,9 @@ type Step struct {
 	// Queued: it can be given to a pod. Its State does not state why it has none.
 	Queued bool
 	// Follow: the runner is asked for the state of the execution, which Run begins, unless Stop is set.
-	Follow bool
-	Stop   *jobexecv1.StopRequest
+	// With Await it is asked until the results are released.
+	Follow, Await bool
+	Stop          *jobexecv1.StopRequest
 	// Settled: the job needs its pod no longer, and Drain is why no other job gets that, if none does.
 	Settled bool
 	Drain   string

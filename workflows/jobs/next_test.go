@@ -79,6 +79,7 @@ func line(s jobs.Step) string {
 	}
 	add(s.Queued, "queued")
 	add(s.Follow, "follow")
+	add(s.Await, "await")
 	add(s.Stop != nil, "stop %s", s.Stop.GetCause())
 	add(s.Settled, "settled")
 	add(s.Drain != "", "drain %s", s.Drain)
@@ -125,7 +126,10 @@ func outputOf(o *crdv1.JobOutput) string {
 func podWith(t testing.TB, text string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
-	if err := yaml.UnmarshalStrict([]byte("metadata: {namespace: shop, name: t-1, uid: p}\n"+text), p); err != nil {
+	if !strings.HasPrefix(text, "metadata") {
+		text = "metadata: {namespace: shop, name: t-1, uid: p}\n" + text
+	}
+	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -211,6 +215,8 @@ func TestNext(t *testing.T) {
 		"its artifacts are not known":                       {status: ended, unknown: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"its artifacts are awaited in vain":                 {status: strings.Replace(ended, "08:00:10", "07:00:10", 1), silent: "refused", want: "succeeded Succeeded output Lost 0 settled drain Failed"},
 		"its results are read":                              {status: kept, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Released 0 settled"},
+		"its pod waits until they are read":                 {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Kept 0 follow await settled"},
+		"its results are dropped":                           {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded, signadot.com/job-results-dropped: why}}", want: "succeeded Succeeded output Lost 0 settled"},
 		"its results are lost":                              {status: kept, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"it ended before it began":                          {status: "state: {terminated: {reason: InvalidSpec}}", want: "failed InvalidSpec settled"},
 	} {
