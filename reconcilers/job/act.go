@@ -76,7 +76,7 @@ type acting struct {
 	group  errgroup.Group
 
 	mu sync.Mutex
-	// failed are the UIDs of jobs whose status is not recorded.
+	// failed are the UIDs of jobs with a status that is not recorded.
 	failed map[types.UID]bool
 	errs   []error
 }

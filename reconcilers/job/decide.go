@@ -37,7 +37,7 @@ type Limits struct {
 	// Keep is how long a finished Job is kept, and Most the maximum number of a group.
 	Keep time.Duration
 	Most int
-	// Unread is for how long a Job beyond Most is kept whose results were not read.
+	// Unread is for how long a Job beyond Most is kept with results that were not read.
 	Unread time.Duration
 }
 
@@ -45,7 +45,7 @@ type Limits struct {
 type Decision struct {
 	// Steps are those of Input.Jobs, in this order.
 	Steps []jobs.Step
-	// Give are the jobs that get a pod, and Free the other pods that lose theirs.
+	// Give are the jobs that get a pod, and Free the other pods that lose their job.
 	Give []Give
 	Free []Free
 	// Released are pods that are kept for results which have been read.
@@ -121,7 +121,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// pods decides about each pod, and returns those that can get a job. A pod whose label names a job that
+// pods decides about each pod, and returns those that can get a job. A pod with the label of a job that
 // can begin gets that job, which leaves the queue.
 func (d *Decision) pods(in Input, at map[types.UID]int, queue map[types.UID]*crdv1.Job) (idle []Free) {
 	var freed []Free

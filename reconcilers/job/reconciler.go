@@ -54,7 +54,7 @@ type Reconciler struct {
 	mu sync.Mutex
 	// queue takes groups to reconcile; nil before the controller starts.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// groups is what is remembered of each group.
+	// groups has the memory of each group.
 	groups map[types.NamespacedName]*memory
 	// calls is the context of all calls to runners, which close ends.
 	calls context.Context
@@ -212,7 +212,7 @@ func (r *Reconciler) now() time.Time { return r.config.Now() }
 // stampOf returns a time with the resolution of a status.
 func stampOf(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// memory is what is remembered of one group. Its reconciliations use it one at a time.
+// memory has open calls, answers, turns and recent writes of one group. Its reconciliations use it one at a time.
 type memory struct {
 	turns jobs.Turns
 	jobs  written[*crdv1.Job]
@@ -227,7 +227,7 @@ type memory struct {
 	runners map[types.UID]Runner
 }
 
-// memory returns what is remembered of a group.
+// memory returns that of a group.
 func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -238,7 +238,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	return r.groups[name]
 }
 
-// forget drops what is remembered of a group.
+// forget drops the memory of a group.
 func (r *Reconciler) forget(name types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -102,7 +102,7 @@ func TestJobsEndAsTheirScriptsDo(t *testing.T) {
 	}
 }
 
-// An execution whose pod is deleted, or whose executor is killed, has no outcome: it fails, or runs once more if the
+// An execution with a deleted pod, or a killed executor, has no outcome: it fails, or runs once more if the
 // job permits it. No script begins twice in one execution.
 func TestAnExecutionWithoutAnOutcomeFails(t *testing.T) {
 	s := newScene(t, "reusePods: true")
@@ -201,7 +201,7 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
 }
 
-// The controller is killed before or after any of its effects while a job runs: the next one ends the job, whose
+// The controller is killed before or after any of its effects while a job runs: the next one ends the job, and the
 // script has begun once.
 func TestAControllerIsKilledAtAnyEffect(t *testing.T) {
 	s := newScene(t, "reusePods: true")
@@ -310,6 +310,6 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	var pods corev1.PodList
 	s.List(&pods, client.InNamespace(s.group.Namespace))
 	if len(pods.Items) != 1 {
-		t.Error("the pod is gone")
+		t.Error("the pod was deleted")
 	}
 }

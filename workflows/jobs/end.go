@@ -85,7 +85,7 @@ func (s *Step) report(st *jobexecv1.Status) {
 	}
 }
 
-// unproved is the step of a job whose runner does not know how the script ended. The report of the pod
+// unproved is the step of a job with a runner that does not know how the script ended. The report of the pod
 // about its container is awaited, which may have the reason.
 func (in Input) unproved(out Step, st *jobexecv1.Status) Step {
 	e, of := st.GetEnding(), in.Job.Status.Execution.ContainerID
@@ -127,7 +127,7 @@ func endOf(p *corev1.Pod, id string) (termination, bool) {
 	return termination{}, false
 }
 
-// goneWhy returns why the outcome of an execution is unknown whose pod does not exist.
+// goneWhy returns why the outcome of an execution in a deleted pod is unknown.
 func (in Input) goneWhy() Why {
 	return Why{ReasonPodDeleted, fmt.Sprintf("Pod %s was deleted while the script ran", pod(in.Job))}
 }
@@ -185,7 +185,7 @@ func (in Input) unbegin(out Step, why Why) Step {
 	return out
 }
 
-// ended is the step of a job that has ended: what is missing of its results is recorded.
+// ended is the step of a job that has ended: it records the rest of its results.
 func (in Input) ended(out Step) Step {
 	e, r := out.Execution, in.Runner
 	if e == nil || !e.Begun {
