@@ -167,7 +167,7 @@ func (a *acting) runner(p *corev1.Pod) (Runner, error) {
 	return runner, nil
 }
 
-// give gives a pod to a job: the label of the pod, the status of the job, and then the request.
+// give assigns a pod to a job: the label of the pod, the status of the job, and then the request.
 func (a *acting) give(ctx context.Context, g Give) error {
 	if a.blocked(g.Pod) {
 		return nil

@@ -5,7 +5,8 @@
 //	Decide    the next step of each job, and which pod gets which job                decide.go    pure
 //	          the status                                                             conclude.go  pure
 //	act       write statuses, labels and finalizers, delete finished jobs            act.go
-//	follower  the calls to the runner of one execution                               follow.go
+//	follower  the calls to the runner of one execution                               follow.go, reach.go
+//	memory    open calls, turns and recent writes                                    memory.go
 //
 // Package workflows/jobs has the states of a job, the order of the queue and what a runner gets; its doc.go
 // describes why a script begins at most once.
