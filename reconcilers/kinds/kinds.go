@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/lifecyclemethods"
 	"switchyard.dev/reconcilers/member"
@@ -92,6 +93,9 @@ type Jobs struct {
 	Settings jobpod.Settings
 	Limits   jobrunnergroup.Limits
 	CA       func() string
+	// Runners reaches the runners in these pods; nil: no job runs. Finished are the limits of finished jobs.
+	Runners  job.Runners
+	Finished job.Limits
 }
 
 // Workflows configure the units.
@@ -149,6 +153,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		out[crdv1.KindJobRunnerGroup] = controller.Of(c.Client, jobrunnergroup.New(jobrunnergroup.Config{
 			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits,
 		}))
+		if j.Runners != nil {
+			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, Limits: j.Finished}))
+		}
 	}
 	for _, kind := range c.unsupported() {
 		if out[kind.Name] != nil {
@@ -176,7 +183,7 @@ func (c Config) values() store.Store {
 func (c Config) unsupported() []unsupported.Kind {
 	return slices.DeleteFunc(unsupported.Kinds(), func(k unsupported.Kind) bool {
 		return c.Workflows != nil && (k.Name == crdv1.KindResource || k.Name == crdv1.KindLifecycleMethods) ||
-			c.Jobs != nil && k.Name == crdv1.KindJobRunnerGroup
+			c.Jobs != nil && (k.Name == crdv1.KindJobRunnerGroup || k.Name == crdv1.KindJob && c.Jobs.Runners != nil)
 	})
 }
 
@@ -230,6 +237,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 	}
 	for _, index := range []func(context.Context, client.FieldIndexer) error{
 		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index, member.Index,
+		job.Index,
 	} {
 		errs = append(errs, index(ctx, indexer))
 	}

@@ -2,20 +2,27 @@ package manager
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -25,6 +32,9 @@ type Jobs struct {
 	Settings jobpod.Settings
 	// Limits bound how long these pods keep results.
 	Limits jobrunnergroup.Limits
+	// Runners reaches the runners in these pods, and Finished are the limits of finished jobs (job.Defaults).
+	Runners  job.Runners
+	Finished job.Limits
 }
 
 // Enabled reports whether jobs run at all: they do where the images of the operator's containers are known.
@@ -37,9 +47,6 @@ func (j Jobs) Validate() error {
 	}
 	return nil
 }
-
-// runnersAuthority is where the chart has the authority of runners.
-const runnersAuthority = "signadot-controller-manager." + operatorNamespace + ".svc:9444"
 
 // Defaults of the operator's configuration, as in the chart.
 const (
@@ -62,7 +69,7 @@ func jobsFromEnv(get func(string) string) (Jobs, error) {
 	j := Jobs{Settings: jobpod.Settings{
 		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
 		ProxyImage: second.Image, ProxyPullPolicy: second.PullPolicy, ProxyResources: second.Resources,
-		PullSecrets: pullSecrets(first, second), Authority: runnersAuthority,
+		PullSecrets: pullSecrets(first, second), Authority: runners.At(operatorNamespace),
 	}}
 	return j, j.Validate()
 }
@@ -98,12 +105,70 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	j.Settings.OperatorNamespace = m.config.Namespace
 	j.Limits.Results = cmp.Or(j.Limits.Results, keepResults)
-	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits}
+	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
 	if m.config.Trust != nil {
 		c.Jobs.CA = m.config.Trust.PEM
 	}
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
+	}
+	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
+	if c.Jobs.Runners == nil {
+		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+	}
 	return nil
 }
+
+// addRunners adds the listener for runners and their users. Its certificate is that of the webhook.
+func (m *Main) addRunners() error {
+	if !m.config.Jobs.Enabled() || m.injector == nil {
+		return nil
+	}
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for runners: %w", err)
+	}
+	asks, keys := kube.AuthenticationV1().TokenReviews(), kube.Discovery().RESTClient()
+	rights := kube.AuthorizationV1().SubjectAccessReviews()
+	verifier, err := tokens.New(tokens.Config{Reviews: asks, Audience: layout.Audience, Keys: tokens.PublishedKeys(keys)})
+	if err != nil {
+		return err
+	}
+	users, err := access.New(access.Config{Tokens: asks, Rights: rights, Issuer: tokens.NewIssuer(keys, nil), Logger: m.config.Logger})
+	if err != nil {
+		return err
+	}
+	served, err := runners.New(runners.Config{
+		Certificate: m.injector.Certificate, Keys: m.runnerKeys, Live: m.manager.GetAPIReader(), Tokens: verifier,
+		Users: users, Rights: access.NewReviews(rights, time.Now), Accounts: []string{m.accountUser(agentAccount), m.ownUser()},
+		Metrics: m.config.Metrics, Address: m.config.RunnersAddress, Logger: m.config.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	m.runners = served
+	m.add("the listener for runners", served)
+	return nil
+}
+
+// RunnersAddress is where the service of runners is, as host:port; empty where there is none.
+func (m *Main) RunnersAddress() string {
+	if m.runners == nil {
+		return ""
+	}
+	return m.runners.Address()
+}
+
+// everywhere is something that runs on every replica.
+type everywhere func(ctx context.Context) error
+
+// Start runs it.
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection returns false, so that controller-runtime runs it on every replica.
+func (everywhere) NeedLeaderElection() bool { return false }
 
 // podsWith returns a cache of the pods with a label, of what. It is separate because the other cache has all
 // pods of some namespaces, and reduces them.

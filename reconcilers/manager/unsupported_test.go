@@ -34,7 +34,7 @@ func TestAnUnsupportedKindIsReported(t *testing.T) {
 		observed func(o crdv1.Conditioned) int64
 	}{
 		{
-			object: &crdv1.Job{}, at: "metadata: {name: nightly}", says: "Nothing acts on Job nightly: this version does not run jobs.",
+			object: &crdv1.Job{}, at: "metadata: {name: nightly}", says: "Nothing acts on Job nightly: this installation does not run jobs.",
 			spec:     `{runnerGroup: {namespace: ci, name: runners}, content: {command: [make, test]}, canceled: false}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.Job).Spec.Canceled = true },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.Job).Status.ObservedGeneration },

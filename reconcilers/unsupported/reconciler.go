@@ -53,12 +53,11 @@ type Kind struct {
 // installation without images for these pods does not act on them.
 func Kinds() []Kind {
 	const (
-		keep    = "Delete it, or keep it for a version that does."
 		upgrade = "Upgrade it with the operator's chart, which sets IO_INIT_IMAGE and IO_SIDECAR_IMAGE, or have another program provide it."
 		runners = "Upgrade it with the operator's chart, which sets JOB_EXECUTOR_INIT_IMAGE and JOB_EXECUTOR_PROXY_IMAGE."
 	)
 	return []Kind{
-		kind(crdv1.KindJob, "this version does not run jobs", keep,
+		kind(crdv1.KindJob, "this installation does not run jobs", runners,
 			func(o *crdv1.Job) *int64 { return &o.Status.ObservedGeneration }),
 		kind(crdv1.KindJobRunnerGroup, "this installation does not start job runners", runners,
 			func(o *crdv1.JobRunnerGroup) *int64 { return &o.Status.ObservedGeneration }),

@@ -87,7 +87,7 @@ func Kinds() []Kind {
 		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|made, "externalworkload", "sdxw"),
 		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|made, "sdvw"),
 		kind[Resource, ResourceList](KindResource, supported|made, "sdmr"),
-		kind[Job, JobList](KindJob, 0, "sdjb"),
+		kind[Job, JobList](KindJob, supported, "sdjb"),
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, supported, "sdjrg"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, supported|made, "solm"),
 		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
