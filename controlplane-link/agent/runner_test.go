@@ -78,8 +78,8 @@ func (s *site) runJob(of *runners.Service, pod *corev1.Pod, j *crdv1.Job) (*jobe
 	return state, err
 }
 
-// TestRunnersAreReachedThroughTheLink has the real service of runners, agent and link, and a real runner, whose output the
-// control plane reads with TLS of its own.
+// TestRunnersAreReachedThroughTheLink has the real service of runners, agent and link, and a real runner. The
+// control plane reads its output with TLS of its own.
 func TestRunnersAreReachedThroughTheLink(t *testing.T) {
 	t.Cleanup(runners.Clean)
 	var tokenFile string

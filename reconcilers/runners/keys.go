@@ -38,7 +38,7 @@ const (
 )
 
 const (
-	// authorityLife is that of the authority, which is not renewed: clients get it anew with each ticket, and it signs
+	// authorityLife is that of the authority, which is not renewed: clients get it with each ticket, and it signs
 	// names of runners only. certificateLife is that of the certificate of a runner.
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 24 * time.Hour

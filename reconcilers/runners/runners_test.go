@@ -214,7 +214,7 @@ func TestTickets(t *testing.T) {
 		}
 	}
 	const no = "or there is no such job"
-	for what, name := range map[string]string{"a user without the right": j.Name, "one who asks for a job that does not exist": "missing"} {
+	for what, name := range map[string]string{"a user without the right": j.Name, "the same user for a job that does not exist": "missing"} {
 		_, err := s.ticket(name, eve)
 		s.refuses(what, err, codes.PermissionDenied, no)
 	}
@@ -238,10 +238,10 @@ func TestTickets(t *testing.T) {
 	}
 	s.record() // its pod is none of the operator's any more
 	_, err = s.ticket(j.Name, ada)
-	s.refuses("a pod that is not recorded", err, codes.NotFound, "is gone")
+	s.refuses("a pod that is not recorded", err, codes.NotFound, "was deleted")
 }
 
-// The first keys stay, whoever makes them, and go with the installation.
+// The first keys stay, and are deleted with the installation.
 func TestAllReplicasHaveTheSameKeys(t *testing.T) {
 	w := world.Shared(t)
 	secrets := w.Kube.CoreV1().Secrets(w.NewNamespace("operator"))
