@@ -111,8 +111,12 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
-	if c.Jobs.Runners == nil {
-		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+	if j.Runners == nil {
+		j.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+	}
+	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
+	if m.config.Trust != nil {
+		c.Jobs.CA = m.config.Trust.PEM
 	}
 	return nil
 }
