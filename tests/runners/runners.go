@@ -18,8 +18,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,7 +174,9 @@ func (r *Runner) Start(uid string) {
 // StartExecutor starts the process of the main container.
 func (r *Runner) StartExecutor() {
 	r.t.Helper()
-	p, err := program.Start(r.Dir, "executor", r.command("job-executor", "serve", r.volume()), nil)
+	cmd := r.command("job-executor", "serve", r.volume())
+	cmd.Env = append(cmd.Env, marker+r.Dir)
+	p, err := program.Start(r.Dir, "executor", cmd, nil)
 	must(r.t, err)
 	r.executor = p
 }
@@ -187,16 +192,50 @@ func (r *Runner) StartProxy() {
 	r.proxy = p
 }
 
-// KillExecutor and KillProxy end one of the processes without warning, and Kill both.
-func (r *Runner) KillExecutor() { r.executor.Kill() }
+// KillExecutor and KillProxy end one of the processes without warning, and Kill both. All that the executor has
+// started ends with it, as with process 1 of a container.
+func (r *Runner) KillExecutor() {
+	r.executor.Kill()
+	for len(r.started(true)) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
 
 // KillProxy is documented at KillExecutor.
 func (r *Runner) KillProxy() { r.proxy.Kill() }
 
 // Kill is documented at KillExecutor.
 func (r *Runner) Kill() {
-	r.executor.Kill()
+	r.KillExecutor()
 	r.proxy.Kill()
+}
+
+// Ended reports which of the processes have ended.
+func (r *Runner) Ended() (executor, proxy bool) {
+	return r.executor.Running() != nil, r.proxy.Running() != nil
+}
+
+// marker is the variable by which processes of the main container are found.
+const marker = "TEST_RUNNER="
+
+// Started returns the processes of the main container.
+func (r *Runner) Started() []int { return r.started(false) }
+
+func (r *Runner) started(kill bool) (pids []int) {
+	all, err := filepath.Glob("/proc/[0-9]*/environ")
+	must(r.t, err)
+	for _, path := range all {
+		text, _ := os.ReadFile(path) // it may have ended
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil || !slices.Contains(strings.Split(string(text), "\x00"), marker+r.Dir) {
+			continue
+		}
+		pids = append(pids, pid)
+		if kill {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
+	return pids
 }
 
 // Terminate ends both processes as a kubelet does: SIGTERM at the same time.
@@ -206,6 +245,7 @@ func (r *Runner) Terminate(within time.Duration) {
 		all.Go(func() { _ = p.Terminate(within) })
 	}
 	all.Wait()
+	r.Kill()
 }
 
 // Log returns the log of a process: executor or proxy.
