@@ -220,6 +220,34 @@ func TestFields(t *testing.T) {
 	}
 }
 
+// The fields of a group that concern its jobs: whether a pod gets another one, and how long a script may run.
+func TestFieldsOfTheGroup(t *testing.T) {
+	for name, tt := range map[string]struct{ spec, want string }{
+		"a pod is reused":                  {"{image: i, reusePods: true, jobExecutionTimeout: 1m}", "give p1 j2, 60s"},
+		"a job may have more time than it": {"{image: i, reusePods: true, jobExecutionTimeout: 1m, allowIncreaseJobExecutionTimeout: true}", "give p1 j2, 300s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := read[crdv1.JobRunnerGroup](t, "metadata: {namespace: shop, name: tests}\nspec: "+tt.spec)
+			decide := func(g *crdv1.JobRunnerGroup) (any, client.Object) {
+				in := job.Input{Group: g, Pods: []*corev1.Pod{podOf(t, "p1", "j1")}, Limits: job.Defaults, Turns: jobs.Turns{}, Now: now}
+				for i, status := range []string{over, ""} {
+					j := read[crdv1.Job](t, fmt.Sprintf("metadata: {name: j%d, uid: j%d}\nspec: {runnerGroup: {namespace: shop, name: tests}, content: {command: [x]}, timeout: 5m}\nstatus: {%s}", i+1, i+1, status))
+					in.Jobs = append(in.Jobs, jobs.Input{Job: j, Group: g, Now: now})
+				}
+				next := in.Jobs[1].Job
+				next.Status = jobs.Assigned(next.Status, in.Pods[0], "c")
+				timeout := jobs.Request(next, g, jobs.Context{}).GetTimeout().AsDuration().Seconds()
+				next.Status = crdv1.JobStatus{}
+				return fmt.Sprintf("%s, %.0fs", lineOf(job.Decide(in)), timeout), g
+			}
+			if got, _ := decide(g); got != tt.want {
+				t.Errorf("%s\nwant %s", got, tt.want)
+			}
+			fields.Row(t, crdv1.KindJobRunnerGroup, g, decide)
+		})
+	}
+}
+
 // answerOf reads an answer of a runner.
 func answerOf(t testing.TB, text string) *jobexecv1.Status {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"path"
 	"strconv"
 	"strings"
 
@@ -103,7 +104,7 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 		pod.Annotations[execunit.AnnotationDefaultContainer] = main.Name
 	}
 	main.Command, main.Args = []string{socket.Program, "serve"}, nil
-	main.VolumeMounts = append(main.VolumeMounts, jobMount())
+	main.VolumeMounts = append(main.VolumeMounts, jobMount(), programMount())
 	spec.InitContainers = append(spec.InitContainers, installer(s))
 	spec.Containers = append(spec.Containers, proxy(s))
 	spec.Volumes = append(spec.Volumes, volumes(s)...)
@@ -123,6 +124,12 @@ func metadata(configured, template map[string]string) map[string]string {
 // jobMount mounts the volume that all three containers share.
 func jobMount() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: socket.Root}
+}
+
+// programMount mounts the executor again, read-only: a script that runs as root must not replace it.
+func programMount() corev1.VolumeMount {
+	dir := path.Dir(socket.Program)
+	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: dir, SubPath: path.Base(dir), ReadOnly: true}
 }
 
 // installer returns the init container.

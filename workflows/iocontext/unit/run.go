@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"switchyard.dev/eventbus/lists"
@@ -38,6 +40,9 @@ const stillHeld = 2 * time.Second
 // Run runs the script to its end and leaves the result in the volume. It returns the ending of
 // the container.
 func (m Main) Run() iocontext.Ending {
+	// The reader of the script's output may have closed; the script continues. A signal that is received, not ignored,
+	// has its effect in scripts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	alive, err := script.Begin(m.Volume.in(begunPath), "")
 	if errors.Is(err, fs.ErrExist) {
 		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: script.NotBegun,

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -100,6 +101,17 @@ func TestAScriptHasItsInputsAndGivesItsOutputs(t *testing.T) {
 	}
 	if !strings.Contains(s.printed.String(), "warned\n") {
 		t.Errorf("the container prints %q", s.printed.String())
+	}
+}
+
+// A script inherits what its wrapper does with signals: what writes to a closed pipe ends.
+func TestSIGPIPEHasItsEffectInScripts(t *testing.T) {
+	s := newScene(t, "#!/usr/bin/env bash\nset -o pipefail\nyes | head -n 1\necho ${PIPESTATUS[0]}\n")
+	signal.Ignore(syscall.SIGPIPE)
+	t.Cleanup(func() { signal.Reset(syscall.SIGPIPE) })
+	s.run()
+	if got := s.printed.String(); got != "y\n141\n" {
+		t.Errorf("the script prints %q", got)
 	}
 }
 
