@@ -37,7 +37,20 @@ var (
 	logFile = flag.String("log", os.DevNull, "`file` for what managers log")
 )
 
-func TestMain(m *testing.M) { world.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	file, err := os.Create(*logFile)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	logger = slog.New(slog.NewTextHandler(file, nil))
+	life.Quiet(logger)
+	world.Main(m)
+}
+
+// logger is that of managers.
+var logger *slog.Logger
 
 // everyNth is after how many jobs something is killed.
 const everyNth = 3
@@ -51,7 +64,6 @@ type scene struct {
 	node    *node
 	service *runners.Service
 	random  *rand.Rand
-	logger  *slog.Logger
 	log     *memory.Store
 	// operator and ns are the namespaces of the operator and of the pods.
 	operator, ns, ledger string
@@ -99,11 +111,6 @@ func TestJobsAreKilled(t *testing.T) {
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{World: world.Shared(t), random: rand.New(rand.NewPCG(*seed, 0)), log: memory.NewStore(), asked: map[string]asked{}} //nolint:gosec // It is to be the same again.
-	file, err := os.Create(*logFile)
-	s.Must(err)
-	t.Cleanup(func() { _ = file.Close() })
-	s.logger = slog.New(slog.NewTextHandler(file, nil))
-	life.Quiet(s.logger)
 	s.operator, s.ns, s.ledger = s.NewNamespace("operator"), s.NewNamespace("jobs"), filepath.Join(t.TempDir(), "ledger")
 	s.Must(os.WriteFile(s.ledger, nil, 0o600))
 	s.Accounts(s.ns, "default")
@@ -126,7 +133,7 @@ func (s *scene) begin() {
 	gate := wire.NewGate(wire.Faults{}, wire.NewLedger())
 	var err error
 	s.manager, err = life.Begin(context.Background(), gate, s.As(""), s.log.Open(), manager.Config{ // It ends after the test.
-		Namespace: s.operator, Logger: s.logger, Jobs: manager.Jobs{
+		Namespace: s.operator, Logger: logger, Jobs: manager.Jobs{
 			Settings: jobpod.Settings{InitImage: "i", ProxyImage: "p", Authority: s.service.Address, CA: s.service.CA},
 			Runners:  gated{job.Reach{Authority: s.service.Keys.Authority, Issue: s.service.Keys.Issue}, gate},
 		},
