@@ -141,4 +141,12 @@ const (
 	// LabelResource, on the pod of a unit and on what a Resource has made, is metadata.name of
 	// the Resource, made safe with LabelValue.
 	LabelResource = "signadot.com/resource"
+
+	// AnnotationRetries, on a Job, is how many times its script may run again when the outcome of an
+	// execution cannot be proved; 0 without it.
+	AnnotationRetries = "switchyard.dev/retries"
+
+	// AnnotationJobSequence, on a Job, is its place in the queue of its group, as a control plane
+	// numbers it. Jobs without it are ordered by creation.
+	AnnotationJobSequence = "switchyard.dev/job-sequence"
 )
