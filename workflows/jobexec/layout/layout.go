@@ -48,6 +48,9 @@ const (
 	Port     = 7443
 )
 
+// RoutingPort is where the proxy of the requests of scripts is, on 127.0.0.1.
+const RoutingPort = 7441
+
 // ReadyPath is where the proxy answers the kubelet whether it is ready, over HTTP, on HealthPort.
 const (
 	ReadyPath  = "/readyz"
@@ -65,6 +68,8 @@ const (
 	EnvPod       = "POD_NAME"
 	EnvPodUID    = "POD_UID"
 	EnvPodIP     = "POD_IP"
+	// EnvService is the address of a Service of the cluster. The kubelet sets it in all pods.
+	EnvService = "KUBERNETES_SERVICE_HOST"
 	// EnvGroup is the name of the runner group.
 	EnvGroup = "JOB_RUNNER_GROUP"
 	// EnvMain is the name of the main container.
