@@ -11,8 +11,8 @@
 // The init container job-executor-init copies the executor into the volume signadot-job. The main container,
 // "main" or else the first of the template, has the image of the group and runs the executor instead of its
 // command; its other settings are those of the template. The container job-executor-proxy serves the executor
-// to other programs. It alone has the token, and the volume with output, results and artifacts. Package
-// workflows/jobexec/layout has the paths.
+// to other programs. It alone has the token, and the volume with output, results and artifacts. Packages layout
+// and socket of workflows/jobexec have the paths.
 //
 // The containers restart: an execution of a job names the start of the main container that it can begin in.
 //

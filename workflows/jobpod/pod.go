@@ -16,6 +16,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/socket"
 )
 
 // mainName is the name of the main container of a group without a template.
@@ -101,10 +102,10 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	if pod.Annotations[execunit.AnnotationDefaultContainer] == "" {
 		pod.Annotations[execunit.AnnotationDefaultContainer] = main.Name
 	}
-	main.Command, main.Args = []string{layout.Executor, "serve"}, nil
+	main.Command, main.Args = []string{socket.Program, "serve"}, nil
 	main.VolumeMounts = append(main.VolumeMounts, jobMount())
 	spec.InitContainers = append(spec.InitContainers, installer(s))
-	spec.Containers = append(spec.Containers, proxy(g, main.Name, s))
+	spec.Containers = append(spec.Containers, proxy(s))
 	spec.Volumes = append(spec.Volumes, volumes(s)...)
 	return pod
 }
@@ -121,13 +122,13 @@ func metadata(configured, template map[string]string) map[string]string {
 
 // jobMount mounts the volume that all three containers share.
 func jobMount() corev1.VolumeMount {
-	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: layout.Root}
+	return corev1.VolumeMount{Name: layout.VolumeJob, MountPath: socket.Root}
 }
 
 // installer returns the init container.
 func installer(s Settings) corev1.Container {
 	c := execunit.Container(layout.InitContainer, s.InitImage, s.InitPullPolicy, s.InitResources)
-	c.Args = []string{"install", layout.Executor}
+	c.Args = []string{"install", socket.Program}
 	c.VolumeMounts = []corev1.VolumeMount{jobMount()}
 	return c
 }
@@ -136,21 +137,13 @@ func installer(s Settings) corev1.Container {
 const probeSeconds, probeFailures = 1, 3
 
 // proxy returns the container that serves the executor.
-func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
+func proxy(s Settings) corev1.Container {
 	c := execunit.Container(layout.ProxyContainer, s.ProxyImage, s.ProxyPullPolicy, s.ProxyResources)
-	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: path}}}
-	}
 	c.Env = []corev1.EnvVar{
 		{Name: layout.EnvAuthority, Value: s.Authority},
 		{Name: layout.EnvCA, Value: s.CA},
-		{Name: layout.EnvGroup, Value: g.Name},
-		{Name: layout.EnvMain, Value: main},
 		{Name: layout.EnvArtifactBytes, Value: strconv.FormatInt(s.ArtifactBytes, 10)},
-		field(layout.EnvNamespace, "metadata.namespace"),
-		field(layout.EnvPod, "metadata.name"),
-		field(layout.EnvPodUID, "metadata.uid"),
-		field(layout.EnvPodIP, "status.podIP"),
+		{Name: layout.EnvPodUID, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}},
 	}
 	c.Ports = []corev1.ContainerPort{{Name: layout.PortName, ContainerPort: layout.Port, Protocol: corev1.ProtocolTCP}}
 	c.ReadinessProbe = &corev1.Probe{
@@ -165,7 +158,7 @@ func proxy(g *crdv1.JobRunnerGroup, main string, s Settings) corev1.Container {
 	return c
 }
 
-// slack is the part of the store for results and for what a file system needs, in bytes.
+// slack is the part of the volume for results and for what a file system needs, in bytes.
 const slack = 64 << 20
 
 // volumes returns the volumes that the operator adds.

@@ -8,7 +8,7 @@ type JobStatus struct {
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// Where the present execution runs, and what is known of its output. This
+	// Where the present execution runs, and its output. This
 	// field is an addition of Switchyard's.
 	// +optional
 	Execution *JobExecution `json:"execution,omitempty"`
@@ -126,8 +126,7 @@ type JobWaiting struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// JobExecution is the fence of the present execution of a job, and what is left
-// of it.
+// JobExecution is the fence of the present execution of a job, and its results.
 type JobExecution struct {
 	// Executions so far, with the present one; 1 for the first.
 	Count int32 `json:"count"`
@@ -136,8 +135,8 @@ type JobExecution struct {
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
-	// ID of the main container in which the execution may begin: it changes
-	// when the container restarts.
+	// ID of the main container when the pod was chosen. Where the container
+	// ended, for example without memory, its pod reports why under this ID.
 	// +optional
 	ContainerID string `json:"containerID,omitempty"`
 
@@ -166,6 +165,10 @@ type JobRequests struct {
 
 	// Requests without it.
 	WithoutKey int64 `json:"withoutKey"`
+
+	// Why requests may have been sent without the key.
+	// +optional
+	Caveat string `json:"caveat,omitempty"`
 }
 
 // JobArtifactState describes one file that is kept.

@@ -110,8 +110,6 @@ type JobRunnerGroupStatus struct {
 	// The pods that the operator created for this group and has not seen deleted (not a published
 	// field). Only these are runners: labels and owners of a pod prove nothing.
 	// +optional
-	// +listType=map
-	// +listMapKey=name
 	Runners []RunnerPod `json:"runners,omitempty"`
 
 	// Label selector of the runners, as text.

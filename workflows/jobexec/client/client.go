@@ -16,8 +16,11 @@ import (
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 )
 
+// Domain has the names of runners. It exists in certificates only.
+const Domain = "runners.signadot.internal"
+
 // Name returns the DNS name of the certificate of a runner.
-func Name(podUID string) string { return podUID + ".runners.signadot.internal" }
+func Name(podUID string) string { return podUID + "." + Domain }
 
 // Runner is how a runner is reached.
 type Runner struct {

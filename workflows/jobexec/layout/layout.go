@@ -1,8 +1,11 @@
-// Package layout has what the containers of a runner's pod agree on: paths, variables, the port and the
-// audience of the token. It uses the standard library only, since the executor does.
+// Package layout has what the operator and the container job-executor-proxy of a runner's pod agree on: names,
+// paths, variables, the port and the audience of the token. Package socket has what the proxy and the executor
+// agree on.
 package layout
 
-// The three containers of the operator's that a runner's pod has, but for the main one, which is the user's.
+import "switchyard.dev/workflows/jobexec/socket"
+
+// Containers of the operator's in a runner's pod.
 const (
 	// InitContainer installs the executor.
 	InitContainer = "job-executor-init"
@@ -12,7 +15,7 @@ const (
 
 // Volumes of the pod.
 const (
-	// VolumeJob is mounted at Root in all three containers.
+	// VolumeJob is mounted at socket.Root in the operator's containers and in the main one.
 	VolumeJob = "signadot-job"
 	// VolumeStore is mounted at Store, in the proxy alone: output, results and artifacts.
 	VolumeStore = "signadot-job-store"
@@ -20,17 +23,10 @@ const (
 	VolumeToken = "signadot-job-token" //nolint:gosec // A name.
 )
 
-// Paths.
+// Paths in the proxy.
 const (
-	// Root is where the volume that the executor and the proxy share is mounted.
-	Root = "/signadot/job"
-	// Executor is the executor's program, which the init container puts there.
-	Executor = Root + "/bin/job-executor"
-	// RunDir is the folder of the socket and of what the executor records, with mode 1777. The init container
-	// creates it.
-	RunDir = Root + "/run"
-	// Socket is where the executor serves the proxy.
-	Socket = RunDir + "/executor.sock"
+	// Socket is that of the executor.
+	Socket = socket.Path
 	// Store is where the proxy keeps output, results and artifacts.
 	Store = "/signadot/store"
 	// TokenDir is the folder of the token of the pod, and TokenPath its file.
@@ -63,17 +59,10 @@ const (
 	// certificates that verify it, in PEM.
 	EnvAuthority = "JOB_RUNNERS_ADDRESS"
 	EnvCA        = "JOB_RUNNERS_CA"
-	// EnvNamespace, EnvPod and EnvPodUID are the pod, and EnvPodIP is its address.
-	EnvNamespace = "POD_NAMESPACE"
-	EnvPod       = "POD_NAME"
-	EnvPodUID    = "POD_UID"
-	EnvPodIP     = "POD_IP"
+	// EnvPodUID is the UID of the pod.
+	EnvPodUID = "POD_UID"
 	// EnvService is the address of a Service of the cluster. The kubelet sets it in all pods.
 	EnvService = "KUBERNETES_SERVICE_HOST"
-	// EnvGroup is the name of the runner group.
-	EnvGroup = "JOB_RUNNER_GROUP"
-	// EnvMain is the name of the main container.
-	EnvMain = "JOB_MAIN_CONTAINER"
 	// EnvArtifactBytes is how many bytes of artifacts the store keeps.
 	EnvArtifactBytes = "JOB_ARTIFACT_BYTES"
 )
