@@ -58,7 +58,7 @@ type Proxy struct {
 	now atomic.Pointer[Execution]
 }
 
-// Execution is an execution whose requests the proxy forwards. It is safe for concurrent use.
+// Execution is an execution with requests that the proxy forwards. It is safe for concurrent use.
 type Execution struct {
 	key, caveat   string
 	with, without atomic.Uint64

@@ -123,7 +123,7 @@ func TestWebSocketsPass(t *testing.T) {
 	}
 }
 
-// What is not HTTP is copied: TLS, and protocols in which the server speaks first; their ends and errors too.
+// Other protocols than HTTP are copied: TLS, and those in which the server speaks first; their ends and errors too.
 func TestOtherBytesAreCopied(t *testing.T) {
 	w := newWorld(t)
 	e := w.begin()

@@ -71,7 +71,7 @@ func pipe(a, b *end) {
 	_ = errors.Join(a.Close(), b.Close()) // both have ended
 }
 
-// tunnel is the client's end of a tunnel whose content is HTTP.
+// tunnel is the client's end of a tunnel that contains HTTP.
 type tunnel struct {
 	end
 	to        string
@@ -193,7 +193,7 @@ func (p *Proxy) connect(out http.ResponseWriter, r *http.Request, e *Execution) 
 }
 
 // first returns the protocol of a tunnel, by the first bytes of the client; it is other if the server sends before,
-// except for the settings with which servers of HTTP/2 begin. What it reads stays in the buffers of both.
+// except for the settings with which servers of HTTP/2 begin. Bytes that it reads stay in the buffers of both.
 func first(client, server *end) protocol {
 	ended, from, to := make(chan struct{}), client.from.(*bufio.Reader), server.from.(*bufio.Reader)
 	go func() {
