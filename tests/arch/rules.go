@@ -18,7 +18,7 @@ var rooms = map[string][]string{
 	"xds":               {"routeserver", "eventbus", "protos"},
 	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/lists", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
-	"workflows":         {"eventbus", "protos"},
+	"workflows":         {"eventbus", "protos", "xds/routingkey"},
 	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
 	"controlplane-link": {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "reconcilers"},
 	commandLine:         {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "reconcilers"},

@@ -45,6 +45,11 @@ func (e *executor) state() socket.Executor {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := socket.Executor{Instance: e.instance, Problem: e.problem()}
+	for _, v := range e.environ {
+		if name, value, _ := strings.Cut(v, "="); strings.EqualFold(name, "no_proxy") && value != "" {
+			s.NoProxy = append(s.NoProxy, value)
+		}
+	}
 	if e.current != nil {
 		now := e.current.now()
 		s.Current = &now

@@ -44,6 +44,9 @@ const (
 	Port     = 7443
 )
 
+// RoutingPort is where the proxy of the requests of scripts is, on 127.0.0.1.
+const RoutingPort = 7441
+
 // ReadyPath is where the proxy answers the kubelet whether it is ready, over HTTP, on HealthPort.
 const (
 	ReadyPath  = "/readyz"
@@ -58,6 +61,8 @@ const (
 	EnvCA        = "JOB_RUNNERS_CA"
 	// EnvPodUID is the UID of the pod.
 	EnvPodUID = "POD_UID"
+	// EnvService is the address of a Service of the cluster. The kubelet sets it in all pods.
+	EnvService = "KUBERNETES_SERVICE_HOST"
 	// EnvArtifactBytes is how many bytes of artifacts the store keeps.
 	EnvArtifactBytes = "JOB_ARTIFACT_BYTES"
 )

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
 	"switchyard.dev/workflows/jobexec/output"
+	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/socket"
 )
 
@@ -39,6 +39,7 @@ func (r *runner) supervise(e *execution, begun bool) {
 			return // the next process continues
 		}
 		r.finish(e, last, err)
+		r.routing.End(e.requests)
 	}
 	if _, complete, _ := e.ended(); r.ctx.Err() == nil && !complete {
 		r.files(e)
@@ -90,7 +91,7 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 		return err
 	}
 	return r.retry(r.ctx, func(ctx context.Context) error {
-		begun, err := r.executor.Begin(ctx, at, asRequest(e.request))
+		begun, err := r.executor.Begin(ctx, at, r.asRequest(e.request))
 		if err == nil {
 			e.follow(begun)
 		}
@@ -266,10 +267,16 @@ func (e *execution) follow(from socket.Status) {
 	})
 }
 
-// asRequest returns the request for the executor.
-func asRequest(r *jobexecv1.RunRequest) socket.Request {
-	env := lists.Map(r.GetEnv(), func(v *jobexecv1.Variable) socket.Variable {
-		return socket.Variable{Name: v.GetName(), Value: v.GetValue()}
-	})
-	return socket.Request{Script: r.GetScript(), Command: r.GetCommand(), Env: env, Timeout: r.GetTimeout().AsDuration(), Grace: r.GetGrace().AsDuration()}
+// asRequest returns the request for the executor. Variables of the job replace those of the proxy for requests.
+func (r *runner) asRequest(from *jobexecv1.RunRequest) socket.Request {
+	var env []socket.Variable
+	if routing.Uses(from) {
+		for _, v := range routing.Environment(r.routing.Address()) {
+			env = append(env, socket.Variable{Name: v[0], Value: v[1]})
+		}
+	}
+	for _, v := range from.GetEnv() {
+		env = append(env, socket.Variable{Name: v.GetName(), Value: v.GetValue()})
+	}
+	return socket.Request{Script: from.GetScript(), Command: from.GetCommand(), Env: env, Timeout: from.GetTimeout().AsDuration(), Grace: from.GetGrace().AsDuration()}
 }

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/output"
+	"switchyard.dev/workflows/jobexec/routing"
 )
 
 // execution is an execution in the store.
@@ -17,6 +18,8 @@ type execution struct {
 	request *jobexecv1.RunRequest
 	// streams are stdout and stderr.
 	streams [2]*output.Stream
+	// requests are those of the script through the proxy; nil: none, or those of status.
+	requests *routing.Execution
 
 	mu      sync.Mutex
 	changed wake.Signal
@@ -32,6 +35,9 @@ func (e *execution) now() (*jobexecv1.Status, <-chan struct{}) {
 	defer e.mu.Unlock()
 	s := proto.CloneOf(e.status)
 	s.Stdout, s.Stderr = extent(e.streams[0]), extent(e.streams[1])
+	if e.requests != nil {
+		s.Routing = e.requests.Count()
+	}
 	return s, e.changed.Next()
 }
 

@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,4 +209,48 @@ func TestARunnerIsReadyWithCertificateAndExecutor(t *testing.T) {
 	wait.Holds(t, "it is ready", func() bool { code, _ := readiness(); return code == http.StatusOK })
 	w.executor.Kill()
 	wait.Holds(t, "it is not ready after the executor", func() bool { code, _ := readiness(); return code == http.StatusServiceUnavailable })
+}
+
+// The requests of a script get the routing key, and are counted.
+func TestRequestsOfAScriptGetTheKey(t *testing.T) {
+	app := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(out, "%s has %s\n", r.URL.Path, r.Header.Get("Baggage"))
+	}))
+	t.Cleanup(app.Close)
+	w := newWorld(t)
+	w.executorEnv = []string{"no_proxy=other.test,.svc.cluster.local"}
+	w.startExecutor()
+	w.startProxy()
+	c := w.controller()
+	w.ready(c)
+	for _, one := range []struct {
+		what     string
+		routing  *jobexecv1.RoutingContext
+		output   string
+		with     uint64
+		without  uint64
+		noCaveat bool
+	}{
+		{"auto", &jobexecv1.RoutingContext{RoutingKey: "mine", Inject: true}, "/1 has sd-routing-key=mine\n/2 has sd-routing-key=own\n", 2, 0, false},
+		{"enabled", &jobexecv1.RoutingContext{RoutingKey: "mine", TrafficManager: true}, "/1 has \n/2 has sd-routing-key=own\n", 1, 1, false},
+		{"none", &jobexecv1.RoutingContext{RoutingKey: "mine"}, "/1 has \n/2 has sd-routing-key=own\n", 0, 0, true},
+	} {
+		r := request(one.what, "curl -s "+app.URL+"/1", "curl -s -H 'baggage: sd-routing-key=own' "+app.URL+"/2")
+		r.Routing = one.routing
+		w.run(c, r)
+		w.end(c, r.Ref)
+		w.proxy.Kill() // the counts are stored
+		w.startProxy()
+		w.ready(c)
+		got := w.end(c, r.Ref).GetRouting()
+		if out := w.logs(c, r.Ref, stdout); out != one.output || got.GetWithKey() != one.with || got.GetWithoutKey() != one.without {
+			t.Errorf("%s: the script printed %q, and the counts are %v", one.what, out, got)
+		}
+		if strings.Contains(got.GetCaveat(), ".svc.cluster.local") == one.noCaveat {
+			t.Errorf("%s: the caveat is %q", one.what, got.GetCaveat())
+		}
+	}
+	if answer, err := http.Get("http://" + w.routing); err != nil || answer.StatusCode != http.StatusServiceUnavailable { //nolint:noctx,bodyclose // A test.
+		t.Errorf("without a job, the proxy responds with %v, %v", answer, err)
+	}
 }

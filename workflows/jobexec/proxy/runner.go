@@ -19,6 +19,7 @@ import (
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
 	"switchyard.dev/workflows/jobexec/output"
+	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/socket"
 )
 
@@ -38,6 +39,7 @@ type runner struct {
 	store     store
 	executor  *socket.Client
 	artifacts artifacts.Limits
+	routing   *routing.Proxy
 	capacity  uint64
 	logger    *slog.Logger
 	// ctx is that of the process, tasks are the collections of executions.
@@ -76,6 +78,7 @@ func (r *runner) resume() error {
 		}
 		r.all = append(r.all, e)
 		if _, complete, released := e.ended(); !complete && !released {
+			e.requests = r.routing.Begin(e.request, nil, true)
 			r.logger.Info("an execution continues after a restart of this container", "execution", one.String())
 			r.tasks.Go(func() { r.supervise(e, false) })
 		}
@@ -141,8 +144,10 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 	if err != nil {
 		return nil, status.Error(codes.Internal, errors.Join(err, os.RemoveAll(r.store.folder(of))).Error())
 	}
-	begun, err := r.executor.Begin(ctx, socket.Ref{Job: of.job, Execution: of.execution}, asRequest(request))
+	e.requests = r.routing.Begin(request, r.noProxy(), false)
+	begun, err := r.executor.Begin(ctx, socket.Ref{Job: of.job, Execution: of.execution}, r.asRequest(request))
 	if why := (*socket.Refusal)(nil); errors.As(err, &why) && why.Reason != socket.Lost {
+		r.routing.End(e.requests)
 		_ = os.RemoveAll(e.dir) // it has not begun
 		return nil, status.Errorf(codes.FailedPrecondition, "%s: %s", why.Reason, why.Message)
 	}
@@ -155,6 +160,13 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 	r.logger.Info("an execution begins", "execution", of.String(), "job", request.GetJobName(), "error", err)
 	r.tasks.Go(func() { r.supervise(e, err == nil) })
 	return e, nil
+}
+
+// noProxy returns the values of no_proxy in the main container.
+func (r *runner) noProxy() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.NoProxy
 }
 
 // fenced returns a gRPC status if an execution cannot begin here, and writes the executor's instance into the request.

@@ -19,6 +19,7 @@ import (
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/socket"
 	"switchyard.dev/workflows/jobexec/ticket"
 )
@@ -35,6 +36,8 @@ type Config struct {
 	Artifacts artifacts.Limits
 	// Address and HealthAddress are those of the service, and of metrics and readiness. Required.
 	Address, HealthAddress string
+	// Routing configures the HTTP proxy of scripts. Required; Logger and Metrics are those of this Config.
+	Routing routing.Config
 	// Linger is how long an ending waits for the Job controller when the pod is terminated. Default: 20 s.
 	Linger time.Duration
 	// StreamWithin is how long a stream lasts, before its client has to show another ticket. Default: the life of one.
@@ -89,7 +92,13 @@ func New(cfg Config) (*Main, error) {
 	m.service.known = m.onAPI.IdentifyAs
 	m.grpc = grpc.NewServer(m.service.serverOptions()...)
 	jobexecv1.RegisterExecutorServer(m.grpc, m.service)
-	if err := r.resume(); err != nil {
+	cfg.Routing.Logger, cfg.Routing.Metrics = cfg.Logger, cfg.Metrics
+	if r.routing, err = routing.New(cfg.Routing); err == nil {
+		if err = r.resume(); err != nil {
+			err = errors.Join(err, r.routing.Close())
+		}
+	}
+	if err != nil {
 		m.stop()
 		return nil, errors.Join(fmt.Errorf("job-executor-proxy: %w", err), callers.Close(m.onAPI, m.onHealth))
 	}
@@ -110,6 +119,7 @@ func (m *Main) Run(ctx context.Context) error {
 	all, inner := errgroup.WithContext(inner)
 	all.Go(func() error { return m.service.identity.run(inner) })
 	all.Go(func() error { return m.service.check(inner) })
+	all.Go(func() error { return m.service.routing.Run(inner) })
 	all.Go(func() error { return callers.ServeProbes(inner, m.onHealth, scrapes.Mux(m.cfg.Metrics, m.unready)) })
 	all.Go(func() error {
 		if err := m.grpc.Serve(m.onAPI); err != nil {

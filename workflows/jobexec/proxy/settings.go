@@ -29,6 +29,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&c.Store, "store", layout.Store, "folder of output, results and artifacts")
 	flags.StringVar(&c.Socket, "socket", layout.Socket, "socket of the executor in the main container")
 	flags.StringVar(&c.Enrolment.TokenFile, "token", layout.TokenPath, "file with the token of the pod")
+	flags.StringVar(&c.Routing.Address, "routing-address", fmt.Sprintf("127.0.0.1:%d", layout.RoutingPort), "address of the HTTP proxy of scripts, on 127.0.0.1")
 	flags.DurationVar(&c.Linger, "linger", 0, "how long an ending waits for the Job controller when the pod is terminated; 0: 20 s")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
@@ -40,6 +41,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 			return s, fmt.Errorf("the environment does not have %s: the operator sets it in the pods of runner groups", name)
 		}
 	}
+	c.Routing.Service = getenv(layout.EnvService)
 	c.Enrolment.Roots = trust.NewRoots(layout.EnvCA)
 	if err := c.Enrolment.Roots.Set([]byte(ca)); err != nil {
 		return s, err

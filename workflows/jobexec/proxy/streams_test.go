@@ -16,13 +16,14 @@ import (
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/proxy"
+	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/ticket"
 )
 
 // inProcess starts a proxy in this process, with settings that a program does not have.
 func (w *world) inProcess(t *testing.T, change func(*proxy.Config)) {
 	t.Helper()
-	cfg := proxy.Config{PodUID: podUID, Store: w.store, Socket: filepath.Join(w.volume, "run/executor.sock"), Address: w.address, HealthAddress: w.health, Linger: time.Millisecond,
+	cfg := proxy.Config{PodUID: podUID, Store: w.store, Socket: filepath.Join(w.volume, "run/executor.sock"), Address: w.address, HealthAddress: w.health, Routing: routing.Config{Address: w.routing}, Linger: time.Millisecond,
 		Enrolment: proxy.Enrolment{Address: w.managerAddress, Roots: trust.NewRoots("the test"), TokenFile: filepath.Join(w.dir, "token")}}
 	w.must(cfg.Enrolment.Roots.Set([]byte(w.ca)))
 	change(&cfg)

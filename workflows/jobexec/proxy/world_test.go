@@ -118,8 +118,12 @@ type world struct {
 	tickets            ed25519.PrivateKey
 	executor, proxy    *program.Program
 	address, health    string
+	// routing is the address of the HTTP proxy of scripts.
+	routing string
 	// more are flags of the proxy, and env is added to its environment.
 	more, env []string
+	// executorEnv is added to the environment of the executor.
+	executorEnv []string
 }
 
 func newWorld(t testing.TB) *world {
@@ -147,6 +151,9 @@ func newWorld(t testing.TB) *world {
 	free, err = port.Free("127.0.0.1")
 	w.must(err)
 	w.health = fmt.Sprint("127.0.0.1:", free)
+	free, err = port.Free("127.0.0.1")
+	w.must(err)
+	w.routing = fmt.Sprint("127.0.0.1:", free)
 	w.must(os.WriteFile(filepath.Join(w.dir, "token"), []byte(token+"\n"), 0o600))
 	w.must(os.MkdirAll(filepath.Join(w.dir, "home"), 0o700))
 	w.must(w.program("job-executor", "install", w.volume).Run())
@@ -184,7 +191,9 @@ func (w *world) program(name string, args ...string) *exec.Cmd {
 // startExecutor starts the executor, which is the main container, and startProxy the proxy.
 func (w *world) startExecutor() {
 	w.Helper()
-	p, err := program.Start(w.dir, "executor", w.program("job-executor", "serve", w.volume), nil)
+	cmd := w.program("job-executor", "serve", w.volume)
+	cmd.Env = append(cmd.Env, w.executorEnv...)
+	p, err := program.Start(w.dir, "executor", cmd, nil)
 	w.must(err)
 	w.executor = p
 	w.Cleanup(p.Kill)
@@ -192,7 +201,7 @@ func (w *world) startExecutor() {
 
 func (w *world) startProxy() {
 	w.Helper()
-	cmd := w.program("job-executor-proxy", append([]string{"-address", w.address, "-health-address", w.health, "-store", w.store,
+	cmd := w.program("job-executor-proxy", append([]string{"-address", w.address, "-health-address", w.health, "-routing-address", w.routing, "-store", w.store,
 		"-socket", filepath.Join(w.volume, "run/executor.sock"), "-token", filepath.Join(w.dir, "token"), "-log-level", "debug"}, w.more...)...)
 	cmd.Env = append(cmd.Env, layout.EnvPodUID+"="+podUID, layout.EnvAuthority+"="+w.managerAddress, layout.EnvCA+"="+w.ca)
 	cmd.Env = append(cmd.Env, w.env...)

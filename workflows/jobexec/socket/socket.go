@@ -62,6 +62,8 @@ const (
 type Executor struct {
 	// Instance is a random name of this process.
 	Instance string `json:"instance"`
+	// NoProxy are the values of no_proxy and NO_PROXY in the environment of the container.
+	NoProxy []string `json:"noProxy,omitempty"`
 	// Problem states why no execution can begin; nil: one can.
 	Problem *Refusal `json:"problem,omitempty"`
 	// Current is the execution that runs, or was not deleted yet; nil: none.
