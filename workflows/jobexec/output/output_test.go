@@ -268,3 +268,35 @@ func TestADiskWithoutSpaceLosesNewBytes(t *testing.T) {
 		t.Errorf("%v, %v", files, err)
 	}
 }
+
+// A reader ends when the stream is removed, or its files are.
+func TestARemovedStreamEndsItsReaders(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, small)
+	if _, err := s.Append(0, make([]byte, 20)); err != nil {
+		t.Fatal(err)
+	}
+	r, p := s.Reader(0), make([]byte, 100)
+	defer r.Close()
+	if _, n, err := r.Next(t.Context(), p, true); n != 8 || err != nil {
+		t.Fatal(n, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "00000000000000000008")); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.Next(t.Context(), p, true); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := errors.Join(s.Close(0), s.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	if at, n, err := r.Next(t.Context(), p, true); at != 20 || n != 0 || err != nil {
+		t.Error(at, n, err)
+	}
+	if _, _, err := r.Next(t.Context(), p, true); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	if e := s.Extent(); e.Total != 20 || e.Head != 0 || e.TailFrom != 20 {
+		t.Errorf("%+v", e)
+	}
+}

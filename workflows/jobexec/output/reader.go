@@ -25,13 +25,14 @@ func (s *Stream) Reader(offset uint64) *Reader { return &Reader{stream: s, offse
 // are lost. n is 0 only where bytes at the present end are lost. With follow it waits until there are bytes, or the
 // stream is closed. The error is io.EOF at the end, that of ctx, or that of the disk.
 func (r *Reader) Next(ctx context.Context, p []byte, follow bool) (offset uint64, n int, err error) {
-	for {
+	for removed := (segment{}); ; {
 		changed := r.stream.changed.Next()
 		found, one, ends := r.stream.find(r.offset)
 		switch {
 		case found:
 			n, err = r.read(p, one)
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, fs.ErrNotExist) && removed != one {
+				removed = one
 				continue // it was removed in the meantime
 			}
 			offset = max(r.offset, one.from)

@@ -245,3 +245,12 @@ func (s *Stream) Close(total uint64) error {
 	s.changed.Send()
 	return err
 }
+
+// Remove deletes a stream that is closed: all of its bytes are lost.
+func (s *Stream) Remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.segments = nil
+	s.changed.Send()
+	return os.RemoveAll(s.dir)
+}

@@ -43,10 +43,7 @@ func (r *runner) supervise(e *execution, begun bool) {
 	if _, complete, _ := e.ended(); r.ctx.Err() == nil && !complete {
 		r.files(e)
 	}
-	if r.ctx.Err() == nil {
-		r.forget(e.ref)
-		r.logger.Info("an execution has ended", "execution", e.String())
-	}
+	r.logger.Info("the execution of a job has ended", "execution", e.String())
 }
 
 // attend copies both streams, and follows the status, until the execution has ended. An error is why the ending
@@ -207,6 +204,7 @@ func (r *runner) files(e *execution) {
 		a.Problem = bounded(a.Problem, maxProblem)
 	}
 	if r.ctx.Err() == nil && r.keep(e, artifactsFile, found) {
+		r.forget(e.ref) // before the end is reported: the next execution can begin then
 		e.update(func(s *jobexecv1.Status) { s.Artifacts, s.ArtifactsComplete = found.Artifacts, true })
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/proxy"
+	"switchyard.dev/workflows/jobexec/socket"
 	"switchyard.dev/workflows/jobexec/ticket"
 )
 
@@ -99,7 +100,7 @@ func TestKillsOfTheProxyChangeNoOutcome(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			case <-time.After(time.Duration(100+rand.IntN(700)) * time.Millisecond):
+			case <-time.After(time.Duration(50+rand.IntN(350)) * time.Millisecond):
 				w.proxy.Kill()
 				w.startProxy()
 			}
@@ -210,6 +211,31 @@ func TestAFullVolumeLosesNoResult(t *testing.T) {
 		w.ready(c)
 		if again := w.end(c, r.Ref); again.GetEnding().GetExitCode() != 4 || again.GetStdout().GetTotal() != 20_000_000 || again.GetArtifacts()[0].GetProblem() == "" {
 			t.Errorf("after a restart: %v", again)
+		}
+	}
+}
+
+// An execution that the executor still has, and the store does not have or has completed, does not block the next one.
+func TestAnExecutionThatIsLeftIsDeleted(t *testing.T) {
+	w, c := begin(t)
+	first := request("first", "echo first")
+	w.run(c, first)
+	w.end(c, first.Ref)
+	executor := socket.NewClient(filepath.Join(w.volume, "run/executor.sock"))
+	for i, complete := range []bool{false, true} {
+		w.proxy.Kill()
+		left := socket.Ref{Job: fmt.Sprint("left-", complete), Execution: 1}
+		if _, err := executor.Begin(t.Context(), left, socket.Request{Script: "#!/bin/sh\necho left; sleep 1000"}); err != nil {
+			t.Fatal(err)
+		}
+		if complete {
+			w.must(os.CopyFS(filepath.Join(w.store, left.Job+"_1"), os.DirFS(filepath.Join(w.store, "first_1"))))
+		}
+		w.startProxy()
+		next := request(fmt.Sprint("next-", i), "echo next")
+		w.run(c, next)
+		if end := w.end(c, next.Ref); end.GetEnding().GetReason() != "" || !end.GetEnding().GetKnown() {
+			t.Errorf("it ended with %v", end)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestASuccessStatesNoFailure(t *testing.T) {
 // stored returns a runner with ended executions, oldest first, each with bytes of output.
 func stored(t *testing.T, capacity uint64, executions, bytes int) *runner {
 	t.Helper()
-	r := &runner{store: store{t.TempDir()}, capacity: capacity, logger: slog.New(slog.DiscardHandler), ctx: t.Context()}
+	r := &runner{store: store{t.TempDir()}, capacity: capacity, executor: socket.NewClient(t.TempDir() + "/none"), logger: slog.New(slog.DiscardHandler), ctx: t.Context()}
 	for i := range executions {
 		of := ref{fmt.Sprint("job-", i), 1}
 		if err := r.store.create(of, &jobexecv1.RunRequest{Ref: of.proto()}); err != nil {

@@ -224,10 +224,7 @@ func (r *runner) release(e *execution) error {
 	result, _ := e.now()
 	result.Released, result.Artifacts, result.ArtifactsComplete = true, nil, false
 	recorded := replace(filepath.Join(e.dir, resultFile), result)
-	var deleted error
-	for _, name := range []string{artifactsDir, stdoutDir, stderrDir} {
-		deleted = errors.Join(deleted, os.RemoveAll(filepath.Join(e.dir, name)))
-	}
+	deleted := errors.Join(os.RemoveAll(filepath.Join(e.dir, artifactsDir)), e.streams[0].Remove(), e.streams[1].Remove())
 	if recorded != nil { // the volume was full
 		recorded = replace(filepath.Join(e.dir, resultFile), result)
 	}
@@ -270,12 +267,11 @@ func (r *runner) clear(bytes uint64) {
 	}
 }
 
-// forget deletes an execution in the executor.
+// forget deletes an execution in the executor, so that the next one can begin. check does it later if this fails.
 func (r *runner) forget(of ref) {
-	err := r.retry(r.ctx, func(ctx context.Context) error {
-		return r.executor.Delete(ctx, socket.Ref{Job: of.job, Execution: of.execution})
-	})
-	if err != nil {
+	ctx, cancel := context.WithTimeout(r.ctx, answerWithin)
+	defer cancel()
+	if err := r.executor.Delete(ctx, socket.Ref{Job: of.job, Execution: of.execution}); err != nil {
 		r.logger.Warn("an execution cannot be deleted in the executor", "execution", of.String(), "error", err)
 	}
 }
@@ -296,8 +292,8 @@ func (r *runner) retry(ctx context.Context, request func(context.Context) error)
 	}
 }
 
-// check keeps the state of the executor until the process ends, and deletes executions in it that the store does not
-// have.
+// check keeps the state of the executor until the process ends, and deletes executions in it that are complete, or not in
+// the store.
 func (r *runner) check(ctx context.Context) error {
 	for {
 		asked, cancel := context.WithTimeout(ctx, answerWithin)
@@ -307,7 +303,7 @@ func (r *runner) check(ctx context.Context) error {
 		r.state, r.failed = state, err
 		r.mu.Unlock()
 		if now := state.Current; err == nil && now != nil {
-			r.orphaned(ctx, now.Ref)
+			r.orphaned(ctx, ref{now.Job, now.Execution})
 		}
 		if !wake.Sleep(ctx, checkEvery) {
 			return nil
@@ -315,18 +311,20 @@ func (r *runner) check(ctx context.Context) error {
 	}
 }
 
-// orphaned ends and deletes an execution of the executor that is not in the store.
-func (r *runner) orphaned(ctx context.Context, of socket.Ref) {
+// orphaned ends and deletes an execution of the executor, unless it is being collected.
+func (r *runner) orphaned(ctx context.Context, of ref) {
 	r.begin.Lock()
 	defer r.begin.Unlock()
-	if r.find(ref{of.Job, of.Execution}) != nil {
-		return
+	if e := r.find(of); e != nil {
+		if _, complete, _ := e.ended(); !complete {
+			return
+		}
 	}
 	asked, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	_, err := r.executor.Stop(asked, of)
-	r.logger.Warn("the executor has an execution that is not in the store; it is ended", "execution", of.Job, "number", of.Execution,
-		"error", errors.Join(err, r.executor.Delete(asked, of)))
+	_, err := r.executor.Stop(asked, socket.Ref{Job: of.job, Execution: of.execution})
+	r.logger.Warn("the executor has an execution that is complete, or not in the store; it is ended and deleted", "execution", of.String(), "error", err)
+	r.forget(of)
 }
 
 // unready returns why no execution can begin; empty: one can, or runs.
