@@ -51,6 +51,9 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	for _, f := range d.Free {
 		a.do(func() error { return a.free(ctx, f) })
 	}
+	for _, p := range d.Released {
+		a.do(func() error { return a.annotate(ctx, p) })
+	}
 	a.wait()
 	for i := range in.Jobs {
 		if j := in.Jobs[i].Job; j.DeletionTimestamp != nil {
@@ -73,7 +76,7 @@ type acting struct {
 	group  errgroup.Group
 
 	mu sync.Mutex
-	// failed are the UIDs of jobs whose status is not recorded.
+	// failed are the UIDs of jobs with a status that is not recorded.
 	failed map[types.UID]bool
 	errs   []error
 }
@@ -117,7 +120,7 @@ func (a *acting) call(i int, s jobs.Step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := m.followers[j.UID]
-	if f != nil && (s.Settled || s.Execution == nil || !s.Execution.Begun || f.ref.GetExecution() != uint32(s.Execution.Count)) {
+	if f != nil && (s.Settled && !s.Follow || s.Await != f.await || s.Execution == nil || !s.Execution.Begun || f.ref.GetExecution() != uint32(s.Execution.Count)) {
 		f.cancel()
 		delete(m.followers, j.UID)
 		f = nil
@@ -125,7 +128,7 @@ func (a *acting) call(i int, s jobs.Step) {
 	switch {
 	case !s.Follow || in.Runner.Pod == nil:
 	case f == nil:
-		a.follow(j, in, s.Stop, s.State.Terminated != nil)
+		a.follow(j, in, s)
 	case s.Stop != nil:
 		f.end(s.Stop)
 	}
@@ -134,7 +137,7 @@ func (a *acting) call(i int, s jobs.Step) {
 // follow starts the calls to the runner of the recorded execution of a job: to begin it, unless it has
 // ended or is to be stopped. The caller has locked a.mu. A runner without a client is tried again at the
 // next reconciliation.
-func (a *acting) follow(j *crdv1.Job, in jobs.Input, stop *jobexecv1.StopRequest, ended bool) {
+func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	runner, err := a.runner(in.Runner.Pod)
 	if err != nil {
 		a.errs = append(a.errs, err)
@@ -144,11 +147,11 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, stop *jobexecv1.StopRequest
 	if g == nil {
 		g = &crdv1.JobRunnerGroup{}
 	}
-	request := jobs.Request(j, g, in.Context)
-	if ended {
-		request = nil
+	f := &follower{runner: runner, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
+	if s.State == nil || s.State.Terminated == nil {
+		f.run = jobs.Request(j, g, in.Context)
 	}
-	a.memory.followers[j.UID] = follow(a.calls, runner, jobs.Ref(j), request, stop, func() { a.wake(name, time.Millisecond) })
+	a.memory.followers[j.UID] = follow(a.calls, f)
 }
 
 // runner returns the client of the runner in a pod. The caller has locked a.mu.
@@ -164,7 +167,7 @@ func (a *acting) runner(p *corev1.Pod) (Runner, error) {
 	return runner, nil
 }
 
-// give gives a pod to a job: the label of the pod, the status of the job, and then the request.
+// give assigns a pod to a job: the label of the pod, the status of the job, and then the request.
 func (a *acting) give(ctx context.Context, g Give) error {
 	if a.blocked(g.Pod) {
 		return nil
@@ -200,7 +203,7 @@ func (a *acting) begin(j *crdv1.Job, pod *corev1.Pod) {
 			in.Runner.Pod = pod
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.follow(j, in, nil, false)
+			a.follow(j, in, jobs.Step{})
 			return
 		}
 	}
@@ -237,6 +240,17 @@ func (a *acting) mark(ctx context.Context, p *corev1.Pod, job types.UID, drain s
 		annotations[crdv1.AnnotationJobResults] = crdv1.JobResultsKept
 		annotations[crdv1.AnnotationJobResultsSince] = a.in.Now.UTC().Format(time.RFC3339)
 	}
+	return a.patch(ctx, p, after, annotations)
+}
+
+// annotate writes that the results in a pod need not be kept.
+func (a *acting) annotate(ctx context.Context, p *corev1.Pod) error {
+	_, err := a.patch(ctx, p, p.DeepCopy(), map[string]string{crdv1.AnnotationJobResults: crdv1.JobResultsReleased})
+	return err
+}
+
+// patch writes a pod with further annotations.
+func (a *acting) patch(ctx context.Context, p, after *corev1.Pod, annotations map[string]string) (*corev1.Pod, error) {
 	after.Annotations = lists.Merged(after.Annotations, annotations)
 	patch := client.MergeFromWithOptions(p, client.MergeFromWithOptimisticLock{})
 	if err := a.config.Client.Patch(ctx, after, patch, apply.FieldOwner); err != nil {

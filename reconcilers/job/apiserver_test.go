@@ -38,7 +38,7 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// scene is a runner group with pods, whose runners are processes.
+// scene is a runner group with pods that have processes as runners.
 type scene struct {
 	*world.World
 	authority *runners.Authority
@@ -252,7 +252,7 @@ func (g *gate) dead() bool {
 	}
 }
 
-// reset begins anew, and kills at an effect.
+// reset forgets all effects, and kills at an effect.
 func (g *gate) reset(last int, before bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -37,7 +37,7 @@ type Limits struct {
 	// Keep is how long a finished Job is kept, and Most the maximum number of a group.
 	Keep time.Duration
 	Most int
-	// Unread is for how long a Job beyond Most is kept whose results were not read.
+	// Unread is for how long a Job beyond Most is kept with results that were not read.
 	Unread time.Duration
 }
 
@@ -45,9 +45,11 @@ type Limits struct {
 type Decision struct {
 	// Steps are those of Input.Jobs, in this order.
 	Steps []jobs.Step
-	// Give are the jobs that get a pod, and Free the other pods that lose theirs.
+	// Give are the jobs that get a pod, and Free the other pods that lose their job.
 	Give []Give
 	Free []Free
+	// Released are pods that are kept for results which have been read.
+	Released []*corev1.Pod
 	// Expired are finished jobs to delete.
 	Expired []*crdv1.Job
 	// Turns are those afterwards.
@@ -106,6 +108,7 @@ func Decide(in Input) Decision {
 			s.State = &crdv1.JobState{Waiting: &crdv1.JobWaiting{Reason: why.Reason, Message: why.Message}}
 		}
 	}
+	d.released(in)
 	d.expire(in)
 	return d
 }
@@ -118,7 +121,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// pods decides about each pod, and returns those that can get a job. A pod whose label names a job that
+// pods decides about each pod, and returns those that can get a job. A pod with the label of a job that
 // can begin gets that job, which leaves the queue.
 func (d *Decision) pods(in Input, at map[types.UID]int, queue map[types.UID]*crdv1.Job) (idle []Free) {
 	var freed []Free
@@ -201,6 +204,22 @@ func (in Input) noPod() jobs.Why {
 		}
 	}
 	return jobs.Why{Reason: jobs.ReasonPodsNotReady, Message: fmt.Sprintf("No pod of runner group %s is ready yet.", name)}
+}
+
+// released adds the pods that are kept for results which no job has any more.
+func (d *Decision) released(in Input) {
+	kept := map[string]bool{}
+	for _, s := range d.Steps {
+		if e := s.Execution; e != nil && (e.Output == nil || e.Output.State == crdv1.OutputKept) {
+			kept[e.PodUID] = true
+		}
+	}
+	for _, p := range in.Pods {
+		if a := p.Annotations; a[crdv1.AnnotationDraining] != "" && a[crdv1.AnnotationJobResults] == crdv1.JobResultsKept &&
+			p.Labels[crdv1.AssignedJobLabel] == "" && p.DeletionTimestamp == nil && !kept[string(p.UID)] {
+			d.Released = append(d.Released, p)
+		}
+	}
 }
 
 // expire adds the finished jobs to delete.

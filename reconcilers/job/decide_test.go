@@ -65,6 +65,9 @@ func lineOf(d job.Decision) string {
 	for _, j := range d.Expired {
 		out = append(out, "delete "+string(j.UID))
 	}
+	for _, p := range d.Released {
+		out = append(out, "released "+p.Name)
+	}
 	for _, uid := range d.Unknown {
 		out = append(out, "ask "+string(uid))
 	}
@@ -107,7 +110,9 @@ func TestDecide(t *testing.T) {
 		"a pod that drains":                     {statuses: []string{""}, pods: pods(with(podOf(t, "p1", ""), func(p *corev1.Pod) { p.Annotations = map[string]string{crdv1.AnnotationDraining: "x"} })), want: "waits NoIdlePod"},
 		"a pod that is being deleted":           {statuses: []string{""}, pods: pods(with(podOf(t, "p1", ""), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })), want: "waits PodsNotReady"},
 		"a pod that is not ready":               {statuses: []string{""}, pods: pods(with(podOf(t, "p1", ""), func(p *corev1.Pod) { p.Status.Conditions = nil })), want: "waits PodsNotReady"},
-		"a pod whose container is down":         {statuses: []string{""}, pods: pods(with(podOf(t, "p1", ""), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil })), want: "waits NoIdlePod"},
+		"a pod with a container that is down":   {statuses: []string{""}, pods: pods(with(podOf(t, "p1", ""), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].State.Running = nil })), want: "waits NoIdlePod"},
+		"a pod that keeps results":              {statuses: []string{over}, pods: pods(with(podOf(t, "p1", ""), keeps))},
+		"a pod with results that were read":     {statuses: []string{strings.Replace(over, "Kept", "Released", 1)}, pods: pods(with(podOf(t, "p1", ""), keeps)), want: "released p1"},
 		"old jobs":                              {statuses: []string{over, strings.Replace(over, "08:00:10", "07:00:20", 1)}, limits: job.Limits{Keep: time.Hour, Most: 9}, want: "delete j2"},
 		"too many jobs":                         {statuses: []string{strings.Replace(over, "Kept", "Released", 1), over}, limits: job.Limits{Keep: time.Hour, Most: 1}, want: "delete j2"},
 		"too many jobs with results":            {statuses: []string{over, over}, limits: job.Limits{Keep: time.Hour, Most: 1, Unread: time.Minute}},
@@ -135,6 +140,10 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+func keeps(p *corev1.Pod) {
+	p.Annotations = map[string]string{crdv1.AnnotationDraining: "x", crdv1.AnnotationJobResults: crdv1.JobResultsKept}
+}
+
 func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	change(p)
 	return p
@@ -144,14 +153,15 @@ func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 func TestFields(t *testing.T) {
 	const given = "execution: {count: 1, podUID: p1, begun: true}, runner: {runnerGroupVersion: v1, runnerPod: {namespace: shop, name: p1}}, state: {running: {phase: Starting, jobExecutionAddr: x}}"
 	for name, tt := range map[string]struct{ spec, status, answer, silent, want string }{
-		"it gets a pod":        {want: "Starting"},
-		"with a command":       {spec: strings.Replace(full, `{script: "#!/bin/sh\necho"}`, "{command: [a, b]}", 1), want: "Starting"},
-		"with a route group":   {spec: strings.Replace(full, "{sandboxName: sb}", "{routegroupName: rg}", 1), want: "Starting"},
-		"without the proxy":    {spec: strings.Replace(full, "injectRoutingKey: Auto", "injectRoutingKey: Disabled", 1), want: "Starting"},
-		"it is to be canceled": {spec: strings.Replace(full, "canceled: false", "canceled: true", 1), want: "Canceled"},
-		"it is not valid":      {spec: strings.Replace(full, "5m", "x", 1), want: "InvalidSpec"},
-		"it runs":              {status: given, answer: `{phase: RUNNING, started_at: "2026-11-30T08:00:01Z"}`, want: "Running"},
-		"it does not answer":   {status: given, silent: "refused", want: "PodSilent"},
+		"it gets a pod":          {want: "Starting"},
+		"with a command":         {spec: strings.Replace(full, `{script: "#!/bin/sh\necho"}`, "{command: [a, b]}", 1), want: "Starting"},
+		"with a route group":     {spec: strings.Replace(full, "{sandboxName: sb}", "{routegroupName: rg}", 1), want: "Starting"},
+		"without the proxy":      {spec: strings.Replace(full, "injectRoutingKey: Auto", "injectRoutingKey: Disabled", 1), want: "Starting"},
+		"it is to be canceled":   {spec: strings.Replace(full, "canceled: false", "canceled: true", 1), want: "Canceled"},
+		"its sandbox is missing": {spec: strings.Replace(full, "{sandboxName: sb}", "{sandboxName: other}", 1), want: "SandboxNotFound"},
+		"it is not valid":        {spec: strings.Replace(full, "5m", "x", 1), want: "InvalidSpec"},
+		"it runs":                {status: given, answer: `{phase: RUNNING, started_at: "2026-11-30T08:00:01Z"}`, want: "Running"},
+		"it does not answer":     {status: given, silent: "refused", want: "PodSilent"},
 		"it has succeeded": {status: given, want: "Succeeded", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", finished_at: "2026-11-30T08:00:09Z", artifacts_complete: true, ending: {known: true},
 			stdout: {total: 3}, stderr: {total: 4}, routing: {with_key: 0, without_key: 2, caveat: c}, artifacts: [{path: /tmp/a, size: 1, sha256: aGFzaA==, content_type: t}, {path: /b, problem: p}]}`},
 		"it has failed":         {status: given, want: "ScriptFailed", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", artifacts_complete: true, ending: {known: true, exit_code: 3}}`},

@@ -44,6 +44,8 @@ const (
 	// busy is how long a runner may refuse to begin an execution, for example while it deletes the files of the
 	// one before.
 	busy = 3 * time.Second
+	// askReleased is the pause between two questions for whether results are released.
+	askReleased = 3 * time.Second
 )
 
 // follower calls the runner of one execution, and remembers its last answer.
@@ -52,6 +54,8 @@ type follower struct {
 	ref    *jobexecv1.ExecutionRef
 	// run begins the execution; nil: it has ended.
 	run *jobexecv1.RunRequest
+	// await: the runner is asked until the results of the execution are released.
+	await bool
 	// changed is called after each change of the answer.
 	changed func()
 	cancel  context.CancelFunc
@@ -66,9 +70,9 @@ type follower struct {
 
 // follow starts a follower, which begins the execution, or stops it if stop is set. It ends with ctx, when it is canceled, or when the runner has reported all
 // that it will.
-func follow(ctx context.Context, r Runner, ref *jobexecv1.ExecutionRef, run *jobexecv1.RunRequest, stop *jobexecv1.StopRequest, changed func()) *follower {
+func follow(ctx context.Context, f *follower) *follower {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{runner: r, ref: ref, run: run, stop: stop, changed: changed, cancel: cancel, stops: make(chan struct{}, 1)}
+	f.cancel, f.stops = cancel, make(chan struct{}, 1)
 	go f.loop(ctx)
 	return f
 }
@@ -116,11 +120,13 @@ func (f *follower) loop(ctx context.Context) {
 		if ctx.Err() != nil || f.over() {
 			return
 		}
-		if err == nil {
+		if err == nil && !f.await {
 			pause = firstPause
 			continue
 		}
-		if f.failed(err); f.over() {
+		if err == nil {
+			pause = askReleased
+		} else if f.failed(err); f.over() {
 			return
 		}
 		select {
@@ -161,6 +167,9 @@ func (f *follower) command(ctx context.Context) (*jobexecv1.Status, error) {
 // over reports whether the runner has reported everything.
 func (f *follower) over() bool {
 	st := f.known().Status
+	if f.await {
+		return st.GetReleased()
+	}
 	return st.GetPhase() == jobexecv1.Status_TERMINATED && st.GetArtifactsComplete()
 }
 
@@ -176,7 +185,8 @@ func (f *follower) see(st *jobexecv1.Status) {
 		f.answer.Since = time.Now()
 	}
 	f.mu.Unlock()
-	if before.Silent != "" || before.Status.GetPhase() != st.GetPhase() || before.Status.GetArtifactsComplete() != st.GetArtifactsComplete() {
+	if before.Silent != "" || before.Status.GetPhase() != st.GetPhase() || before.Status.GetArtifactsComplete() != st.GetArtifactsComplete() ||
+		before.Status.GetReleased() != st.GetReleased() {
 		f.changed()
 	}
 }

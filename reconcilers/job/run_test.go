@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/jobs"
 )
 
 // Jobs run in a pod that is reused, one after the other, and end as their scripts do.
@@ -99,7 +102,7 @@ func TestJobsEndAsTheirScriptsDo(t *testing.T) {
 	}
 }
 
-// An execution whose pod is deleted, or whose executor is killed, has no outcome: it fails, or runs once more if the
+// An execution with a deleted pod, or a killed executor, has no outcome: it fails, or runs once more if the
 // job permits it. No script begins twice in one execution.
 func TestAnExecutionWithoutAnOutcomeFails(t *testing.T) {
 	s := newScene(t, "reusePods: true")
@@ -166,7 +169,8 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	s.gate.reset(0, false)
 	s.manage()
 	pod, _ := s.pod("t-1")
-	if got := s.ended(s.submit("one", "true")); !got.Success {
+	one := s.submit("one", "true")
+	if got := s.ended(one); !got.Success {
 		t.Errorf("%+v", got)
 	}
 	s.free()
@@ -174,6 +178,18 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	if a := pod.Annotations; a[crdv1.AnnotationDraining] != crdv1.DrainingJobEnded || a[crdv1.AnnotationJobResults] != crdv1.JobResultsKept || a[crdv1.AnnotationJobResultsSince] == "" {
 		t.Errorf("%v", a)
 	}
+	runner, err := (job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}).Runner(pod)
+	s.Must(err)
+	_, err = runner.Release(s.Context(), jobs.Ref(one))
+	s.Must(errors.Join(err, runner.Close()))
+	s.Eventually("the pod is released", func() error {
+		s.Get(pod)
+		s.Get(one)
+		if one.Status.Execution.Output.State != crdv1.OutputReleased || pod.Annotations[crdv1.AnnotationJobResults] != crdv1.JobResultsReleased {
+			return fmt.Errorf("%+v %v", one.Status.Execution.Output, pod.Annotations)
+		}
+		return nil
+	})
 	next := s.submit("next", "true")
 	s.waits(next, "NoIdlePod")
 	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = []string{crdv1.Finalizer} }) // As its controller would.
@@ -185,7 +201,7 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
 }
 
-// The controller is killed before or after any of its effects while a job runs: the next one ends the job, whose
+// The controller is killed before or after any of its effects while a job runs: the next one ends the job, and the
 // script has begun once.
 func TestAControllerIsKilledAtAnyEffect(t *testing.T) {
 	s := newScene(t, "reusePods: true")
@@ -294,6 +310,6 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	var pods corev1.PodList
 	s.List(&pods, client.InNamespace(s.group.Namespace))
 	if len(pods.Items) != 1 {
-		t.Error("the pod is gone")
+		t.Error("the pod was deleted")
 	}
 }

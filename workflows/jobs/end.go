@@ -85,7 +85,7 @@ func (s *Step) report(st *jobexecv1.Status) {
 	}
 }
 
-// unproved is the step of a job whose runner does not know how the script ended. The report of the pod
+// unproved is the step of a job with a runner that does not know how the script ended. The report of the pod
 // about its container is awaited, which may have the reason.
 func (in Input) unproved(out Step, st *jobexecv1.Status) Step {
 	e, of := st.GetEnding(), in.Job.Status.Execution.ContainerID
@@ -127,7 +127,7 @@ func endOf(p *corev1.Pod, id string) (termination, bool) {
 	return termination{}, false
 }
 
-// goneWhy returns why the outcome of an execution is unknown whose pod does not exist.
+// goneWhy returns why the outcome of an execution in a deleted pod is unknown.
 func (in Input) goneWhy() Why {
 	return Why{ReasonPodDeleted, fmt.Sprintf("Pod %s was deleted while the script ran", pod(in.Job))}
 }
@@ -185,7 +185,7 @@ func (in Input) unbegin(out Step, why Why) Step {
 	return out
 }
 
-// ended is the step of a job that has ended: what is missing of its results is recorded.
+// ended is the step of a job that has ended: it records the rest of its results.
 func (in Input) ended(out Step) Step {
 	e, r := out.Execution, in.Runner
 	if e == nil || !e.Begun {
@@ -208,11 +208,13 @@ func (in Input) ended(out Step) Step {
 		}
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {
-		switch {
+		switch why := dropped(r.Pod); {
 		case r.Status.GetReleased():
 			o.State = crdv1.OutputReleased
-		case r.Gone:
-			o.State, o.Message = crdv1.OutputLost, cmp.Or(dropped(r.Pod), fmt.Sprintf("Pod %s was deleted before its results were read.", pod(in.Job)))
+		case why != "" || r.Gone || r.Unknown:
+			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s was deleted before its results were read.", pod(in.Job)))
+		case leaves(r.Pod): // Until they are read, or dropped.
+			out.Follow, out.Await = true, true
 		}
 	}
 	out.Settled = e.Output != nil
@@ -230,6 +232,11 @@ func (in Input) missing(known []crdv1.JobArtifactState) []crdv1.JobArtifactState
 		}
 	}
 	return known
+}
+
+// leaves reports whether a pod gets no other job, and is kept for its results.
+func leaves(p *corev1.Pod) bool {
+	return p != nil && p.Annotations[crdv1.AnnotationDraining] != "" && p.Labels[crdv1.AssignedJobLabel] == ""
 }
 
 // dropped returns why results in a pod were dropped; empty if they were not.

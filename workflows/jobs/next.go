@@ -83,7 +83,7 @@ type Input struct {
 	Now   time.Time
 }
 
-// Runner is what is known of the pod with the recorded execution of a job.
+// Runner is the observed state of the pod with the recorded execution of a job.
 type Runner struct {
 	// Pod is that pod; nil: it is not known.
 	Pod *corev1.Pod
@@ -120,8 +120,9 @@ type Step struct {
 	// Queued: it can be given to a pod. Its State does not state why it has none.
 	Queued bool
 	// Follow: the runner is asked for the state of the execution, which Run begins, unless Stop is set.
-	Follow bool
-	Stop   *jobexecv1.StopRequest
+	// With Await it is asked until the results are released.
+	Follow, Await bool
+	Stop          *jobexecv1.StopRequest
 	// Settled: the job needs its pod no longer, and Drain is why no other job gets that, if none does.
 	Settled bool
 	Drain   string
@@ -159,7 +160,7 @@ func (in Input) over() *cause {
 	return nil
 }
 
-// waiting is the step of a job whose script has not begun.
+// waiting is the step of a job with a script that has not begun.
 func (in Input) waiting(out Step) Step {
 	problems := Accept(in.Job)
 	switch c := in.over(); {
@@ -184,7 +185,7 @@ func (s *Step) wait(w Why) {
 	s.State = &crdv1.JobState{Waiting: &crdv1.JobWaiting{Reason: w.Reason, Message: w.Message}}
 }
 
-// begun is the step of a job whose script may have begun.
+// begun is the step of a job with a script that may have begun.
 func (in Input) begun(out Step) Step {
 	c, st := in.over(), in.Runner.Status
 	switch {

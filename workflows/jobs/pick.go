@@ -14,7 +14,7 @@ import (
 type Turns map[string]uint64
 
 // Pick returns the jobs that get the next n idle pods, in this order. Submitters take turns: the next job
-// is of the one with a waiting job whose last turn is the longest ago, of several without a turn the one
+// is of the one with a waiting job and the oldest last turn, of several without a turn the one
 // with the oldest job. Of one submitter the oldest job is first (Older). It records the turns in turns, and
 // changes nothing else.
 func Pick(waiting []*crdv1.Job, n int, turns Turns) []*crdv1.Job {

@@ -87,7 +87,7 @@ func grace(g *crdv1.JobRunnerGroup) time.Duration {
 	return min(longestGrace, time.Duration(*g.Spec.PodTemplate.Spec.TerminationGracePeriodSeconds)*time.Second)
 }
 
-// Caveats returns statements about an ended job whose requests should have had the routing key, and may not
+// Caveats returns statements about an ended job with requests that should have had the routing key, and may not
 // have had it.
 func Caveats(j *crdv1.Job) []string {
 	e := j.Status.Execution

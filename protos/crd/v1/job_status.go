@@ -8,7 +8,7 @@ type JobStatus struct {
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
-	// Where the present execution runs, and what is known of its output. This
+	// Where the present execution runs, and its output. This
 	// field is an addition of Switchyard's.
 	// +optional
 	Execution *JobExecution `json:"execution,omitempty"`
@@ -126,8 +126,7 @@ type JobWaiting struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// JobExecution is the fence of the present execution of a job, and what is left
-// of it.
+// JobExecution is the fence of the present execution of a job, and its results.
 type JobExecution struct {
 	// Executions so far, with the present one; 1 for the first.
 	Count int32 `json:"count"`
