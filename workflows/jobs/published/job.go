@@ -43,7 +43,7 @@ func Job(s v2.JobSpec, group crdv1.NamespacedName) (*crdv1.Job, error) {
 	for _, a := range s.UploadArtifact {
 		j.Spec.Artifacts = append(j.Spec.Artifacts, crdv1.JobArtifact{Path: value(a.Path), Meta: a.Meta})
 	}
-	if c := s.RoutingContext; c != nil {
+	if c := s.RoutingContext; c != nil && value(c.Sandbox)+value(c.Routegroup) != "" { // else the baseline
 		j.Spec.RoutingContext = &crdv1.JobRoutingContext{SandboxName: value(c.Sandbox), RouteGroupName: value(c.Routegroup)}
 	}
 	var problems specfile.Problems
