@@ -49,6 +49,11 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
 	@$(CACHE)/tools/demo-link
 
+.PHONY: demo-jobs
+demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached, with an artifact: with a kubeconfig alone, and through a control plane
+	@$(GO) build -o $(CACHE)/tools/demo-jobs ./tests/link/cmd/demo-jobs
+	@$(CACHE)/tools/demo-jobs
+
 .PHONY: demo-controlplane
 demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
