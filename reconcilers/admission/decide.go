@@ -102,6 +102,8 @@ func (d *deciding) specification() {
 		d.outputs("spec.outputNamespaces", o.Spec.OutputNamespaces)
 	case *crdv1.SignadotObjectLifecycleMethods:
 		d.units("spec", o.Spec.OLM)
+	case *crdv1.JobRunnerGroup:
+		d.runners(o)
 	case crdv1.Member:
 		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
 	case *crdv1.RoutingConfig:

@@ -22,9 +22,9 @@
 // its baseline does not: get it. For a route group or a RoutingConfig: get the sandboxes or members
 // that it names.
 //
-// For each unit of a sandbox's resources, a Resource or a SignadotObjectLifecycleMethods: create pods
-// in its namespace, and get the objects that its pod template names there, since it has no baseline
-// that reads them already. For the outputs of a resource: create Secrets in the namespaces that get
+// For a JobRunnerGroup, and each unit of a sandbox's resources, a Resource or a
+// SignadotObjectLifecycleMethods: create pods in its namespace, and get the objects that its pod template
+// names there, since it has no baseline that reads them already. For the outputs of a resource: create Secrets in the namespaces that get
 // them.
 //
 // A change of the specification of a sandbox, a Resource or a SignadotObjectLifecycleMethods needs the

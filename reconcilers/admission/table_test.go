@@ -217,6 +217,11 @@ func direct() []row {
 			"metadata: {name: NAME, namespace: shop}\nspec: {name: x, routingKey: x, workloadID: x, " + baseline("shop", "customer") + "}"},
 		{"a VirtualWorkload before customer", "yyyynn", crdv1.KindVirtualWorkload,
 			"metadata: {name: NAME, namespace: shop}\nspec: {name: x, " + baseline("shop", "customer") + "}"},
+		{"a JobRunnerGroup in shop", "yynynn", crdv1.KindJobRunnerGroup, "metadata: {name: NAME, namespace: shop}\nspec: {image: x}"},
+		{"a JobRunnerGroup with Secret db", "yynynn", crdv1.KindJobRunnerGroup,
+			"metadata: {name: NAME, namespace: shop}\nspec: {image: x, podTemplate: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: db}}]}]}}}"},
+		{"a JobRunnerGroup with Secret other", "yynnnn", crdv1.KindJobRunnerGroup,
+			"metadata: {name: NAME, namespace: shop}\nspec: {image: x, podTemplate: {spec: {containers: [{name: main}], volumes: [{name: v, secret: {secretName: other}}]}}}"},
 	}
 }
 

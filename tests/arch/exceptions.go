@@ -8,6 +8,7 @@ var exceptions = map[string]string{
 	"tools/cluster/internal/cleanup/mounts.go: CreateCgroup":   "a setting of the kernel",
 	"tools/cluster/internal/cleanup/mounts.go: inheritCPUs":    "a setting of the kernel",
 	"tools/cluster/internal/netns/setup.go: Setup":             "a setting of the kernel",
+	"workflows/jobexec/executor/memory.go: preferForMemory":    "a setting of the kernel",
 	"tools/gen/files.go: apply":                                "a source file, which git compares; gen-check finds half of one",
 	"tools/gen/rules.go: rules":                                "a module that lives as long as one run",
 }

@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // scene is a pod's volume, as Receive leaves it, and a folder for outputs.
@@ -26,14 +27,14 @@ type scene struct {
 	printed bytes.Buffer
 }
 
-func newScene(t *testing.T, script string) *scene {
+func newScene(t *testing.T, text string) *scene {
 	t.Helper()
 	s := &scene{T: t, volume: Volume{Root: t.TempDir()}, out: t.TempDir()}
 	wrapper := filepath.Join(s.out, "wrapper")
 	s.must(os.WriteFile(wrapper, []byte("a program"), 0o600))
 	s.must(s.volume.prepare(wrapper))
-	if s.plan.Script = script != ""; s.plan.Script {
-		s.must(put(s.volume.in(iocontext.ScriptPath), []byte(script), 0o755))
+	if s.plan.Script = text != ""; s.plan.Script {
+		s.must(script.Put(s.volume.in(iocontext.ScriptPath), []byte(text), 0o755))
 	}
 	s.main = Main{Volume: s.volume, Environ: []string{"PATH=" + os.Getenv("PATH"), "OUT=" + s.out}, Stdout: &s.printed, Stderr: &s.printed}
 	return s
@@ -242,12 +243,12 @@ func TestTheDeathOfTheMainContainerIsSeen(t *testing.T) {
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("before it begins it has ended: %t, %v", gone, err)
 	}
-	alive, err := s.volume.begin()
+	alive, err := script.Begin(s.volume.in(begunPath), "")
 	s.must(err)
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("while it runs it has ended: %t, %v", gone, err)
 	}
-	if _, err := s.volume.begin(); !errors.Is(err, fs.ErrExist) {
+	if _, err := script.Begin(s.volume.in(begunPath), ""); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another begins: %v", err)
 	}
 	s.must(alive.Close())
