@@ -210,14 +210,14 @@ func mainImage(t *corev1.PodTemplateSpec) string {
 	return t.Spec.Containers[0].Image
 }
 
-// idleFor is how long a group keeps pods that it does not need.
-const idleFor = 5 * time.Minute
+// IdleFor is how long a group keeps pods that it does not need.
+const IdleFor = 5 * time.Minute
 
 // Replicas returns how many pods a runner group has that scales automatically: one for each job that has not ended,
 // within its bounds, and what it has now until fewer have been enough for five minutes.
 func (a AutoScaling) Replicas(queued, running int, present int32, enough time.Duration) int32 {
 	want := min(max(int32(min(queued+running, mostPods)), a.MinPods), a.MaxPods)
-	if present = min(present, a.MaxPods); want >= present || enough >= idleFor {
+	if present = min(present, a.MaxPods); want >= present || enough >= IdleFor {
 		return want
 	}
 	return present
