@@ -173,8 +173,8 @@ func TestDecide(t *testing.T) {
 		"few failed pods are kept":                  {pods: "a:fd b:fd c:fd d:r", want: "a delete: 1/1 idle 1 old 0 failed 3 True Ready"},
 		"a refused pod is tried again later":        {refused: apply.ReasonForbidden, want: ": 0/0 idle 0 old 0 failed 0 False Forbidden"},
 		"a group that ends":                         {spec: "replicas: 3", pods: "a:r b:rb c:rdk", jobs: []*crdv1.Job{job("b-job", false)}, deleted: &now, want: "drain a (GroupEnds) delete, drain b (GroupEnds): 2/2 idle 1 old 0 failed 0 False RunnerGroupDeleted"},
-		"whose job has ended":                       {pods: "b:rbd", jobs: []*crdv1.Job{job("b-job", true)}, deleted: &now, want: "b delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
-		"whose results were not read":               {pods: "c:rdk", deleted: &deleted, want: "drop c delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
+		"that ends after its job":                   {pods: "b:rbd", jobs: []*crdv1.Job{job("b-job", true)}, deleted: &now, want: "b delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
+		"that ends without a reader":                {pods: "c:rdk", deleted: &deleted, want: "drop c delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 		"that has no pod":                           {deleted: &now, want: "over: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 		"that has a terminating pod":                {pods: "a:t", deleted: &now, want: ": 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 	} {

@@ -20,7 +20,7 @@
 // A pod is a replica until it is draining (crdv1.AnnotationDraining) and has no job. Draining pods get no
 // job: the mark is a compare-and-swap, as is the label of a job, so that one of the two sees the other. A
 // draining pod is deleted once it has no job and no results that are to be read. Results are kept for a limited
-// time, and the pods that keep them are limited in number; what is dropped is recorded on the pod and as an
+// time, and the pods that keep them are limited in number; a loss is recorded on the pod and as an
 // Event.
 //
 // The Job controller drains the pods of groups that do not reuse them, and pods with processes that could not be

@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, g *crdv1.JobRunnerGroup) (ti
 	return r.act(ctx, in, d)
 }
 
-// Gone forgets a deleted group. The garbage collector deletes what it owned.
+// Gone forgets a deleted group. The garbage collector deletes the objects that it owned.
 func (r *Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
 
 // now returns the time with the resolution of a status.

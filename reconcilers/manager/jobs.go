@@ -105,16 +105,19 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	j.Settings.OperatorNamespace = m.config.Namespace
 	j.Limits.Results = cmp.Or(j.Limits.Results, keepResults)
-	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
-	if m.config.Trust != nil {
-		c.Jobs.CA = m.config.Trust.PEM
-	}
 	kube, err := kubernetes.NewForConfig(m.config.REST)
 	if err != nil {
 		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
+	if j.Runners == nil {
+		j.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+	}
+	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
+	if m.config.Trust != nil {
+		c.Jobs.CA = m.config.Trust.PEM
+	}
 	return nil
 }
 

@@ -38,7 +38,7 @@ const (
 )
 
 const (
-	// authorityLife is that of the authority, which is not renewed: clients get it anew with each ticket, and it signs
+	// authorityLife is that of the authority, which is not renewed: clients get it with each ticket, and it signs
 	// names of runners only. certificateLife is that of the certificate of a runner.
 	authorityLife   = 20 * 365 * 24 * time.Hour
 	certificateLife = 24 * time.Hour
@@ -136,6 +136,7 @@ func NewKeys(now time.Time) (map[string][]byte, error) {
 // certificate returns the beginning of a certificate.
 func certificate(now time.Time, life time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	now = now.Truncate(time.Second) // as certificates have it
 	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}, err
 }
 

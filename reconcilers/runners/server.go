@@ -59,7 +59,7 @@ type Config struct {
 	Live client.Reader
 	// Tokens verifies tokens of audience layout.Audience.
 	Tokens *tokens.Verifier
-	// Users identifies users, and Rights reviews what they may do.
+	// Users identifies users, and Rights reviews their rights.
 	Users  Users
 	Rights *access.Reviews
 	// Accounts are the names of users that get a ticket for any job.
@@ -70,7 +70,7 @@ type Config struct {
 	Address string
 	// Clock returns the time of certificates. Default: time.Now.
 	Clock func() time.Time
-	// Logger logs what is issued and refused. Default: none.
+	// Logger logs certificates, tickets and refusals. Default: none.
 	Logger *slog.Logger
 }
 
@@ -171,7 +171,7 @@ func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServe
 	return answer, err
 }
 
-// enter counts a call of a pod or user whose token is valid, until leave is called.
+// enter counts a call of a pod or user with a valid token, until leave is called.
 func (s *server) enter(ctx context.Context, name, from string) (leave func(), err error) {
 	leave, err = s.requests.Enter(callers.Caller{Kind: callers.Pod, Name: name})
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 	}, nil
 }
 
-// permitted returns a job if the user may read it, and what else the user may do with it. A user who may not does not
+// permitted returns a job if the user may read it, and the verbs of the ticket. Another user does not
 // learn whether there is such a job.
 func (s *server) permitted(ctx context.Context, user identity.User, name string) (*crdv1.Job, []ticket.Verb, error) {
 	own := slices.Contains(s.cfg.Accounts, user.Name)
@@ -105,7 +105,7 @@ func (s *server) runnerOf(ctx context.Context, job *crdv1.Job) (*corev1.Pod, err
 	if e == nil || e.PodUID == "" || e.Count < 1 {
 		return nil, status.Errorf(codes.FailedPrecondition, "job %s has not begun: it has no output yet", job.Name)
 	}
-	gone := status.Errorf(codes.NotFound, "the pod in which job %s ran is gone, and its output with it", job.Name)
+	gone := status.Errorf(codes.NotFound, "the pod in which job %s ran was deleted, and its output with it", job.Name)
 	g := &crdv1.JobRunnerGroup{}
 	if err := s.read(ctx, client.ObjectKey{Namespace: of.Namespace, Name: of.Name}, g); err != nil {
 		return nil, orElse(err, gone)

@@ -92,6 +92,7 @@ var (
 		"workflows/engine",
 		"workflows/execunit",
 		"workflows/jobexec/ticket",
+		"workflows/jobpod",
 		"workflows/podreads",
 		"workflows/spec",
 		"workflows/specfile",

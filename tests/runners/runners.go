@@ -67,6 +67,13 @@ type Authority struct {
 	keys    ticket.Keys
 	address string
 	roots   string
+	token   func(podUID string) string
+}
+
+// At returns the service Runners of another program, at an address with a certificate of roots. The test gives the
+// tokens of pods. It signs nothing.
+func At(address, roots string, token func(podUID string) string) *Authority {
+	return &Authority{address: address, roots: roots, token: token}
 }
 
 // NewAuthority serves an authority until the test ends.
@@ -84,7 +91,7 @@ func NewAuthority(t testing.TB) *Authority {
 	must(t, err)
 	ca, err := x509.ParseCertificate(der)
 	must(t, err)
-	a := &Authority{ca: ca, key: key, tickets: tickets, keys: keys}
+	a := &Authority{ca: ca, key: key, tickets: tickets, keys: keys, token: func(uid string) string { return uid }}
 	operator, dir := trusttest.New(t, "operator"), t.TempDir()
 	operator.Write(t, dir, operator.Leaf(t, "127.0.0.1"))
 	folder, err := trust.Open(trust.Config{Dir: dir, Name: "127.0.0.1"})
@@ -154,7 +161,7 @@ func (r *Runner) Start(uid string) {
 	r.t.Helper()
 	r.uid = uid
 	must(r.t, os.MkdirAll(filepath.Join(r.Dir, "home"), 0o700))
-	must(r.t, os.WriteFile(filepath.Join(r.Dir, "token"), []byte(uid+"\n"), 0o600))
+	must(r.t, os.WriteFile(filepath.Join(r.Dir, "token"), []byte(r.authority.token(uid)+"\n"), 0o600))
 	must(r.t, r.command("job-executor", "install", r.volume()).Run())
 	r.t.Cleanup(r.Kill)
 	r.StartExecutor()

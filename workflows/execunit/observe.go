@@ -101,7 +101,7 @@ type Observed struct {
 	Outputs bool
 }
 
-// ObservedOf returns what is observed of the pod of a unit.
+// ObservedOf returns the observed parts of the pod of a unit.
 func ObservedOf(u crdv1.WorkUnit, pod *corev1.Pod) Observed {
 	return Observed{Owner: OwnerOf(u.Name), Main: MainOf(pod.Spec, OutputManager), Outputs: len(u.Outputs) > 0}
 }

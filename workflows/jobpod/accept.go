@@ -85,7 +85,7 @@ func refuse(reason, format string, args ...any) *problems.Problem {
 	return &problems.Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// fields checks what is not in the pod template.
+// fields checks the fields beside the pod template.
 func fields(g *crdv1.JobRunnerGroup, owner execunit.Owner) *problems.Problem {
 	switch {
 	case g.Spec.Image == "":

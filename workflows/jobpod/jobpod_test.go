@@ -131,7 +131,7 @@ func TestTheVersionIsThatOfThePods(t *testing.T) {
 	same.CA = "other"
 	g.Spec.Replicas, g.Spec.ReusePods, g.Spec.JobExecutionTimeout = new(int32(7)), true, "1h"
 	if got := jobpod.Version(g, same); got != was {
-		t.Error("what is not in pods changes the version")
+		t.Error("fields that are not in pods change the version")
 	}
 	for name, change := range map[string]func(g *crdv1.JobRunnerGroup, s *jobpod.Settings){
 		"image":       func(g *crdv1.JobRunnerGroup, _ *jobpod.Settings) { g.Spec.Image = "other" },

@@ -51,6 +51,7 @@ func All() []*Listener {
 	web := []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowHead, attacks.Junk}
 	return []*Listener{
 		{manager, 9443, "webhooks", injected, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk}},
+		{manager, 9444, "runners", enrolNobody, attacks.TLSGRPC},
 		{manager, 8080, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{manager, 8081, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
 		{routeServer, 7777, "grpc", lookUp, with(attacks.GRPC, attacks.Waits)},

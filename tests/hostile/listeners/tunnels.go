@@ -12,8 +12,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tools/wait"
@@ -35,6 +37,30 @@ func askOperator(w *World, l *Listener) (call, error) {
 			}
 			if late := wait.For(ctx, 200*time.Millisecond); late != nil {
 				return fmt.Errorf("%w: %w", late, err)
+			}
+		}
+	}, nil
+}
+
+// enrolNobody shows the manager a token that no pod has, and expects that it is refused. It retries as askOperator does.
+func enrolNobody(w *World, l *Listener) (call, error) {
+	return func(ctx context.Context) error {
+		conn, err := dial(w.address(l, 0), credentials.NewTLS(attacks.OverTLS()))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer nobody")
+		for {
+			switch _, err := jobexecv1.NewRunnersClient(conn).Enrol(ctx, &jobexecv1.EnrolRequest{}); status.Code(err) {
+			case codes.Unauthenticated:
+				return nil
+			case codes.ResourceExhausted:
+				if late := wait.For(ctx, 200*time.Millisecond); late != nil {
+					return fmt.Errorf("%w: %w", late, err)
+				}
+			default:
+				return fmt.Errorf("a token that no pod has: %w", err)
 			}
 		}
 	}, nil

@@ -68,6 +68,9 @@ const maxAnswer = 16 << 20
 // Refusal returns why the last server was not trusted; nil: it was.
 func (c *Client) Refusal() error { return c.roots.Refusal() }
 
+// Connect begins to connect, without a call.
+func (c *Client) Connect() { c.conn.Connect() }
+
 // Close closes the connection.
 func (c *Client) Close() error { return c.conn.Close() }
 
