@@ -2,10 +2,11 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/runner"
 	"switchyard.dev/controlplane-link/server"
+	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/workflows/jobexec/client"
 )
 
@@ -14,5 +15,6 @@ type runners struct{ link *server.Server }
 
 // Dial implements jobs.Runners.
 func (r runners) Dial(ctx context.Context, at registry.Cluster, job, podUID string) (*client.Client, error) {
-	return nil, errors.New("TODO-AUTHZ")
+	of, _, err := runner.Client(ctx, r.link, at, &linkv1.Runner{Job: job, PodUid: podUID})
+	return of, err
 }
