@@ -40,7 +40,7 @@ type Backend interface {
 	Delete(ctx context.Context, folder string) error
 }
 
-// Limits bound what is stored of a job.
+// Limits bound the files of a job.
 type Limits struct {
 	// File is the maximum size of an artifact, Job that of all of a job, in bytes; Files is the maximum number.
 	File, Job int64
@@ -130,7 +130,7 @@ func (k *Kept) Open(ctx context.Context, org, job string, f *File) (io.ReadSeekC
 	return k.Backend.Open(ctx, key(org, job, f.Space, f.Path))
 }
 
-// Delete deletes what is stored of a job.
+// Delete deletes the files of a job.
 func (k *Kept) Delete(ctx context.Context, org, job string) error {
 	return k.Backend.Delete(ctx, org+"/"+job)
 }
@@ -149,7 +149,7 @@ func (k *Kept) Put(ctx context.Context, org, job string, f *File, write func(io.
 	return nil
 }
 
-// summed counts and sums what is written.
+// summed counts and sums bytes.
 type summed struct {
 	to  io.Writer
 	sum hash.Hash

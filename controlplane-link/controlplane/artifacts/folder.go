@@ -78,7 +78,7 @@ func (f *Folder) Delete(_ context.Context, folder string) error { return f.root.
 type Config struct {
 	// Folder is a local folder, which is created if it does not exist.
 	Folder string
-	// Limits bound what is stored of a job. Default: DefaultLimits.
+	// Limits bound the files of a job. Default: DefaultLimits.
 	Limits Limits
 }
 

@@ -135,7 +135,7 @@ func (s *site) applyJob(ctx context.Context, j model.Job, o *crdv1.Job) (again r
 	return again, err
 }
 
-// mayBegin reports whether a job can be written for the first time. It ends one whose sandbox is gone.
+// mayBegin reports whether a job can be written for the first time. It ends one of a deleted sandbox.
 func (s *site) mayBegin(ctx context.Context, j model.Job) (bool, error) {
 	if j.Sandbox != "" {
 		of, err := s.Store.Sandbox(ctx, j.Org, j.Sandbox)
@@ -160,7 +160,7 @@ func (s *site) endJob(ctx context.Context, j model.Job, reason, message string) 
 	return s.recordJob(ctx, j, j.Attempt.Ended(model.PhaseFailed, "", reason, message, time.Now().UTC()))
 }
 
-// observeJob records the state of the object of a job, and collects what it leaves.
+// observeJob records the state of the object of a job, and collects its output.
 func (s *site) observeJob(ctx context.Context, j model.Job, o *crdv1.Job) error {
 	a := AttemptOf(o, j)
 	if err := s.recordJob(ctx, j, a); err != nil {
@@ -172,7 +172,7 @@ func (s *site) observeJob(ctx context.Context, j model.Job, o *crdv1.Job) error 
 	return nil
 }
 
-// recordJob records a state, if it says more than the last one. A job that leaves the queue makes room for another one.
+// recordJob records a state, if it differs from the last one in more than its usual reason. A job that leaves the queue makes room for another one.
 func (s *site) recordJob(ctx context.Context, j model.Job, a model.Attempt) error {
 	waits := a.Phase == model.PhaseQueued && j.Attempt.Phase == model.PhaseQueued && (usual[a.Reason] && usual[j.Attempt.Reason] || a.Reason == j.Attempt.Reason)
 	if waits || equalAttempts(a, j.Attempt) {

@@ -68,7 +68,7 @@ type site struct {
 	live client.Client
 	// clients are those of authors.
 	clients sync.Map
-	// seen has the names of jobs with an object, scales what is remembered of runner groups, and collecting the names of
+	// seen has the names of jobs with an object, scales the state of runner groups, and collecting the names of
 	// jobs that are collected in the background, by as many collectors as can be in its channel.
 	seen, scales, collecting sync.Map
 	collectors               chan struct{}

@@ -214,7 +214,7 @@ func mainImage(t *corev1.PodTemplateSpec) string {
 const IdleFor = 5 * time.Minute
 
 // Replicas returns how many pods a runner group has that scales automatically: one for each job that has not ended,
-// within its bounds, and what it has now until fewer have been enough for five minutes.
+// within its bounds, and its present number until fewer have been enough for five minutes.
 func (a AutoScaling) Replicas(queued, running int, present int32, enough time.Duration) int32 {
 	want := min(max(int32(min(queued+running, mostPods)), a.MinPods), a.MaxPods)
 	if present = min(present, a.MaxPods); want >= present || enough >= IdleFor {

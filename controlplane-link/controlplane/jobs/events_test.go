@@ -115,17 +115,17 @@ func TestLostBytesHaveALine(t *testing.T) {
 
 func TestCursorsOfOthersAreRefused(t *testing.T) {
 	k, j := keys(t), model.Job{Org: "acme", Name: "j"}
-	ours := position{2, 7}.cursor(k, j, "stdout")
-	if p, err := parse(k, j, "stdout", ours); err != nil || p != (position{2, 7}) {
+	own := position{2, 7}.cursor(k, j, "stdout")
+	if p, err := parse(k, j, "stdout", own); err != nil || p != (position{2, 7}) {
 		t.Errorf("%v, %v", p, err)
 	}
 	for name, c := range map[string]struct {
 		job            model.Job
 		stream, cursor string
 	}{
-		"of another stream": {j, "stderr", ours}, "of another job": {model.Job{Org: "acme", Name: "i"}, "stdout", ours},
-		"of another organisation": {model.Job{Org: "evil", Name: "j"}, "stdout", ours}, "a number": {j, "stdout", "2 7"},
-		"changed": {j, "stdout", ours[:len(ours)-4] + "AAA="}, "of another key": {j, "stdout", "second" + ours[5:]},
+		"of another stream": {j, "stderr", own}, "of another job": {model.Job{Org: "acme", Name: "i"}, "stdout", own},
+		"of another organisation": {model.Job{Org: "evil", Name: "j"}, "stdout", own}, "a number": {j, "stdout", "2 7"},
+		"changed": {j, "stdout", own[:len(own)-4] + "AAA="}, "of another key": {j, "stdout", "second" + own[5:]},
 	} {
 		if p, err := parse(k, c.job, c.stream, c.cursor); err != ErrCursor { //nolint:errorlint // it is not wrapped
 			t.Errorf("%s: %v, %v", name, p, err)

@@ -1,4 +1,4 @@
-// Package jobs reads the output of jobs: live from their runners through the link, and after their end from what was collected.
+// Package jobs reads the output of jobs: live from their runners through the link, and after their end from the collected files.
 //
 //	Collector   stores what a job has left in its pod, and releases it    collect.go
 //	Streams     output streams as server-sent events                      streams.go

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// firstPause and lastPause are those between looks at a job without new output.
+	// firstPause and lastPause are those between reads of a job without new output.
 	firstPause, lastPause = 100 * time.Millisecond, time.Second
 	// heartbeat is how often a stream without output has a comment.
 	heartbeat = 15 * time.Second
@@ -42,7 +42,7 @@ type Request struct {
 	Stream string // artifacts.Stdout or Stderr
 	Cursor string
 	Tail   uint64
-	// Reader is who reads: both streams of a job that one reader has open end together.
+	// Reader is the name of the client: both streams of a job that it has open end together.
 	Reader string
 }
 

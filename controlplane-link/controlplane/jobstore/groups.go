@@ -22,6 +22,9 @@ const (
 	mostJobs   = 20000
 )
 
+// ErrEnded is the error of a cancelation of a job that has ended.
+var ErrEnded = errors.New("the job has ended")
+
 var errUnchanged = errors.New("nothing to change")
 
 // unlessUnchanged reports whether a write has changed something.

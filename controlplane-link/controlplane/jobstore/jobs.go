@@ -87,13 +87,15 @@ func (s Store) change(ctx context.Context, org, name string, ev model.Event, do 
 }
 
 // Cancel cancels a job. One that was never written to its cluster ends at once; another one when the cluster has ended
-// it. One that has ended stays as it is.
+// it. The error wraps ErrEnded if it has ended.
 func (s Store) Cancel(ctx context.Context, org, name string, at time.Time, ev model.Event) (model.Job, error) {
 	return s.change(ctx, org, name, ev, func(ctx context.Context, t *database.Tx, j *model.Job) error {
 		switch {
 		case !j.DeletedAt.IsZero():
 			return model.ErrDeleting
-		case j.Attempt.Phase.Final() || !j.CanceledAt.IsZero():
+		case j.Attempt.Phase.Final():
+			return ErrEnded
+		case !j.CanceledAt.IsZero():
 			return errUnchanged
 		case j.Attempted.IsZero():
 			j.Attempt = j.Attempt.Ended(model.PhaseCanceled, model.CanceledByRequest, "Canceled", "The job was canceled before it was written to its cluster.", at)

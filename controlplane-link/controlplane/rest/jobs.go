@@ -39,7 +39,7 @@ func (h *Handler) listRunnerGroups(r *request) (any, error) {
 func (h *Handler) getRunnerGroup(r *request) (any, error) {
 	g, err := h.work().Group(r.Context(), r.org(), r.vars["runnergroupName"])
 	if err != nil {
-		return nil, missing("unable to fetch runner group: not found")(err)
+		return nil, missing("unable to fetch runnergroup: not found")(err)
 	}
 	return single(h.runnerGroups(r, g))
 }
@@ -71,7 +71,7 @@ func (h *Handler) applyRunnerGroup(r *request, in specification[desired.RunnerGr
 func (h *Handler) deleteRunnerGroup(r *request) (any, error) {
 	name := r.vars["runnergroupName"]
 	err := h.work().DeleteGroup(r.Context(), r.org(), name, r.now, r.event("runnergroup.delete", tree{"name": name}))
-	return nil, missing("unable to delete runner group: not found")(err)
+	return nil, missing("unable to delete runnergroup: not found")(err)
 }
 
 // jobsAs returns jobs as the API has them.
@@ -131,7 +131,7 @@ func (h *Handler) submitJob(r *request, in specification[desired.JobSpec], body 
 		return nil, fail(http.StatusConflict, "spec.runnerGroup: runner group %q is being deleted; name another one", j.Group)
 	}
 	if err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.runnerGroup: runner group %q not found", j.Group))
+		return nil, as(err, model.ErrNotFound, http.StatusBadRequest, fmt.Sprintf("spec.runnerGroup: runner group %q not found", j.Group))
 	}
 	j.Cluster, j.Namespace = g.Cluster, g.Namespace
 	if _, err := desired.Job(j); err != nil {
@@ -190,7 +190,8 @@ func (h *Handler) cancelJob(r *request) (any, error) {
 	name := r.vars["jobName"]
 	j, err := h.work().Cancel(r.Context(), r.org(), name, r.now, r.event("job.cancel", tree{"name": name}))
 	if err != nil {
-		return nil, as(jobMissing(err), model.ErrDeleting, http.StatusConflict, fmt.Sprintf("job %q is being deleted", name))
+		err = as(missing("unable to cancel job: not found")(err), jobstore.ErrEnded, http.StatusConflict, "job is already finished")
+		return nil, as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("job %q is being deleted", name))
 	}
 	return single(h.jobsAs(r, j))
 }
