@@ -44,6 +44,13 @@ func (c *Collector) Collect(ctx context.Context, at registry.Cluster, j model.Jo
 
 // store stores everything, and the manifest.
 func (c *Collector) store(ctx context.Context, from *client.Client, ref *jobexecv1.ExecutionRef, j model.Job, o *crdv1.Job) error {
+	of, err := from.Artifacts(ctx, ref)
+	if err == nil && !of.GetComplete() {
+		err = errors.New("its runner still stores artifacts")
+	}
+	if err != nil {
+		return err
+	}
 	m := artifacts.Manifest{Execution: int32(ref.GetExecution()), At: time.Now().UTC()}
 	for name, kind := range kinds {
 		f := artifacts.File{Path: name, Space: artifacts.System, ContentType: "text/plain; charset=utf-8"}
@@ -51,10 +58,6 @@ func (c *Collector) store(ctx context.Context, from *client.Client, ref *jobexec
 			return fmt.Errorf("store %s: %w", name, err)
 		}
 		m.Files = append(m.Files, f)
-	}
-	of, err := from.Artifacts(ctx, ref)
-	if err != nil {
-		return err
 	}
 	meta := map[string]map[string]string{}
 	for _, a := range o.Spec.Artifacts {

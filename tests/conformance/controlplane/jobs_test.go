@@ -1,4 +1,4 @@
-package controlplane_test
+package controlplane
 
 import (
 	"net/http"
