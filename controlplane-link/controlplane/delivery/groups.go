@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.Job
 		err = s.Store.Record(ctx, s.eventOf(g.Org, store.RunnerGroup, g.Name, "takeback", changed.Error()))
 	}
 	if _, is := refusal(err); is {
-		return s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: err.Error()})
+		return errors.Join(err, s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: err.Error()}))
 	}
 	return err
 }
