@@ -77,7 +77,11 @@ func TestJobsWithAKubeconfig(t *testing.T) {
 	j.Status.State = &crdv1.JobState{Terminated: &crdv1.JobTerminated{ExitCode: new(int32(3)), Message: "The script exited with code 3.", FinishedAt: new(metav1.Now())}}
 	j.Status.Execution = &crdv1.JobExecution{Count: 2, PodUID: "p", Artifacts: []crdv1.JobArtifactState{{Path: "/tmp/report.txt", Problem: "it does not exist"}},
 		Output: &crdv1.JobOutput{State: crdv1.OutputKept, Stdout: 6}}
+	j.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionCaveats, Status: "True", Reason: "R", Message: "No request had the key.", LastTransitionTime: metav1.Now()}}
 	d.Must(d.Client.Status().Update(t.Context(), j))
+	if _, _, errs := ask(t, append([]string{"job", "get", j.Name}, d.args...)...); errs != "caveat: No request had the key.\n" {
+		t.Errorf("its caveat is shown as %q", errs)
+	}
 	d.does(t, exit.OK, "Message:       exit code 3: The script exited with code 3.\n", "job", "get", j.Name)
 	d.does(t, exit.OK, "Executions:    2\nArtifact:      /tmp/report.txt: not stored: it does not exist\nArtifact:      @stdout, 6 bytes\nArtifact:      @stderr, 0 bytes\n", "job", "get", j.Name)
 	d.does(t, exit.OK, `"phase": "failed"`, "job", "get", j.Name, "-o", "json")

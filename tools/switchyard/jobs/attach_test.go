@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/exit"
 )
 
-// scripted is a site whose job has these states, one after the other, and whose streams are written in these parts: the
+// scripted is a site: its job has these states, one after the other, and its streams are written in these parts: the
 // last byte of a part that ends in "!" is the failure of the connection instead.
 type scripted struct {
 	site
@@ -64,7 +64,7 @@ func TestAnAttachedJob(t *testing.T) {
 	running := in("running", 1, v2.JobsState{Running: &v2.JobsRunningState{}})
 	good := in("succeeded", 1, v2.JobsState{Succeeded: &v2.JobsSucceededState{ExitCode: new(0)}})
 	bad := in("failed", 1, v2.JobsState{Failed: &v2.JobsFailedState{ExitCode: new(3), Message: new("it exited with code 3")}})
-	lost := in("failed", 1, v2.JobsState{Failed: &v2.JobsFailedState{Message: new("the pod is gone")}})
+	lost := in("failed", 1, v2.JobsState{Failed: &v2.JobsFailedState{Message: new("the pod is deleted")}})
 	retried := in("running", 2, v2.JobsState{Running: &v2.JobsRunningState{}})
 	canceled := in("canceled", 0, v2.JobsState{Canceled: &v2.JobsCanceledState{Message: new("by ada")}})
 	for name, tt := range map[string]struct {
@@ -131,7 +131,7 @@ func TestServerSentEvents(t *testing.T) {
 		one + ": comment\n\n" + two + "event: signal\ndata: EOF\n\n": {"a\nb\n", "", "2", ""},
 		one + two: {"a\nb\n", "", "2", "was interrupted"},
 		one + "event: signal\ndata: RESTART\n\n" + two + "event: signal\ndata: EOF\n\n": {"a\nb\n", "the script of job j runs again: this is the stdout of its next execution\n", "2", ""},
-		one + "event: error\ndata: the pod is gone\n\n":                                 {"a\n", "", "1", "the stdout of job j: the pod is gone"},
+		one + "event: error\ndata: the pod is deleted\n\n":                                 {"a\n", "", "1", "the stdout of job j: the pod is deleted"},
 		"event: message\ndata: {\n\n":                                                   {"", "", "", "cannot be read"},
 	} {
 		var out, errs bytes.Buffer
