@@ -30,7 +30,7 @@ const (
 	mostReads = 4
 )
 
-// follow returns a job when it has ended. It prints why it waits, and with attach what it writes, as it comes.
+// follow returns a job when it has ended. It prints the reason for waiting, and with attach the output as it comes.
 func follow(ctx context.Context, s *command.Session, at site, job v2.Job, attach bool) (v2.Job, error) {
 	out, errs := lines(s, s.Out), lines(s, s.Err)
 	defer out.flush()

@@ -48,6 +48,10 @@ func (c *cluster) tickets(ctx context.Context) (jobexecv1.RunnersClient, func(co
 	if err != nil {
 		return nil, nil, err
 	}
+	address, err := c.s.Cluster.Forward(ctx, manager)
+	if err != nil {
+		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
+	}
 	kube, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return nil, nil, err
@@ -59,10 +63,6 @@ func (c *cluster) tickets(ctx context.Context) (jobexecv1.RunnersClient, func(co
 	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
 	if err := roots.Set(bundle); err != nil {
 		return nil, nil, err
-	}
-	address, err := c.s.Cluster.Forward(ctx, manager)
-	if err != nil {
-		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
 	}
 	conn, err := trust.Dial(address, manager.Deployment+"."+c.s.Cluster.Namespace+".svc", roots)
 	if err != nil {

@@ -83,13 +83,21 @@ new g.Client("RPC", g.credentials.createInsecure()).makeUnaryRequest("/grpc.heal
 class C { public static void main(String[] a) throws Exception {
   var c = HttpClient.newHttpClient(); for (int i = 0; i < 2; i++)
   System.out.print(c.send(HttpRequest.newBuilder(URI.create("http://WEB/")).build(), HttpResponse.BodyHandlers.ofString()).body()); } }`
+	javaGRPC = `import io.grpc.*; import io.grpc.stub.ClientCalls; import java.io.*;
+class G { public static void main(String[] a) throws Exception {
+  var m = new MethodDescriptor.Marshaller<byte[]>() {
+    public InputStream stream(byte[] b) { return new ByteArrayInputStream(b); }
+    public byte[] parse(InputStream s) { try { return s.readAllBytes(); } catch (IOException e) { throw new RuntimeException(e); } } };
+  var d = MethodDescriptor.newBuilder(m, m).setType(MethodDescriptor.MethodType.UNARY).setFullMethodName("grpc.health.v1.Health/Check").build();
+  var c = ManagedChannelBuilder.forTarget("RPC").usePlaintext().build();
+  System.out.println(ClientCalls.blockingUnaryCall(c, d, CallOptions.DEFAULT, new byte[0]).length); System.exit(0); } }`
 )
 
 var chromium = []string{"chromium", "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--dump-dom"}
 
-// clients is the table of workflows/jobs/README.md.
-func clients(java string) []client {
-	self, javaProperties := []string{os.Args[0]}, "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=PORT"
+// clients is the table of workflows/jobs/README.md. For gRPC in Java, CLASSPATH has the libraries.
+func clients(javaHTTP, javaGRPC string) []client {
+	self, properties := []string{os.Args[0]}, "JAVA_TOOL_OPTIONS=-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=PORT -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=PORT"
 	return []client{
 		{name: "curl", command: []string{"curl", "-sS", "http://WEB/"}, covered: true},
 		{name: "Go net/http", command: append(self, "WEB"), covered: true, env: clientVariable + "=http"},
@@ -101,8 +109,10 @@ func clients(java string) []client {
 		{name: "Node fetch", installed: []string{"node", "-e", "fetch"}, command: []string{"node", "-e", `fetch("http://WEB/").then(r => r.text()).then(console.log)`}},
 		{name: "Node http", installed: []string{"node", "-e", ""}, command: []string{"node", "-e", `require("http").get("http://WEB/", r => r.resume())`}},
 		{name: "gRPC in Node", installed: []string{"node", "-e", `require("@grpc/grpc-js")`}, command: []string{"node", "-e", nodeGRPC}, covered: true},
-		{name: "Java HttpClient", installed: []string{"java", "--describe-module", "jdk.compiler"}, command: []string{"java", java}},
-		{name: "Java HttpClient with properties", installed: []string{"java", "--describe-module", "jdk.compiler"}, command: []string{"java", java}, covered: true, env: "JAVA_TOOL_OPTIONS=" + javaProperties},
+		{name: "Java HttpClient", installed: []string{"java", "--describe-module", "jdk.compiler"}, command: []string{"java", javaHTTP}},
+		{name: "Java HttpClient with properties", installed: []string{"java", "--describe-module", "jdk.compiler"}, command: []string{"java", javaHTTP}, covered: true, env: properties},
+		{name: "gRPC in Java", installed: []string{"javap", "io.grpc.ManagedChannelBuilder"}, command: []string{"java", javaGRPC}},
+		{name: "gRPC in Java with properties", installed: []string{"javap", "io.grpc.ManagedChannelBuilder"}, command: []string{"java", javaGRPC}, covered: true, env: properties},
 		{name: "Chromium", installed: []string{"chromium", "--version"}, command: append(chromium, "http://WEB/"), covered: true},
 	}
 }
@@ -112,9 +122,10 @@ func TestStockClients(t *testing.T) {
 	w := newWorld(t)
 	_, port, _ := strings.Cut(w.proxy.Address(), ":")
 	fill := strings.NewReplacer("WEB", w.web, "RPC", w.rpc, "PORT", port).Replace
-	java := t.TempDir() + "/C.java"
-	w.must(os.WriteFile(java, []byte(fill(javaHTTP)), 0o600))
-	for _, c := range clients(java) {
+	dir := t.TempDir()
+	w.must(os.WriteFile(dir+"/C.java", []byte(fill(javaHTTP)), 0o600))
+	w.must(os.WriteFile(dir+"/G.java", []byte(fill(javaGRPC)), 0o600))
+	for _, c := range clients(dir+"/C.java", dir+"/G.java") {
 		t.Run(c.name, func(t *testing.T) {
 			if c.installed != nil {
 				if err := exec.CommandContext(t.Context(), c.installed[0], c.installed[1:]...).Run(); err != nil {

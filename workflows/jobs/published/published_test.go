@@ -48,7 +48,7 @@ func written(t *testing.T, of any) string {
 
 var in = crdv1.NamespacedName{Namespace: "signadot", Name: "demo-jrg"}
 
-// The operator accepts what is compiled, and the report of the object has the specification.
+// The operator accepts the compiled object, and the report of the object has the specification.
 func TestAJobAsAnObjectAndBack(t *testing.T) {
 	asked := read[v2.JobSpec](t, job)
 	j, err := published.Job(asked, in)
