@@ -52,7 +52,7 @@ func (h *Handler) applyRunnerGroup(r *request, in specification[desired.RunnerGr
 	}
 	g := model.RunnerGroup{
 		Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Namespace: cmp.Or(in.Spec.Namespace, desired.DefaultNamespace), Spec: text,
-		CreatedAt: r.now, UpdatedAt: r.now, Author: r.author(),
+		CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author(),
 	}
 	if _, err := desired.RunnerGroup(g, 0); err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (h *Handler) submitJob(r *request, in specification[desired.JobSpec], body 
 	if err != nil {
 		return nil, err
 	}
-	j := model.Job{Org: r.org(), Group: in.Spec.RunnerGroup, Spec: text, CreatedAt: r.now, Author: r.author()}
+	j := model.Job{Org: r.org(), Group: in.Spec.RunnerGroup, Spec: text, CreatedAt: r.now, Author: r.caller.Author()}
 	if j.Group == "" {
 		return nil, specfile.Problems{{Path: "spec.runnerGroup", Text: "is missing; name a runner group"}}
 	}
