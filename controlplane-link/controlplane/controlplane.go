@@ -146,9 +146,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.kept != nil {
 		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Runners: runners{m.link}}).Collect, m.discard
 	}
-	if m.delivery, err = delivery.New(deliver); err != nil {
-		return nil, err
-	}
+	m.delivery = delivery.New(deliver)
 	if m.Listeners["previews"] != nil {
 		if err = m.openPreviews(ctx); err != nil {
 			return nil, err

@@ -182,7 +182,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
 	if keep := m.cfg.KeepJobs; keep > 0 {
-		names, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire"))
+		names, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire", nil))
 		for _, name := range names {
 			m.discard(model.Job{Org: org, Name: name})
 		}
