@@ -1,4 +1,4 @@
-// Package jobs verifies that a Job runs at most once in an execution, and that its status is what happened,
+// Package jobs verifies that a Job runs at most once in an execution, and that its status is true,
 // whichever process is killed: on a real API server and etcd, with the controllers of the real manager, and with
 // real processes job-executor and job-executor-proxy for each pod that the manager creates. Scripts append lines
 // to a file, the ledger, which no part under test reads.

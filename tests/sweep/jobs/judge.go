@@ -69,7 +69,7 @@ type outcome struct {
 func (e evidence) judge() (out outcome) {
 	for name := range e.ledger {
 		if _, is := e.asked[name]; !is {
-			out.findings = append(out.findings, "a script has run for job "+name+", which nobody has submitted")
+			out.findings = append(out.findings, "a script has run for job "+name+", which was not submitted")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.asked)) {

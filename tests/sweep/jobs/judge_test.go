@@ -31,7 +31,7 @@ func TestAJobIsJudgedByItsLedger(t *testing.T) {
 		"a lost one":                           {ledger: "j begun\n", status: ended(1, lost), struck: true},
 		"one that was lost by itself":          {ledger: "j begun\n", status: ended(1, lost), found: "nothing of its pod"},
 		"one that runs":                        {ledger: "j begun\n", status: crdv1.JobStatus{}, found: "has not ended"},
-		"a stranger":                           {ledger: "j begun\nj end 0\nx begun\n", status: ended(1, success), found: "nobody has submitted"},
+		"a stranger":                           {ledger: "j begun\nj end 0\nx begun\n", status: ended(1, success), found: "which was not submitted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ran, err := read(tt.ledger)

@@ -33,8 +33,8 @@ import (
 
 var (
 	count   = flag.Int("jobs", 30, "`number` of jobs")
-	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` from which follows what is killed, and when")
-	logFile = flag.String("log", os.DevNull, "`file` for what managers log")
+	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that decides about the kills")
+	logFile = flag.String("log", os.DevNull, "`file` for the log of managers")
 )
 
 func TestMain(m *testing.M) {
@@ -123,7 +123,7 @@ func newScene(t *testing.T) *scene {
 	s.node = &node{t: t, kube: s.Kube, namespace: s.ns, env: []string{"LEDGER=" + s.ledger}, pods: map[string]*pod{}, struck: map[string]bool{}}
 	background.Run(t, s.node.run)
 	s.begin()
-	t.Cleanup(func() { s.manager.Kill() })
+	t.Cleanup(s.end)
 	return s
 }
 
@@ -139,6 +139,12 @@ func (s *scene) begin() {
 		},
 	})
 	s.Must(err)
+}
+
+// end kills the manager. Its goroutines reach nothing from then on, and are not waited for.
+func (s *scene) end() {
+	s.manager.Gate.Kill()
+	s.manager.End()
 }
 
 // gated are runners that a manager reaches until it is dead.
@@ -203,7 +209,7 @@ func (s *scene) pause(most time.Duration) {
 func (s *scene) kill(part string) bool {
 	s.Helper()
 	if part == killManager {
-		s.manager.Kill()
+		s.end()
 		s.pause(300 * time.Millisecond)
 		s.begin()
 		return true
