@@ -40,7 +40,7 @@ func Operator(ctx context.Context, conn *grpc.ClientConn) error {
 	return err
 }
 
-// Nobody shows the manager a token that no pod has, which it refuses.
+// Unknown clients show the manager a token that no pod has, which it refuses.
 func Nobody(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer nobody")
 	_, err := jobexecv1.NewRunnersClient(conn).Enrol(ctx, &jobexecv1.EnrolRequest{})

@@ -15,9 +15,9 @@
 //
 // # Checks
 //
-// A job that succeeded has done its work in the ledger, once. A job whose work failed has the exit code of its
+// A job that succeeded has done its work in the ledger, once. A failed job has the exit code of its
 // script. A job is lost only if its pod or its executor was killed or evicted. A script has not begun more often
-// than the status counts executions. At the end no object of ours and no process is left.
+// than the status counts executions. At the end no object of the operator and no process is left.
 //
 // The short form is a test; the long one is `make sweep-jobs`.
 package jobs
