@@ -131,7 +131,7 @@ func TestServerSentEvents(t *testing.T) {
 		one + ": comment\n\n" + two + "event: signal\ndata: EOF\n\n": {"a\nb\n", "", "2", ""},
 		one + two: {"a\nb\n", "", "2", "was interrupted"},
 		one + "event: signal\ndata: RESTART\n\n" + two + "event: signal\ndata: EOF\n\n": {"a\nb\n", "the script of job j runs again: this is the stdout of its next execution\n", "2", ""},
-		one + "event: error\ndata: the pod is deleted\n\n":                                 {"a\n", "", "1", "the stdout of job j: the pod is deleted"},
+		one + "event: error\ndata: the pod is deleted\n\n":                              {"a\n", "", "1", "the stdout of job j: the pod is deleted"},
 		"event: message\ndata: {\n\n":                                                   {"", "", "", "cannot be read"},
 	} {
 		var out, errs bytes.Buffer
