@@ -194,7 +194,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	}
 }
 
-// discard deletes what is kept of a job.
+// discard deletes the files of a job.
 func (m *Main) discard(j model.Job) {
 	if m.kept == nil {
 		return
