@@ -32,7 +32,7 @@ func TestDownloads(t *testing.T) {
 		"no such space":        {of("stdout", "all"), "space is", 400, nil},
 		"another attempt":      {strings.Replace(of("stdout", "system"), "attempts/0", "attempts/1", 1), "the only one is 0", 404, nil},
 		"a job that runs":      {strings.Replace(of("stdout", "system"), "job-1", "job-2", 1), "the job has not ended", 404, nil},
-		"a stream":             {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=stderr", `data: {"message":"example artifact"`, 200, nil},
+		"a stream":             {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=stderr", `data: {"message":"example artifact\n","cursor":"first.`, 200, nil},
 		"its last line":        {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?tailLines=1", "data: EOF", 200, nil},
 		"a stream of none":     {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=all", "type is", 400, nil},
 		"a forged cursor":      {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?cursor=first.MSAw", "the cursor is not one of this stream", 400, nil},
