@@ -190,7 +190,7 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	}
 }
 
-// discard deletes the stored output of a job.
+// discard deletes the files of a job.
 func (m *Main) discard(j model.Job) {
 	if m.kept == nil {
 		return

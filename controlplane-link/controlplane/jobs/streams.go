@@ -210,7 +210,7 @@ func (s *stream) watch(ctx context.Context, cancel func(), j model.Job) {
 	}
 }
 
-// stored writes the collected output.
+// stored writes the collected file of the stream.
 func (s *stream) stored(ctx context.Context, j model.Job, f *artifacts.File) error {
 	s.rest = nil // the offset is before it
 	if f == nil {

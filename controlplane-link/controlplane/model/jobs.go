@@ -69,7 +69,7 @@ type Job struct {
 	CanceledAt, DeletedAt, GroupDeletedAt time.Time
 	// Attempted is when its object was last written to the cluster; zero: never.
 	Attempted time.Time
-	// Author is the submitter, or the user of the cancellation or deletion.
+	// Author is the submitter, or the user of its cancelation or deletion.
 	Author  Author
 	Attempt Attempt
 }

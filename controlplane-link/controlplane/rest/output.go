@@ -52,7 +52,7 @@ func (h *Handler) streamJobLogs(r *request) (any, error) {
 	return raw(serve), nil
 }
 
-// kept returns a job, and the manifest of its output; nil: nothing is collected yet.
+// kept returns a job, and the manifest of its files; nil: none are collected yet.
 func (h *Handler) kept(r *request) (model.Job, *artifacts.Manifest, error) {
 	j, err := h.jobIn(r)
 	if err != nil {

@@ -45,7 +45,7 @@ type Config struct {
 	Live live.Clusters
 	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains.
 	Previews func(model.Cluster) (domain, problem string)
-	// Streams serves the output of jobs, and Kept has their stored output; nil: such requests answer 501.
+	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
 	Streams *jobs.Streams
 	Kept    *artifacts.Kept
 	// LoginURL is the page on which a person accepts the login of a device.

@@ -20,9 +20,9 @@ func TestDownloads(t *testing.T) {
 		status     int
 		headers    []string
 	}{
-		"a file":               {of("/data/report.txt", "user"), "example artifact\n", 200, nil},
-		"without a space":      {of("@stdout", ""), "example artifact\n", 200, nil},
-		"output":               {of("stdout", "system"), "example artifact\n", 200, nil},
+		"a file":               {of("/data/report.txt", "user"), "example artifact", 200, nil},
+		"without a space":      {of("@stdout", ""), "example artifact", 200, nil},
+		"output":               {of("stdout", "system"), "example artifact", 200, nil},
 		"a range":              {of("/data/report.txt", "user"), "artifact", 206, []string{"Range", "bytes=8-15"}},
 		"a range of none":      {of("/data/report.txt", "user"), "invalid range", 416, []string{"Range", "bytes=99-"}},
 		"one with a problem":   {of("/data/none.txt", "user"), "artifact not found: There is no such file.", 404, nil},
@@ -32,7 +32,7 @@ func TestDownloads(t *testing.T) {
 		"no such space":        {of("stdout", "all"), "space is", 400, nil},
 		"another attempt":      {strings.Replace(of("stdout", "system"), "attempts/0", "attempts/1", 1), "the only one is 0", 404, nil},
 		"a job that runs":      {strings.Replace(of("stdout", "system"), "job-1", "job-2", 1), "the job has not ended", 404, nil},
-		"a stream":             {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=stderr", `data: {"message":"example artifact\n"`, 200, nil},
+		"a stream":             {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=stderr", `data: {"message":"example artifact\n","cursor":"first.`, 200, nil},
 		"its last line":        {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?tailLines=1", "data: EOF", 200, nil},
 		"a stream of none":     {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?type=all", "type is", 400, nil},
 		"a forged cursor":      {orgPath + "/jobs/demo-job-1/attempts/0/logs/stream?cursor=first.MSAw", "the cursor is not one of this stream", 400, nil},

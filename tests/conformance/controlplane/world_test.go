@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -254,10 +255,14 @@ func (w *world) send(method, path, body string, headers ...string) answer {
 	text, err := io.ReadAll(res.Body)
 	w.must(err)
 	got := answer{status: res.StatusCode, kind: res.Header.Get("Content-Type"), body: bytes.TrimSpace(text)}
+	escaped, _, _ := strings.Cut(path, "?")
+	if slices.Contains(bytesOf, operationOf(method, escaped)) && (got.status < http.StatusBadRequest || got.status == http.StatusRequestedRangeNotSatisfiable) {
+		succeeded.Store(operationOf(method, escaped), true)
+		return got
+	}
 	if got.kind != "application/json" {
 		w.Errorf("%s %s: content type %s", method, path, got.kind)
 	}
-	escaped, _, _ := strings.Cut(path, "?")
 	if name := operationOf(method, escaped); name != "" && name != "getOpenAPI" && got.status < http.StatusBadRequest {
 		succeeded.Store(name, true)
 		if err := sound(name, got.body); err != nil {
