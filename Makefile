@@ -274,6 +274,10 @@ sweep: ## disturb the controllers at every write and with old caches, on a real 
 	@$(GO) build -o $(CACHE)/tools/sweep ./tests/sweep/cmd/sweep
 	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
 
+.PHONY: sweep-jobs
+sweep-jobs: ## 300 jobs while the manager, executors, their proxies and pods are killed (as root; JOBS= for fewer)
+	@$(GO) test -count=1 -timeout 60m -v -run TestJobsAreKilled ./tests/sweep/jobs -args -jobs $(or $(JOBS),300) $(if $(SEED),-seed $(SEED))
+
 .PHONY: sweep-workflows
 sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)
 	@$(GO) build -o $(CACHE)/tools/sweep-workflows ./tests/sweep/workflows/cmd/sweep-workflows
