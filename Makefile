@@ -49,6 +49,11 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(GO) build -o $(CACHE)/tools/demo-link ./tests/link/cmd/demo-link
 	@$(CACHE)/tools/demo-link
 
+.PHONY: demo-jobs
+demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached, with an artifact: with a kubeconfig alone, and through a control plane
+	@$(GO) build -o $(CACHE)/tools/demo-jobs ./tests/link/cmd/demo-jobs
+	@$(CACHE)/tools/demo-jobs
+
 .PHONY: demo-controlplane
 demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
@@ -216,7 +221,7 @@ lint: ## golangci-lint, built from its module
 .PHONY: fields
 fields: ## which row of which decision table shows that each published field counts (BRIEF=1: only what none shows)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods} && \
+		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods,job} && \
 		$(GO) run ./tests/fields/cmd/fields $(if $(BRIEF),-brief) "$$dir"
 
 .PHONY: bench-table
@@ -268,6 +273,10 @@ CYCLES ?= 1000
 sweep: ## disturb the controllers at every write and with old caches, on a real API server (an hour; STEP= STALE= CHURN= CYCLES= SEED= for less)
 	@$(GO) build -o $(CACHE)/tools/sweep ./tests/sweep/cmd/sweep
 	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
+
+.PHONY: sweep-jobs
+sweep-jobs: ## 300 jobs while the manager, executors, their proxies and pods are killed (as root; JOBS= for fewer)
+	@$(GO) test -count=1 -timeout 60m -v -run TestJobsAreKilled ./tests/sweep/jobs -args -jobs $(or $(JOBS),300) $(if $(SEED),-seed $(SEED))
 
 .PHONY: sweep-workflows
 sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)

@@ -1,6 +1,6 @@
 // Package agent is the program that connects a cluster to its control plane: it keeps the session
-// (controlplane-link/link), and answers connections to Services (controlplane-link/reach) and to the
-// Kubernetes API (controlplane-link/kubeapi).
+// (controlplane-link/link), and answers connections to Services (controlplane-link/reach), to the
+// Kubernetes API (controlplane-link/kubeapi) and to the runners of jobs (controlplane-link/runner).
 //
 //	8088  /healthz: whether it is ready, and the state of the link as text; /nullz: alive
 //	9090  /metrics
@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/controlplane-link/kubeapi"
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
+	"switchyard.dev/controlplane-link/runner"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -48,6 +49,7 @@ type Main struct {
 	audit      *audit.Log
 	reach      *reach.Reach
 	kubernetes *kubeapi.API
+	runners    *runner.Agent
 	core       client.CoreV1Interface
 	link       *link.Agent
 	unknown    *unknown // nil: it is not reported
@@ -67,6 +69,7 @@ const (
 // It returns an error when a part fails. Call it once.
 func (m *Main) Run(ctx context.Context) error {
 	defer m.audit.Close()
+	defer m.runners.Close() //nolint:errcheck // its calls have ended
 	addresses := map[string]string{"health": m.settings.HealthAddress, "metrics": m.settings.MetricsAddress}
 	listeners, err := callers.Listeners(addresses, maxConnections, m.registry, "switchyard_agent_connections_closed_total", m.logger)
 	if err != nil {
@@ -126,6 +129,8 @@ func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1
 		m.reach.Serve(ctx, in, open, user)
 	case *linkv1.Open_KubernetesApi:
 		m.kubernetes.Serve(ctx, in, user)
+	case *linkv1.Open_Runner:
+		m.runners.Serve(ctx, in, open.GetCaller(), to.Runner)
 	case *linkv1.Open_Keys:
 		m.setKeys(ctx, in, to.Keys, welcome)
 	default:

@@ -107,6 +107,7 @@ func siteIn(t *testing.T, w *world.World, change ...func(*agent.Settings)) *site
 	}, io.Discard)
 	s.Must(err)
 	settings.Resolver = s.names
+	settings.AccountTokenFile = filepath.Join(dir, "account")
 	// The API server has the address of this machine, where the test's servers are.
 	settings.Refused = slices.DeleteFunc(settings.Refused, func(r cluster.Refused) bool { return r.Name == "kubernetes" })
 	for _, c := range change {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -22,10 +23,12 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/controlplane-link/reach"
 	"switchyard.dev/controlplane-link/reach/allow"
+	"switchyard.dev/controlplane-link/runner"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	"switchyard.dev/reconcilers/baseline/ready"
+	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/tunnels/audit"
 	"switchyard.dev/tunnels/cluster"
 	"switchyard.dev/tunnels/dialer"
@@ -49,6 +52,9 @@ type Settings struct {
 	HealthAddress, MetricsAddress string
 	// Namespace is the operator's, Domain that of the cluster's Services.
 	Namespace, Domain string
+	// Runners is the address of the operator's service of runners, host:port, and AccountTokenFile has the token of the
+	// agent's service account for it.
+	Runners, AccountTokenFile string
 	// Configuration is sent to the control plane, and applies here.
 	Configuration *linkv1.Configuration
 	// Ports are those that can be reached; none: all. SidecarPorts are those that cannot be reached
@@ -83,6 +89,8 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.HealthAddress, "health-address", ":8088", "address of /healthz and /nullz")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
+	flags.StringVar(&s.Runners, "runners", "", "address of the operator's service of job runners, host:port; empty: that of the Service in the operator's namespace")
+	flags.StringVar(&s.AccountTokenFile, "account-token-file", "/var/run/secrets/kubernetes.io/serviceaccount/token", "file with the token of the agent's service account, which is shown to that service")
 	flags.StringVar(&s.Domain, "cluster-domain", "", "domain of the cluster's Services; empty: as the resolver of this pod has it")
 	flags.Func("namespaces", "reach these namespaces only, separated by commas; none: all", program.List(&c.AllowedNamespaces))
 	flags.Func("ports", "reach these ports of Services only, separated by commas; none: all", s.addPorts)
@@ -99,6 +107,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
+	s.Runners = cmp.Or(s.Runners, runners.At(s.Namespace))
 	if s.Domain == "" {
 		s.Domain = program.ClusterDomain(program.ResolverFile)
 	}
@@ -154,7 +163,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	if len(s.SidecarPorts) > 0 {
 		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}
 	}
-	var failed [6]error
+	var failed [7]error
 	var finder *ready.Finder
 	var objects metadata.Interface
 	var verify link.Verify
@@ -166,6 +175,11 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	m.core, failed[3] = client.NewForConfig(access)
 	objects, failed[4] = metadata.NewForConfig(access)
 	verify, failed[5] = s.verify()
+	if failed[3] == nil {
+		m.runners, failed[6] = runner.New(runner.Config{
+			Address: s.Runners, TokenFile: s.AccountTokenFile, ConfigMaps: m.core.ConfigMaps(s.Namespace), Record: slog.New(slog.NewJSONHandler(out, nil)),
+		})
+	}
 	err := errors.Join(failed[:]...)
 	if err != nil {
 		return nil, err

@@ -27,7 +27,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/jobs"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/rest"
@@ -73,6 +76,10 @@ type Config struct {
 	// KeepEvents and KeepDevboxes are how long entries of the audit trail, and devboxes that are not used, are
 	// kept. Zero: for ever.
 	KeepEvents, KeepDevboxes time.Duration
+	// Artifacts configures where the output and artifacts of jobs are kept, and KeepJobs is how long, with the jobs that have
+	// ended. Zero: for ever.
+	Artifacts artifacts.Config
+	KeepJobs  time.Duration
 	// Logger is required.
 	Logger *slog.Logger
 }
@@ -92,9 +99,10 @@ type Main struct {
 	web      *web.Handler   // nil: there are no logins
 	keys     *Keys
 	users    *users.Handler
-	previews *previews   // nil: there are none
-	unread   atomic.Bool // the store cannot be read
-	begun    bool        // the organisation has an administrator
+	previews *previews       // nil: there are none
+	kept     *artifacts.Kept // nil: no output of jobs is kept
+	unread   atomic.Bool     // the store cannot be read
+	begun    bool            // the organisation has an administrator
 }
 
 // New opens the store and the listeners. The caller calls Run, which closes them.
@@ -131,7 +139,14 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
-	m.delivery = delivery.New(delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger})
+	if m.kept, err = artifacts.Open(ctx, c.Artifacts); err != nil {
+		return nil, err
+	}
+	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}
+	if m.kept != nil {
+		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Runners: runners{m.link}}).Collect, m.discard
+	}
+	m.delivery = delivery.New(deliver)
 	if m.Listeners["previews"] != nil {
 		if err = m.openPreviews(ctx); err != nil {
 			return nil, err
@@ -153,6 +168,7 @@ func (m *Main) forwards(a netip.Addr) bool {
 func (m *Main) handle() (err error) {
 	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Refused: callers.Refused, Forwards: m.forwards, Logger: m.cfg.Logger}
+	c.Kept, c.Streams = m.kept, &jobs.Streams{Store: jobstore.Store{Store: s}, Keys: m.cfg.Store.Keys, Kept: m.kept, Runners: runners{m.link}}
 	var sites access.Sites
 	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {
@@ -195,7 +211,7 @@ func (m *Main) close() error {
 	for _, l := range m.Listeners {
 		_ = l.Close() // it may be closed
 	}
-	return m.store.Close()
+	return errors.Join(m.store.Close(), m.kept.Close())
 }
 
 // Limits of the REST API. An answer about all workloads of a cluster takes a while.

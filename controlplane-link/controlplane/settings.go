@@ -59,6 +59,8 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.Func("proxies", "addresses of proxies in front of the API, as CIDR, separated by commas", program.List(&s.proxies))
 	flags.DurationVar(&s.KeepEvents, "keep-events", 400*24*time.Hour, "how long entries of the audit trail are kept; 0: for ever")
 	flags.DurationVar(&s.KeepDevboxes, "keep-devboxes", 90*24*time.Hour, "how long devboxes that are not used are kept; 0: for ever")
+	flags.StringVar(&s.Artifacts.Folder, "artifacts-dir", "/var/lib/controlplane/artifacts", "folder for the output and artifacts of jobs, on a file system that all replicas have; empty: none is kept")
+	flags.DurationVar(&s.KeepJobs, "keep-jobs", 7*24*time.Hour, "how long jobs that have ended are kept, with their output and artifacts; 0: for ever")
 	flags.TextVar(&s.Level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 }
 

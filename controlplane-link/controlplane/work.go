@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/endpoints"
@@ -179,6 +180,23 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 	if keep := m.cfg.KeepDevboxes; keep > 0 {
 		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", nil))
 		logDeletion(log, "devboxes that were not used", n, err)
+	}
+	if keep := m.cfg.KeepJobs; keep > 0 {
+		names, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire", nil))
+		for _, name := range names {
+			m.discard(model.Job{Org: org, Name: name})
+		}
+		logDeletion(log, "jobs that have ended", int64(len(names)), err)
+	}
+}
+
+// discard deletes the files of a job.
+func (m *Main) discard(j model.Job) {
+	if m.kept == nil {
+		return
+	}
+	if err := m.kept.Delete(context.Background(), j.Org, j.Name); err != nil {
+		m.cfg.Logger.Warn("the output of a job is not deleted", "organisation", j.Org, "job", j.Name, "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,10 +110,11 @@ func reviewFor(user authenticationv1.UserInfo, access Access) *authorizationv1.S
 	for k, v := range user.Extra {
 		extra[k] = authorizationv1.ExtraValue(v)
 	}
+	resource, subresource, _ := strings.Cut(access.Resource, "/")
 	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, Groups: user.Groups, UID: user.UID, Extra: extra,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: access.Verb, Group: access.Group, Resource: access.Resource, Namespace: access.Namespace, Name: access.Name,
+			Verb: access.Verb, Group: access.Group, Resource: resource, Subresource: subresource, Namespace: access.Namespace, Name: access.Name,
 		},
 	}}
 }

@@ -17,6 +17,7 @@ import (
 
 // Access is one right, in the form of a SubjectAccessReview.
 type Access struct {
+	// Resource is followed by a subresource where it concerns one: pods/exec.
 	Verb, Group, Resource string
 	// Namespace is empty for kinds that have none.
 	Namespace string
@@ -102,6 +103,10 @@ func (d *deciding) specification() {
 		d.outputs("spec.outputNamespaces", o.Spec.OutputNamespaces)
 	case *crdv1.SignadotObjectLifecycleMethods:
 		d.units("spec", o.Spec.OLM)
+	case *crdv1.JobRunnerGroup:
+		d.runners(o)
+	case *crdv1.Job:
+		d.job(o)
 	case crdv1.Member:
 		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
 	case *crdv1.RoutingConfig:
@@ -242,6 +247,29 @@ func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
 	}
 }
 
+// sandboxes and routeGroups are the resources of two kinds.
+var sandboxes, routeGroups = strings.ToLower(crdv1.KindSandbox) + "es", plural(crdv1.KindRouteGroup)
+
+// job adds the rights to run a script in the pods of a runner group, with the routing key of a sandbox or route group.
+func (d *deciding) job(j *crdv1.Job) {
+	d.want(Want{
+		Access:  Access{Verb: "create", Resource: "pods/exec", Namespace: j.Spec.RunnerGroup.Namespace},
+		Purpose: fmt.Sprintf("run a script in the pods of runner group %s/%s", j.Spec.RunnerGroup.Namespace, j.Spec.RunnerGroup.Name), At: "spec.runnerGroup",
+	})
+	c := j.Spec.RoutingContext
+	if c == nil {
+		return
+	}
+	for _, one := range []struct{ resource, name, at string }{{sandboxes, c.SandboxName, "sandboxName"}, {routeGroups, c.RouteGroupName, "routegroupName"}} {
+		if one.name != "" {
+			d.want(Want{
+				Access:  Access{Verb: "get", Group: crdv1.Group, Resource: one.resource, Name: one.name},
+				Purpose: "run a script with the routing key of " + one.name, At: "spec.routingContext." + one.at,
+			})
+		}
+	}
+}
+
 // routeGroup adds the rights for the sandboxes of a route group.
 func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 	for i, name := range g.Spec.SandboxNames {
@@ -249,7 +277,7 @@ func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 			continue
 		}
 		d.want(Want{
-			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: strings.ToLower(crdv1.KindSandbox) + "es", Name: name},
+			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: sandboxes, Name: name},
 			Purpose: "route requests to the members of SignadotSandbox " + name,
 			At:      fmt.Sprintf("spec.sandboxNames[%d]", i),
 		})

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/workflows/engine"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
+	"switchyard.dev/workflows/podreads"
 )
 
 // mostUnits is how many units one object may have: each is a pod, and some questions.
@@ -46,18 +47,32 @@ func (d *deciding) units(at string, olm crdv1.OLM) {
 			}
 			namespace := execunit.Namespace(u, execunit.Settings{OperatorNamespace: d.OperatorNamespace})
 			at := fmt.Sprintf("%s.%s[%d].execUnitTemplate.podTemplate", at, list.field, i)
-			d.want(Want{
-				Access:  Access{Verb: "create", Resource: "pods", Namespace: namespace},
-				Purpose: fmt.Sprintf("run the unit %s in namespace %s", u.Name, namespace), At: at,
-			})
-			for _, r := range execunit.Reads(u) {
-				d.want(Want{
-					Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: cmp.Or(r.Namespace, namespace), Name: r.Name},
-					Purpose: fmt.Sprintf("have the unit %s read %s %s", u.Name, r.Kind, r.Name), At: at,
-				})
-			}
+			d.run(at, "the unit "+u.Name, namespace, execunit.Reads(u))
 		}
 	}
+}
+
+// run adds the rights to create the pods of an owner in a namespace, and to read the objects that they refer to.
+func (d *deciding) run(at, owner, namespace string, reads []podreads.Read) {
+	d.want(Want{
+		Access:  Access{Verb: "create", Resource: "pods", Namespace: namespace},
+		Purpose: fmt.Sprintf("run %s in namespace %s", owner, namespace), At: at,
+	})
+	for _, r := range reads {
+		d.want(Want{
+			Access:  Access{Verb: "get", Group: r.Group, Resource: plural(r.Kind), Namespace: cmp.Or(r.Namespace, namespace), Name: r.Name},
+			Purpose: fmt.Sprintf("have %s read %s %s", owner, r.Kind, r.Name), At: at,
+		})
+	}
+}
+
+// runners adds the rights for the pods of a runner group.
+func (d *deciding) runners(g *crdv1.JobRunnerGroup) {
+	var reads []podreads.Read
+	if g.Spec.PodTemplate != nil {
+		reads = execunit.ReadsOf(g.Spec.PodTemplate.Spec)
+	}
+	d.run("spec.podTemplate", "the runners "+g.Name, g.Namespace, reads)
 }
 
 // outputs adds the right to create Secrets in the namespaces that get the outputs of units.

@@ -22,10 +22,11 @@
 // its baseline does not: get it. For a route group or a RoutingConfig: get the sandboxes or members
 // that it names.
 //
-// For each unit of a sandbox's resources, a Resource or a SignadotObjectLifecycleMethods: create pods
-// in its namespace, and get the objects that its pod template names there, since it has no baseline
-// that reads them already. For the outputs of a resource: create Secrets in the namespaces that get
-// them.
+// For a JobRunnerGroup, and each unit of a sandbox's resources, a Resource or a
+// SignadotObjectLifecycleMethods: create pods in its namespace, and get the objects that its pod template
+// names there, since it has no baseline that reads them already. For the outputs of a resource: create
+// Secrets in the namespaces that get them. For a Job: create pods/exec in the namespace of its runner group,
+// and get the sandbox or route group of its routing context.
 //
 // A change of the specification of a sandbox, a Resource or a SignadotObjectLifecycleMethods needs the
 // rights of all units that gave the values it keeps, removed units included: later units read these

@@ -35,15 +35,15 @@ func users() []user {
 	members := ours("forkedworkloads,signadotexternalworkloads,virtualworkloads,signadotsandboxes")
 	return []user{
 		{"admin", "may do everything", []right{may("", "*", "*", "*")}},
-		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, and read all Secrets, ConfigMaps and claims there, and delete sandboxes", []right{
+		{"developer", "may create Deployments, Rollouts, Services, pods and Secrets in `shop`, execute commands in pods and read all Secrets, ConfigMaps and claims there, and delete sandboxes", []right{
 			members, may("", "delete", crdv1.Group, "signadotsandboxes"), may("shop", "create", "apps", "deployments"), may("shop", "create", "argoproj.io", "rollouts"),
-			may("shop", "create", "", "services,pods,secrets"), may("shop", "get", "", contents)}},
+			may("shop", "create", "", "services,pods,secrets,pods/exec"), may("shop", "get", "", contents)}},
 		{"builder", "may create Deployments in `shop`, and read nothing there", []right{members, may("shop", "create", "apps", "deployments")}},
 		{"operator", "may create Deployments and pods in `shop`, and read Secret `db`, ConfigMap `settings` and claim `data` there", []right{
 			members, may("shop", "create", "apps", "deployments"), may("shop", "create", "", "pods"), may("shop", "get", "", "secrets", "db"),
 			may("shop", "get", "", "configmaps", "settings"), may("shop", "get", "", "persistentvolumeclaims", "data")}},
 		{"neighbour", "has the developer's rights in `pay`, and none in `shop`", []right{
-			members, may("pay", "create", "apps", "deployments"), may("pay", "create", "", "services,pods,secrets"), may("pay", "get", "", contents)}},
+			members, may("pay", "create", "apps", "deployments"), may("pay", "create", "", "services,pods,secrets,pods/exec"), may("pay", "get", "", contents)}},
 		{"stranger", "may write objects of `signadot.com` and read sandboxes, and do nothing else", []right{ours("signadotsandboxes")}},
 	}
 }
@@ -203,6 +203,9 @@ func others() []row {
 }
 
 func direct() []row {
+	job := func(says, may, namespace, context string) row {
+		return row{says, may, crdv1.KindJob, "metadata: {name: NAME}\nspec: {canceled: false, content: {command: [x]}, runnerGroup: {namespace: " + namespace + ", name: any}, routingContext: {" + context + "}}"}
+	}
 	fork := func(annotations, fields string) string {
 		return "metadata: {name: NAME, namespace: shop, annotations: {" + annotations + "}}\nspec: {" + baseline("shop", "customer") + ", " + fields + "}"
 	}
@@ -217,6 +220,15 @@ func direct() []row {
 			"metadata: {name: NAME, namespace: shop}\nspec: {name: x, routingKey: x, workloadID: x, " + baseline("shop", "customer") + "}"},
 		{"a VirtualWorkload before customer", "yyyynn", crdv1.KindVirtualWorkload,
 			"metadata: {name: NAME, namespace: shop}\nspec: {name: x, " + baseline("shop", "customer") + "}"},
+		job("a Job in shop", "yynnnn", "shop", ""),
+		job("a Job in pay", "ynnnyn", "pay", ""),
+		job("a Job in shop with the routing key of a sandbox", "yynnnn", "shop", "sandboxName: any"),
+		job("a Job in shop with the routing key of a route group", "ynnnnn", "shop", "routegroupName: any"),
+		{"a JobRunnerGroup in shop", "yynynn", crdv1.KindJobRunnerGroup, "metadata: {name: NAME, namespace: shop}\nspec: {image: x}"},
+		{"a JobRunnerGroup with Secret db", "yynynn", crdv1.KindJobRunnerGroup,
+			"metadata: {name: NAME, namespace: shop}\nspec: {image: x, podTemplate: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: db}}]}]}}}"},
+		{"a JobRunnerGroup with Secret other", "yynnnn", crdv1.KindJobRunnerGroup,
+			"metadata: {name: NAME, namespace: shop}\nspec: {image: x, podTemplate: {spec: {containers: [{name: main}], volumes: [{name: v, secret: {secretName: other}}]}}}"},
 	}
 }
 

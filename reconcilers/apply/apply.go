@@ -105,7 +105,7 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 // no object of the operator controls the owner, so that it can be put to rest.
 func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) (byPeople bool, err error) {
 	key := client.ObjectKey{Name: owner.Name}
-	if crdv1.IsMember(owner.Kind) {
+	if crdv1.Namespaced(owner.Kind) {
 		key.Namespace = want.GetNamespace()
 	}
 	live, err := w.live(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), key)

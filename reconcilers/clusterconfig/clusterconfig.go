@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -25,6 +26,7 @@ import (
 	"switchyard.dev/reconcilers/policies"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/jobpod"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -56,6 +58,19 @@ type Cluster struct {
 	Policies policies.Settings
 	// Units configure the units of Resources.
 	Units Units
+	// Runners configure the pods that run jobs.
+	Runners Runners
+}
+
+// Runners are the settings of the pods that run jobs, with 0 for the default.
+type Runners struct {
+	// Allow are permissions of pods beyond the common bound.
+	Allow execunit.Powers
+	// KeepResults is how long a pod keeps results that are not read, ArtifactBytes how many bytes of artifacts.
+	KeepResults   time.Duration
+	ArtifactBytes int64
+	// Labels and Annotations are those by which the mesh accepts pods of the operator.
+	Labels, Annotations map[string]string
 }
 
 // Units are the time limit and concurrency of the units of a Resource, with 0 for the default, and the
@@ -77,8 +92,13 @@ type clusterFile struct {
 	Routing           struct {
 		CustomHeaders []string `json:"customHeaders"`
 		IptablesMode  string   `json:"iptablesMode"`
-		Istio         struct {
+		Linkerd       struct {
+			Enabled  bool     `json:"enabled"`
+			Operator operator `json:"operator"`
+		} `json:"linkerd"`
+		Istio struct {
 			Enabled               bool              `json:"enabled"`
+			Operator              operator          `json:"operator"`
 			EnableHostRouting     bool              `json:"enableHostRouting"`
 			AdditionalLabels      map[string]string `json:"additionalLabels"`
 			AdditionalAnnotations map[string]string `json:"additionalAnnotations"`
@@ -120,6 +140,18 @@ type clusterFile struct {
 			Allow []string `json:"allow"`
 		} `json:"runner"`
 	} `json:"workflows"`
+	Jobs struct {
+		Allow []string `json:"allow"`
+		// A duration as Go writes it, and a quantity; empty for the defaults.
+		KeepResults     string `json:"keepResults"`
+		ArtifactsPerPod string `json:"artifactsPerPod"`
+	} `json:"jobs"`
+}
+
+// operator has the metadata of the operator's pods in a mesh.
+type operator struct {
+	PodLabels      map[string]string `json:"podLabels"`
+	PodAnnotations map[string]string `json:"podAnnotations"`
 }
 
 // ReadFile reads the file. One that does not exist means the defaults, which
@@ -166,6 +198,9 @@ func Parse(content []byte) (Cluster, error) {
 		return Cluster{}, err
 	}
 	if c.Units, err = f.units(); err != nil {
+		return Cluster{}, err
+	}
+	if c.Runners, err = f.runners(); err != nil {
 		return Cluster{}, err
 	}
 	c.Policies = f.Policies
@@ -230,6 +265,33 @@ func (f clusterFile) units() (u Units, err error) {
 		return u, fmt.Errorf("%s: %w", execunit.Setting, err)
 	}
 	return u, nil
+}
+
+// runners reads how the pods that run jobs are created.
+func (f clusterFile) runners() (r Runners, err error) {
+	said := f.Jobs
+	if r.Allow, err = execunit.Parse(said.Allow); err != nil {
+		return r, fmt.Errorf("%s: %w", jobpod.Setting, err)
+	}
+	if said.KeepResults != "" {
+		if r.KeepResults, err = time.ParseDuration(said.KeepResults); err != nil || r.KeepResults < time.Second {
+			return r, fmt.Errorf("jobs.keepResults is %q: give a duration of at least 1s, such as 15m", said.KeepResults)
+		}
+	}
+	if said.ArtifactsPerPod != "" {
+		bytes, err := resource.ParseQuantity(said.ArtifactsPerPod)
+		if err != nil || bytes.Value() < 0 {
+			return r, fmt.Errorf("jobs.artifactsPerPod is %q: give a quantity of bytes, such as 1Gi", said.ArtifactsPerPod)
+		}
+		r.ArtifactBytes = bytes.Value()
+	}
+	if f.Routing.Istio.Enabled {
+		r.Labels, r.Annotations = jobpod.InIstio(f.Routing.Istio.Operator.PodLabels)
+	}
+	if f.Routing.Linkerd.Enabled {
+		r.Annotations = jobpod.InLinkerd(f.Routing.Linkerd.Operator.PodAnnotations)
+	}
+	return r, nil
 }
 
 // The ConfigMap with the operator's configuration, its key, and the operator's Deployment, as the

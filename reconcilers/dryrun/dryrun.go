@@ -242,7 +242,7 @@ func typed(scheme *runtime.Scheme, object client.Object) (client.Object, schema.
 	if err != nil {
 		return nil, gvk, fmt.Errorf("%w: %s %s: %w", ErrInvalid, gvk.Kind, object.GetName(), err)
 	}
-	switch namespaced := crdv1.IsMember(gvk.Kind); {
+	switch namespaced := crdv1.Namespaced(gvk.Kind); {
 	case out.GetName() == "":
 		return nil, gvk, fmt.Errorf("%w: a %s has to have a name", ErrInvalid, gvk.Kind)
 	case namespaced && out.GetNamespace() == "":

@@ -207,9 +207,9 @@ func sandboxOf(o client.Object) string {
 	return ""
 }
 
-// identityOf returns the identity of an object of signadot.com. Of these only members have a namespace.
+// identityOf returns the identity of an object of signadot.com.
 func identityOf(kind, namespace, name string) identity {
-	if !crdv1.IsMember(kind) {
+	if !crdv1.Namespaced(kind) {
 		namespace = ""
 	}
 	return identity{crdv1.GroupVersion().WithKind(kind).GroupKind(), client.ObjectKey{Namespace: namespace, Name: name}}
@@ -243,7 +243,9 @@ func controllersOn(w *world, facts *statements, c Config, m *meshtrial.Routers) 
 
 // pods returns the kinds with controllers that run pods and depend on their results, which are not
 // simulated.
-func pods() []string { return []string{crdv1.KindResource, crdv1.KindLifecycleMethods} }
+func pods() []string {
+	return []string{crdv1.KindResource, crdv1.KindLifecycleMethods, crdv1.KindJobRunnerGroup}
+}
 
 // simulated returns the kinds with simulated controllers.
 func simulated() []string {

@@ -177,7 +177,7 @@ func (w *world) list(ctx context.Context, store client.WithWatch, list client.Ob
 // within returns the namespaces to list: where the operator sees some only, a list
 // over all of them is one of each.
 func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
-	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !crdv1.IsMember(gvk.Kind) {
+	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !crdv1.Namespaced(gvk.Kind) {
 		return []string{namespace}
 	}
 	return w.namespaces

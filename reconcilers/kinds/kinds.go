@@ -27,6 +27,8 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/lifecyclemethods"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/policies"
@@ -41,6 +43,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
+	"switchyard.dev/workflows/jobpod"
 )
 
 // Config has the dependencies and settings of the controllers.
@@ -77,6 +80,22 @@ type Config struct {
 	// Workflows configure the units of Resources and SignadotObjectLifecycleMethods; nil if this
 	// process runs none.
 	Workflows *Workflows
+	// Jobs configure the runners of jobs; nil if this process runs none.
+	Jobs *Jobs
+}
+
+// Jobs configure the runners of jobs.
+type Jobs struct {
+	// Pods are those of runners.
+	Pods jobrunnergroup.Pods
+	// Settings configure these pods, and Limits how long results are kept in them; CA returns the authorities that
+	// they trust.
+	Settings jobpod.Settings
+	Limits   jobrunnergroup.Limits
+	CA       func() string
+	// Runners reaches the runners in these pods; nil: no job runs. Finished are the limits of finished jobs.
+	Runners  job.Runners
+	Finished job.Limits
 }
 
 // Workflows configure the units.
@@ -130,6 +149,14 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Access: c.Access, Pods: w.Pods, Settings: w.Settings, CA: w.CA, AtOnce: w.AtOnce, Sign: w.Sign, Random: w.Random, Values: c.values(),
 		}))
 	}
+	if j := c.Jobs; j != nil {
+		out[crdv1.KindJobRunnerGroup] = controller.Of(c.Client, jobrunnergroup.New(jobrunnergroup.Config{
+			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits,
+		}))
+		if j.Runners != nil {
+			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, Limits: j.Finished}))
+		}
+	}
 	for _, kind := range c.unsupported() {
 		if out[kind.Name] != nil {
 			return nil, fmt.Errorf("make the controllers: %s has two", kind.Name)
@@ -155,7 +182,8 @@ func (c Config) values() store.Store {
 // unsupported returns the kinds that nothing acts on.
 func (c Config) unsupported() []unsupported.Kind {
 	return slices.DeleteFunc(unsupported.Kinds(), func(k unsupported.Kind) bool {
-		return c.Workflows != nil && (k.Name == crdv1.KindResource || k.Name == crdv1.KindLifecycleMethods)
+		return c.Workflows != nil && (k.Name == crdv1.KindResource || k.Name == crdv1.KindLifecycleMethods) ||
+			c.Jobs != nil && (k.Name == crdv1.KindJobRunnerGroup || k.Name == crdv1.KindJob && c.Jobs.Runners != nil)
 	})
 }
 
@@ -209,6 +237,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 	}
 	for _, index := range []func(context.Context, client.FieldIndexer) error{
 		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index, member.Index,
+		job.Index,
 	} {
 		errs = append(errs, index(ctx, indexer))
 	}

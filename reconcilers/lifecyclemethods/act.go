@@ -159,9 +159,9 @@ func RefusedPod(unit string, pod *corev1.Pod, err error) *apply.Refusal {
 	if refusal == nil {
 		return nil
 	}
-	refusal.Message = execunit.Refused(unit, pod.Namespace, err.Error())
+	refusal.Message = execunit.Refused(execunit.OwnerOf(unit), pod.Namespace, err.Error())
 	if gone := refusal.Reason == apply.ReasonNamespaceTerminating; gone || refusal.Reason == apply.ReasonNamespaceNotFound {
-		refusal.Message = execunit.WithoutNamespace(unit, pod.Namespace, gone)
+		refusal.Message = execunit.WithoutNamespace(execunit.OwnerOf(unit), pod.Namespace, gone)
 	}
 	return refusal
 }

@@ -107,7 +107,7 @@ func (in Input) pods(recorded []crdv1.WorkUnitStatus) map[string]engine.Pod {
 	for _, p := range in.Pods {
 		st := engine.StatusOf(recorded, p.Labels[crdv1.LabelUnit])
 		if u := in.unit(p.Labels[crdv1.LabelUnit]); st != nil && u != nil && st.PodUID == string(p.UID) {
-			out[st.Name] = engine.Pod{UID: string(p.UID), Deleting: p.DeletionTimestamp != nil, Observation: execunit.Observe(*u, p)}
+			out[st.Name] = engine.Pod{UID: string(p.UID), Deleting: p.DeletionTimestamp != nil, Observation: execunit.Observe(execunit.ObservedOf(*u, p), p)}
 		}
 	}
 	return out

@@ -43,6 +43,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/reconcilers/served"
 	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/sidecars/inject"
@@ -112,8 +113,11 @@ type Config struct {
 	Policies policies.Settings
 	// Workflows are the settings of Resource units.
 	Workflows Workflows
-	// WebhookAddress is host:port; ":9443" when it is empty.
-	WebhookAddress string
+	// Jobs are the settings of the pods that run jobs.
+	Jobs Jobs
+	// WebhookAddress is host:port; ":9443" when it is empty. RunnersAddress is that of the service of runners of jobs;
+	// ":9444" when it is empty.
+	WebhookAddress, RunnersAddress string
 	// History bounds the history of the routing log.
 	History publisher.Bounds
 	// Patience is how long the routing log waits for a few objects with failing controllers before it is
@@ -153,7 +157,7 @@ func (c Config) Validate() error {
 	if c.REST == nil || c.Log == nil {
 		return errors.New("manager: REST and Log are required")
 	}
-	return c.Workflows.Validate()
+	return errors.Join(c.Workflows.Validate(), c.Jobs.Validate())
 }
 
 // withDefaults returns the Config with every empty field that has a default set.
@@ -198,6 +202,9 @@ type Main struct {
 	istio *istioadapter.Adapter
 	// injector is nil without a webhook.
 	injector *webhook.Injector
+	// runnerKeys and runners are nil where no jobs run.
+	runnerKeys *runners.Keeper
+	runners    *runners.Main
 	// healthAt and metricsAt are the addresses of the listeners for probes and metrics; nil for one that
 	// is disabled.
 	healthAt, metricsAt net.Addr
@@ -234,6 +241,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 		return nil, err
 	}
 	if err := m.addWebhook(); err != nil {
+		return nil, err
+	}
+	if err := m.addRunners(); err != nil {
 		return nil, err
 	}
 	if err := forget.Add(m.manager, forget.Config{Namespace: m.config.Namespace, Asked: m.config.AskAuthors, Logger: m.config.Logger}); err != nil {
@@ -357,6 +367,9 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return err
 	}
 	if err := m.addWorkflows(&c); err != nil {
+		return err
+	}
+	if err := m.addJobs(&c); err != nil {
 		return err
 	}
 	if err := m.addTunnels(ctx, &c, objects.Again[crdv1.KindExternalWorkload]); err != nil {

@@ -32,10 +32,12 @@ type Settings struct {
 	Inject inject.Config
 	// Workflows are the settings of Resource units from the environment.
 	Workflows Workflows
+	// Jobs are the settings of the pods that run jobs from the environment.
+	Jobs Jobs
 	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
-	MetricsAddress, HealthAddress, WebhookAddress string
+	MetricsAddress, HealthAddress, WebhookAddress, RunnersAddress string
 	// ClusterConfig is the path of the operator's configuration file.
 	ClusterConfig string
 	// History bounds the history of the routing log.
@@ -75,6 +77,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics")
 	flags.StringVar(&s.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.WebhookAddress, "webhook-bind-address", ":9443", "address of the injecting webhook")
+	flags.StringVar(&s.RunnersAddress, "runners-bind-address", ":9444", "address of the service for the runners of jobs and their users")
 	flags.StringVar(&s.ClusterConfig, "config", "/etc/signadot/cluster_config.yaml", "the operator's configuration file")
 	flags.StringVar(&s.ValuesNamespace, "values-namespace", operatorNamespace+"-values", "namespace of the Secrets with values of units")
 	reached := connect.Flags(flags, getenv, &s.Bus)
@@ -121,6 +124,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Workflows, err = workflowsFromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("how units of Resources run, from the environment: %w", err)
 	}
+	if s.Jobs, err = jobsFromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("how jobs run, from the environment: %w", err)
+	}
 	return s, nil
 }
 
@@ -158,10 +164,10 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	injected.IptablesMode = cluster.IptablesMode
 	return Config{
 		REST: access, Log: log, Trust: trusted, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
-		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
+		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress, RunnersAddress: s.RunnersAddress,
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
+		Workflows: s.Workflows.within(cluster), Jobs: s.Jobs.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

@@ -34,13 +34,13 @@ func TestAnUnsupportedKindIsReported(t *testing.T) {
 		observed func(o crdv1.Conditioned) int64
 	}{
 		{
-			object: &crdv1.Job{}, at: "metadata: {name: nightly}", says: "Nothing acts on Job nightly: this version does not run jobs.",
+			object: &crdv1.Job{}, at: "metadata: {name: nightly}", says: "Nothing acts on Job nightly: this installation does not run jobs.",
 			spec:     `{runnerGroup: {namespace: ci, name: runners}, content: {command: [make, test]}, canceled: false}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.Job).Spec.Canceled = true },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.Job).Status.ObservedGeneration },
 		},
 		{
-			object: &crdv1.JobRunnerGroup{}, at: "metadata: {namespace: " + ns + ", name: runners}", says: "JobRunnerGroup unsupported/runners: this version does not start job runners.",
+			object: &crdv1.JobRunnerGroup{}, at: "metadata: {namespace: " + ns + ", name: runners}", says: "JobRunnerGroup unsupported/runners: this installation does not start job runners.",
 			spec:     `{image: "ubuntu:24.04"}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.JobRunnerGroup).Spec.Image = "ubuntu:26.04" },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.JobRunnerGroup).Status.ObservedGeneration },

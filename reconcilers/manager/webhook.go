@@ -7,6 +7,7 @@ import (
 	"switchyard.dev/reconcilers/admission"
 	"switchyard.dev/reconcilers/admission/record"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
+	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/sidecars/webhook"
 )
@@ -35,6 +36,7 @@ func (m *Main) addWebhook() error {
 func (m *Main) certificates() authority.Config {
 	return authority.Config{
 		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust, Authority: "signadot-authority",
+		Policy: authority.Policy{Hosts: append(webhook.ServiceHosts("signadot-webhook-service", operatorNamespace), webhook.ServiceHosts(runners.Service, m.config.Namespace)...)},
 		Programs: []authority.Program{
 			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
@@ -46,10 +48,11 @@ func (m *Main) certificates() authority.Config {
 	}
 }
 
-// The operator's own service account, and its validating webhook, as the chart has them.
+// The operator's own service account, its validating webhook, and the account of the agent, as the chart has them.
 const (
 	ownAccount        = "signadot-controller-manager"
 	validatingWebhook = "signadot-validating-webhook-configuration"
+	agentAccount      = "signadot-agent"
 )
 
 // validating returns the name of the validating webhook, "" if it is disabled.
@@ -62,7 +65,12 @@ func (m *Main) validating() string {
 
 // ownUser returns the user name of the manager's service account.
 func (m *Main) ownUser() string {
-	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
+	return m.accountUser(ownAccount)
+}
+
+// accountUser returns the user name of a service account of the operator's namespace.
+func (m *Main) accountUser(name string) string {
+	return "system:serviceaccount:" + m.config.Namespace + ":" + name
 }
 
 // reviews returns the webhook's reviews other than that of pods.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,13 +64,8 @@ func workflowsFromEnv(get func(string) string) (Workflows, error) {
 	w := Workflows{Settings: execunit.Settings{
 		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
 		SidecarImage: second.Image, SidecarPullPolicy: second.PullPolicy, SidecarResources: second.Resources,
-		Address: ioContextServer,
+		Address: ioContextServer, PullSecrets: pullSecrets(first, second),
 	}}
-	for _, secret := range []string{first.PullSecret, second.PullSecret} {
-		if secret != "" && !slices.Contains(w.Settings.PullSecrets, secret) {
-			w.Settings.PullSecrets = append(w.Settings.PullSecrets, secret)
-		}
-	}
 	return w, w.Validate()
 }
 
@@ -107,7 +100,7 @@ func (m *Main) addWorkflows(c *kinds.Config) error {
 	if !w.Enabled() {
 		return nil
 	}
-	held, err := m.unitPods()
+	held, err := m.podsWith(crdv1.LabelLifecycle, "units")
 	if err != nil {
 		return err
 	}
@@ -154,30 +147,15 @@ func (m *Main) values() store.Store {
 	return s
 }
 
-// unitPods returns the cache of pods of units. It is separate because they have another label than pods of
-// forks, and the other cache has all pods of some namespaces.
-func (m *Main) unitPods() (unitPods, error) {
-	held, err := crcache.New(m.config.REST, crcache.Options{
-		DefaultNamespaces: inNamespaces(m.config.Namespaces),
-		ByObject:          map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(crdv1.LabelLifecycle), Transform: transform(keepNoBooks)}},
-	})
-	if err != nil {
-		return unitPods{}, fmt.Errorf("make the cache of pods of units: %w", err)
-	}
-	all := unitPods{held}
-	m.add("the cache of pods of units", all)
-	return all, nil
-}
-
-// unitPods are the pods of units, as their controller wants them.
-type unitPods struct{ crcache.Cache }
+// labeledPods are the pods with a label, as controllers want them.
+type labeledPods struct{ crcache.Cache }
 
 // GetCache returns the cache, so that controller-runtime starts it on every replica and waits for it
 // before it starts controllers. Otherwise only the leader would start it, and the other replicas would
 // exit after two minutes.
-func (u unitPods) GetCache() crcache.Cache { return u.Cache }
+func (u labeledPods) GetCache() crcache.Cache { return u.Cache }
 
-// Source implements lifecyclemethods.Source.
-func (u unitPods) Source(h handler.EventHandler) source.Source {
+// Source implements lifecyclemethods.Source and jobrunnergroup.Pods.
+func (u labeledPods) Source(h handler.EventHandler) source.Source {
 	return source.Kind[client.Object](u.Cache, &corev1.Pod{}, h)
 }

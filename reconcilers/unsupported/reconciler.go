@@ -49,17 +49,17 @@ type Kind struct {
 	conclude func(o crdv1.Object, now metav1.Time) crdv1.Object
 }
 
-// Kinds returns the kinds on which this version does not act, and the two kinds of resources: an
-// installation without images for their pods does not act on them.
+// Kinds returns the kinds on which this version does not act, and those with pods of the operator's: an
+// installation without images for these pods does not act on them.
 func Kinds() []Kind {
 	const (
-		keep    = "Delete it, or keep it for a version that does."
 		upgrade = "Upgrade it with the operator's chart, which sets IO_INIT_IMAGE and IO_SIDECAR_IMAGE, or have another program provide it."
+		runners = "Upgrade it with the operator's chart, which sets JOB_EXECUTOR_INIT_IMAGE and JOB_EXECUTOR_PROXY_IMAGE."
 	)
 	return []Kind{
-		kind(crdv1.KindJob, "this version does not run jobs", keep,
+		kind(crdv1.KindJob, "this installation does not run jobs", runners,
 			func(o *crdv1.Job) *int64 { return &o.Status.ObservedGeneration }),
-		kind(crdv1.KindJobRunnerGroup, "this version does not start job runners", keep,
+		kind(crdv1.KindJobRunnerGroup, "this installation does not start job runners", runners,
 			func(o *crdv1.JobRunnerGroup) *int64 { return &o.Status.ObservedGeneration }),
 		kind(crdv1.KindResource, "this installation does not run the steps of resource plugins", upgrade,
 			func(o *crdv1.Resource) *int64 { return &o.Status.ObservedGeneration }),

@@ -116,6 +116,12 @@ func ServiceHosts(service, namespace string) []string {
 // NeedLeaderElection makes controller-runtime run it on every replica.
 func (*Injector) NeedLeaderElection() bool { return false }
 
+// Certificate returns the webhook's certificate, for other listeners of the process; it has the form of tls.Config's
+// GetCertificate.
+func (i *Injector) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return i.keeper.Certificate(hello)
+}
+
 // Sign signs the SHA-256 of a message with the key of the operator's authority. It is an error without
 // an Injector, which keeps the authority.
 func (i *Injector) Sign(message []byte) ([]byte, error) {

@@ -19,19 +19,19 @@ const maxPackageLines = 1500
 // counted: its size when an issue was resolved, with five percent of headroom. A figure changes
 // at most once in an issue, in the commit that closes it, with the reason.
 var roomLines = map[string]int{
-	"controlplane-link": 3015,
-	controlPlane:        7001,
+	"controlplane-link": 3300,
+	controlPlane:        9400,
 	previews:            3445,
 	"eventbus":          11300,
-	"protos":            1600,
-	"reconcilers":       34700,
+	"protos":            1700,
+	"reconcilers":       35450,
 	"routeserver":       8500,
 	"sidecars":          5950,
-	"tests":             41450,
+	"tests":             42300,
 	"tools":             7600,
-	commandLine:         9550,
+	commandLine:         10700,
 	"tunnels":           14300,
-	"workflows":         8450,
+	"workflows":         13800,
 	"xds":               4200,
 }
 

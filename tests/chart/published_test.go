@@ -118,14 +118,6 @@ agent.imagePullPolicy=Always
 agent.resources.limits.memory=1Gi
 routeInit.legacy.image=a
 routeSidecar.legacy.image=a
-jobExecutorInit.image=a
-jobExecutorInit.imagePullPolicy=Always
-jobExecutorInit.imagePullSecret=s
-jobExecutorInit.resources.limits.cpu=2
-jobExecutorProxy.image=a
-jobExecutorProxy.imagePullPolicy=Always
-jobExecutorProxy.imagePullSecret=s
-jobExecutorProxy.resources.limits.cpu=2
 tunnel.auditor.image=a
 tunnel.auditor.imagePullPolicy=Always
 tunnel.auditor.resources.limits.memory=1Gi
@@ -263,6 +255,14 @@ func effects() [][]effect {
 		{"ioSidecar.imagePullPolicy=Always", "Deployment signadot-controller-manager", `{"name":"IO_SIDECAR_IMAGE_PULL_POLICY","value":"Always"}`},
 		{"ioSidecar.imagePullSecret=s", "Deployment signadot-controller-manager", `{"name":"IO_SIDECAR_IMAGE_PULL_SECRET","value":"s"}`},
 		{"ioSidecar.resources.limits.cpu=2", "Deployment signadot-controller-manager", `{"name":"IO_SIDECAR_CONTAINER_RESOURCES","value":"{\"limits\":{\"cpu\":2}}"}`},
+		{"jobExecutorInit.image=a:b", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_INIT_IMAGE","value":"a:b"}`},
+		{"jobExecutorInit.imagePullPolicy=Always", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_INIT_IMAGE_PULL_POLICY","value":"Always"}`},
+		{"jobExecutorInit.imagePullSecret=s", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_INIT_IMAGE_PULL_SECRET","value":"s"}`},
+		{"jobExecutorInit.resources.limits.cpu=2", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_INIT_CONTAINER_RESOURCES","value":"{\"limits\":{\"cpu\":2}}"}`},
+		{"jobExecutorProxy.image=a:b", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_IMAGE","value":"a:b"}`},
+		{"jobExecutorProxy.imagePullPolicy=Always", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_IMAGE_PULL_POLICY","value":"Always"}`},
+		{"jobExecutorProxy.imagePullSecret=s", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_IMAGE_PULL_SECRET","value":"s"}`},
+		{"jobExecutorProxy.resources.limits.cpu=2", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_CONTAINER_RESOURCES","value":"{\"limits\":{\"cpu\":2}}"}`},
 		{"tunnel.api.replicas=3", "Deployment tunnel-api", `"replicas":3`},
 		{"tunnel.api.image=a:b", "Deployment tunnel-api", `"image":"a:b"`},
 		{"tunnel.api.imagePullPolicy=Always", "Deployment tunnel-api", `"imagePullPolicy":"Always"`},
@@ -323,6 +323,8 @@ func effects() [][]effect {
 		{"controlPlane.roleBindings[0].organisation=acme,controlPlane.roleBindings[0].clusterRole=edit,controlPlane.roleBindings[0].namespaces[0]=default", "Deployment agent", "/agent"},
 		{"tunnel.proxy.imageTag=v13", "Deployment tunnel-proxy", `/tunnel-proxy:v13"`},
 		{"ioContextServer.imageTag=v4", "Deployment io-context-server", `/io-context-server:v4"`},
+		{"jobExecutorInit.imageTag=v16", "Deployment signadot-controller-manager", `/job-executor-init:v16"`},
+		{"jobExecutorProxy.imageTag=v15", "Deployment signadot-controller-manager", `/job-executor-proxy:v15"`},
 		{"ioInit.imageTag=v3", "Deployment signadot-controller-manager", `/io-init:v3"`},
 		{"ioSidecar.imageTag=v2", "Deployment signadot-controller-manager", `/io-sidecar:v2"`},
 		{"devMesh.enabled=false,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},

@@ -219,7 +219,7 @@ var secretRights = map[string][]string{
 	"signadot Role signadot-manager-role": {
 		"get patch update webhook-server-cert routeserver-tls eventbus-tls io-context-tls tunnel-tls",
 		"list create delete", // for one release: values that an earlier one keeps here
-		"get update tunnel-api-keys tunnel-keys",
+		"get update tunnel-api-keys tunnel-keys", "get job-runner-keys",
 	},
 	// Values of units, which have names that are not known before, in a namespace without other Secrets.
 	"signadot-values Role signadot-manager-values":    {"get list create delete"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -48,8 +49,8 @@ func empties(kind, path string) bool {
 }
 
 // Of returns the fields of a kind, sorted. What holds other fields is not one itself.
-// A document of free form and the units of a workflow, which are handed on as they
-// are, are one field each.
+// A document of free form the units of a workflow, which are handed on as they
+// are, and a pod template are one field each.
 func Of(kind string) []Field {
 	reasons := ignored()
 	paths := map[string]bool{}
@@ -106,7 +107,7 @@ func walk(t reflect.Type, path string, paths map[string]bool) {
 // whole reports whether a struct is one value.
 func whole(t reflect.Type) bool {
 	switch reflect.Zero(t).Interface().(type) {
-	case runtime.RawExtension, metav1.Time, crdv1.OLM:
+	case runtime.RawExtension, metav1.Time, crdv1.OLM, corev1.PodTemplateSpec:
 		return true
 	}
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())

@@ -45,8 +45,8 @@ type hosted struct {
 // Hosted runs the scenario of a control plane from its chart, in a cluster with Switchyard and HotROD, inside the
 // cluster's network. It returns an error if the scenario failed.
 func Hosted(ctx context.Context) (err error) {
-	h := &hosted{story: story{step: demo.Steps()}, laptop: local.NewMachine("developer", 62)}
-	if h.folder, err = os.MkdirTemp("", "switchyard-hosted-"); err != nil {
+	h, err := newHosted(demo.Steps())
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.remove()) }()
@@ -56,6 +56,13 @@ func Hosted(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// newHosted returns the scenario. The caller removes it.
+func newHosted(step func(string, ...any)) (h *hosted, err error) {
+	h = &hosted{story: story{step: step}, laptop: local.NewMachine("developer", 62)}
+	h.folder, err = os.MkdirTemp("", "switchyard-hosted-")
+	return h, err
 }
 
 func (h *hosted) file(name string) string { return filepath.Join(h.folder, name) }
@@ -139,10 +146,16 @@ func (h *hosted) developer(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(etc, "hosts"), []byte("127.0.0.1 localhost\n"+address+" "+host+"\n"), 0o600)
 }
 
-// on runs a program on the developer's machine, and returns its output.
-func (h *hosted) on(ctx context.Context, argv ...string) (string, error) {
+// command returns a program on the developer's machine.
+func (h *hosted) command(ctx context.Context, argv ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", h.laptop.Name}, argv...)...)
 	c.Env, c.Dir = append(os.Environ(), "KUBECONFIG="+os.DevNull), h.folder
+	return c
+}
+
+// on runs a program on the developer's machine, and returns its output.
+func (h *hosted) on(ctx context.Context, argv ...string) (string, error) {
+	c := h.command(ctx, argv...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
 	err := c.Run()
@@ -154,7 +167,12 @@ func (h *hosted) on(ctx context.Context, argv ...string) (string, error) {
 
 // quietly runs the command line with the control plane, and returns its output.
 func (h *hosted) quietly(ctx context.Context, args ...string) (string, error) {
-	return h.on(ctx, slices.Concat([]string{local.Program("switchyard"), "--control-plane", "https://" + host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key")}, args)...)
+	return h.on(ctx, h.line(args)...)
+}
+
+// line returns the command line with the control plane.
+func (h *hosted) line(args []string) []string {
+	return slices.Concat([]string{local.Program("switchyard"), "--control-plane", "https://" + host, "--control-plane-ca", h.file(trust.BundleFile), "--api-key-file", h.file("api.key")}, args)
 }
 
 // switchyard is quietly, and prints the command and its output, unless that is JSON.

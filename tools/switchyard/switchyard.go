@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/tools/switchyard/command/interrupt"
 	"switchyard.dev/tools/switchyard/command/reach"
 	"switchyard.dev/tools/switchyard/history"
+	"switchyard.dev/tools/switchyard/jobs"
 	"switchyard.dev/tools/switchyard/local"
 	"switchyard.dev/tools/switchyard/local/localenv"
 	"switchyard.dev/tools/switchyard/routing"
@@ -68,8 +69,9 @@ without either, through a port-forward to a route server in the cluster of your
 kubeconfig (which needs the rights to list pods and to create pods/portforward in
 the operator's namespace). With --archive it reads a log from a file instead.
 
-The commands sandbox, routegroup, resourceplugin, resource and logs need only a kubeconfig;
-the first three, and cluster, use a control plane with --control-plane and its API key;
+The commands sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup, resource and
+logs need only a kubeconfig; the first six, and cluster, use a control plane with
+--control-plane and its API key;
 connect, proxy, run and doctor connect a workload on this machine.
 
 Versions of the table are written as
@@ -101,6 +103,7 @@ func root(s *command.Session) *cobra.Command {
 		sidecars.Wait(s), sidecars.List(s), sidecars.Covered(s), history.Log(s), history.Replay(s), history.Bisect(s), history.Audit(s), version(s))
 	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
 	root.AddCommand(clusters.Command(s), clusters.DevMesh(s))
+	root.AddCommand(jobs.Commands(s)...)
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

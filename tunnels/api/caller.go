@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,11 +12,10 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/tap"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/streams"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/identity"
@@ -56,7 +54,7 @@ func (s *server) admit(ctx context.Context, pool *callers.Pool) (c caller, leave
 	if leave, err = pool.Enter(callers.Caller{Kind: callers.Pod, Name: user.Name}); err != nil {
 		return c, nil, status.Error(codes.ResourceExhausted, err.Error())
 	}
-	named(ctx)
+	streams.Named(ctx)
 	s.known(from, user.Name)
 	return caller{user, token, from}, leave, nil
 }
@@ -149,56 +147,6 @@ func (s *server) countedStream(srv any, stream grpc.ServerStream, info *grpc.Str
 
 // method returns the last part of a full method name.
 func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
-
-// unnamedStreams is how many streams a connection may have at once before a call over it has shown
-// a valid token. Each costs memory from its first frame on, before any handler runs.
-const unnamedStreams = 8
-
-// connection is the state of a connection, in the context of its calls.
-type connection struct {
-	streams atomic.Int64
-	named   atomic.Bool
-}
-
-type connectionKey struct{}
-
-// connections gives each connection its state. It implements stats.Handler.
-type connections struct{}
-
-// TagConn implements stats.Handler.
-func (connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context {
-	return context.WithValue(ctx, connectionKey{}, &connection{})
-}
-
-// TagRPC implements stats.Handler.
-func (connections) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context { return ctx }
-
-// HandleRPC implements stats.Handler.
-func (connections) HandleRPC(context.Context, stats.RPCStats) {}
-
-// HandleConn implements stats.Handler.
-func (connections) HandleConn(context.Context, stats.ConnStats) {}
-
-// tapped counts the streams of a connection as they begin, and refuses those above the limit.
-func tapped(ctx context.Context, _ *tap.Info) (context.Context, error) {
-	c, is := ctx.Value(connectionKey{}).(*connection)
-	if !is {
-		return ctx, nil
-	}
-	if c.streams.Add(1) > unnamedStreams && !c.named.Load() {
-		c.streams.Add(-1)
-		return ctx, status.Errorf(codes.ResourceExhausted, "the connection has %d streams, as many as it may have before a call shows a valid token", unnamedStreams)
-	}
-	context.AfterFunc(ctx, func() { c.streams.Add(-1) })
-	return ctx, nil
-}
-
-// named records that a call over the connection has shown a valid token.
-func named(ctx context.Context) {
-	if c, is := ctx.Value(connectionKey{}).(*connection); is {
-		c.named.Store(true)
-	}
-}
 
 // from returns the caller by its address.
 func (s *server) from(ctx context.Context) callers.Caller {

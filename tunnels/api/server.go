@@ -27,6 +27,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/scrapes"
+	"switchyard.dev/eventbus/callers/streams"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -88,14 +89,13 @@ func New(cfg Config) (*Main, error) {
 		}, []string{"method", "code"}),
 	}
 	m := &Main{cfg: cfg, server: s, health: health.NewServer()}
-	m.grpc = grpc.NewServer(
+	m.grpc = grpc.NewServer(append(streams.Bounded(),
 		grpc.Creds(trust.ServerCredentials(cfg.TLS.Server(), cfg.AcceptPlain)),
 		grpc.ConnectionTimeout(5*time.Second), grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(64<<10), grpc.MaxRecvMsgSize(maxRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: 15 * time.Minute}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.ChainUnaryInterceptor(s.counted), grpc.ChainStreamInterceptor(s.countedStream, s.boundedStream),
-		grpc.StatsHandler(connections{}), grpc.InTapHandle(tapped),
-	)
+	)...)
 	tunnelv1.RegisterTunnelAPIServer(m.grpc, s)
 	healthv1.RegisterHealthServer(m.grpc, m.health)
 	if cfg.Reflection {

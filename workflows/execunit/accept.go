@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -42,14 +43,16 @@ func Accept(u crdv1.WorkUnit, own string, s Settings) *Problem {
 		return problem(ReasonNoTemplate, "step %s has no execUnitTemplate, so there is nothing to run. Add one with a podTemplate and a script.", quoted(u.Name))
 	}
 	c := checking{unit: u, exec: *u.ExecUnitTemplate, own: own, Settings: s}
-	for _, check := range []func() *Problem{
-		c.container, c.script, c.metadata, c.restarts, c.names, c.mounts, c.inputs, c.variables, c.files, c.outputs, c.namespace, c.account, c.reads, c.baseline,
-	} {
-		if p := check(); p != nil {
-			return p
-		}
+	t := c.template()
+	return first(c.container, c.script, c.restarts, t.Form, c.inputs, c.variables, c.files, c.outputs, c.namespace, t.Bounds)
+}
+
+// template returns the pod template of the unit.
+func (c checking) template() Template {
+	return Template{
+		Owner: OwnerOf(c.unit.Name), Pod: c.exec.PodTemplate, Namespace: Namespace(c.unit, c.Settings), Elsewhere: "run the unit in another one: podTemplate.metadata.namespace",
+		Volumes: []string{VolumeIO, VolumeToken}, Allow: c.Allow, Setting: Setting, OperatorNamespace: c.OperatorNamespace, AuthorAsked: c.AuthorAsked,
 	}
-	return nil
 }
 
 // container refuses a unit without a container.
@@ -62,12 +65,31 @@ func (c checking) container() *Problem {
 
 // script refuses a unit that has nothing to run, or a script without an interpreter.
 func (c checking) script() *Problem {
-	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
+	main := c.exec.PodTemplate.Spec.Containers[MainIndex(c.exec.PodTemplate.Spec)]
 	switch script := c.exec.Script; {
 	case script == "" && len(main.Command) == 0:
 		return problem(ReasonNothingToRun, "step %s has neither a script nor a command in the container %s. Add one of them.", quoted(c.unit.Name), quoted(main.Name))
 	case script != "" && !strings.HasPrefix(script, "#!"):
 		return problem(ReasonNoInterpreter, "the script of step %s names no interpreter. Begin it with #! and an interpreter, such as #!/bin/sh.", quoted(c.unit.Name))
+	}
+	return nil
+}
+
+// restarts refuses fields that could start the script a second time.
+func (c checking) restarts() *Problem {
+	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
+	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever {
+		return problem(ReasonTemplateRefused, "the pod template of step %s sets restartPolicy %s. Remove it, since a step runs once.", unit, quoted(string(pod.RestartPolicy)))
+	}
+	main := pod.Containers[MainIndex(pod)].Name
+	for _, container := range containersOf(pod) {
+		policy := container.RestartPolicy
+		switch {
+		case len(container.RestartPolicyRules) > 0:
+			return problem(ReasonTemplateRefused, "the container %s of step %s has restartPolicyRules. Remove them, since a step runs once.", quoted(container.Name), unit)
+		case container.Name == main && policy != nil && *policy != corev1.ContainerRestartPolicyNever:
+			return problem(ReasonTemplateRefused, "the container %s of step %s sets restartPolicy %s. Remove it, since a step runs once.", quoted(main), unit, quoted(string(*policy)))
+		}
 	}
 	return nil
 }

@@ -26,17 +26,16 @@ var checkPowers = map[policy.CheckID]Power{
 }
 
 // baseline refuses fields that the newest Pod Security baseline forbids.
-func (c checking) baseline() *Problem {
-	t := c.exec.PodTemplate
+func (t Template) baseline() *Problem {
 	for _, check := range policy.DefaultChecks() {
 		if check.Level != api.LevelBaseline {
 			continue
 		}
 		power, known := checkPowers[check.ID]
-		if known && slices.Contains(c.Allow, power) {
+		if known && slices.Contains(t.Allow, power) {
 			continue
 		}
-		result := check.Versions[len(check.Versions)-1].CheckPod(&t.ObjectMeta, &t.Spec)
+		result := check.Versions[len(check.Versions)-1].CheckPod(&t.Pod.ObjectMeta, &t.Pod.Spec)
 		if result.Allowed {
 			continue
 		}
@@ -44,32 +43,32 @@ func (c checking) baseline() *Problem {
 		if result.ForbiddenDetail != "" {
 			what += " (" + cut(result.ForbiddenDetail, maxText) + ")"
 		}
-		return c.notAllowed(power, what)
+		return t.notAllowed(power, what)
 	}
 	return nil
 }
 
 // notAllowed refuses a field that requires a power.
-func (c checking) notAllowed(power Power, what string) *Problem {
+func (t Template) notAllowed(power Power, what string) *Problem {
 	setting := ""
 	if power != "" {
-		setting = fmt.Sprintf(", or, for every step, let the operator's chart have %s: [%s]", Setting, power)
+		setting = fmt.Sprintf(", or, for every %s, let the operator's chart have %s: [%s]", t.Noun, t.Setting, power)
 	}
-	return problem(ReasonNotAllowed, "the pod template of step %s asks for more than such pods may have: %s. Take it out%s.", quoted(c.unit.Name), what, setting)
+	return problem(ReasonNotAllowed, "the pod template of %s asks for more than such pods may have: %s. Take it out%s.", t.Owner, what, setting)
 }
 
 // account refuses a service account that the author may not use, and tokens and certificates for
 // other audiences. Where the API server asks about authors, they need the right to create pods in
 // the namespace of the unit, which includes its service accounts.
-func (c checking) account() *Problem {
-	pod := c.exec.PodTemplate.Spec
-	if slices.Contains(c.Allow, ServiceAccount) {
+func (t Template) account() *Problem {
+	pod := t.Pod.Spec
+	if slices.Contains(t.Allow, ServiceAccount) {
 		return nil
 	}
-	if what := usesAccount(pod); what != "" && Namespace(c.unit, c.Settings) == c.OperatorNamespace {
-		return c.notAllowed(ServiceAccount, fmt.Sprintf("%s in the operator's namespace %s (run the unit in another one: podTemplate.metadata.namespace)", what, quoted(c.OperatorNamespace)))
-	} else if what != "" && !c.AuthorAsked {
-		return c.notAllowed(ServiceAccount, what+", while the operator does not ask whether its author may use it (sandboxes.authors.ask)")
+	if what := usesAccount(pod); what != "" && t.Namespace == t.OperatorNamespace {
+		return t.notAllowed(ServiceAccount, fmt.Sprintf("%s in the operator's namespace %s (%s)", what, quoted(t.OperatorNamespace), t.Elsewhere))
+	} else if what != "" && !t.AuthorAsked {
+		return t.notAllowed(ServiceAccount, what+", while the operator does not ask whether its author may use it (sandboxes.authors.ask)")
 	}
 	for _, v := range pod.Volumes {
 		if v.Projected == nil {
@@ -78,9 +77,9 @@ func (c checking) account() *Problem {
 		for _, s := range v.Projected.Sources {
 			switch {
 			case s.ServiceAccountToken != nil:
-				return c.notAllowed(ServiceAccount, "a serviceAccountToken in the volume "+quoted(v.Name))
+				return t.notAllowed(ServiceAccount, "a serviceAccountToken in the volume "+quoted(v.Name))
 			case s.PodCertificate != nil:
-				return c.notAllowed(ServiceAccount, "a podCertificate in the volume "+quoted(v.Name))
+				return t.notAllowed(ServiceAccount, "a podCertificate in the volume "+quoted(v.Name))
 			}
 		}
 	}
@@ -101,12 +100,12 @@ func usesAccount(pod corev1.PodSpec) string {
 
 // reads refuses references to objects when the API server does not ask whether the author may
 // read them.
-func (c checking) reads() *Problem {
-	if c.AuthorAsked || slices.Contains(c.Allow, Secrets) {
+func (t Template) reads() *Problem {
+	if t.AuthorAsked || slices.Contains(t.Allow, Secrets) {
 		return nil
 	}
-	if all := Reads(c.unit); len(all) > 0 {
-		return c.notAllowed(Secrets, fmt.Sprintf("%s %s, while the operator does not ask whether its author may read it", all[0].Kind, quoted(all[0].Name)))
+	if all := ReadsOf(t.Pod.Spec); len(all) > 0 {
+		return t.notAllowed(Secrets, fmt.Sprintf("%s %s, while the operator does not ask whether its author may read it", all[0].Kind, quoted(all[0].Name)))
 	}
 	return nil
 }

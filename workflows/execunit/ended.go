@@ -43,22 +43,22 @@ func (l view) delivered() Observation {
 		o := Observation{State: Delivering}
 		o.Reason, o.Message = l.stuck()
 		return o
-	case handed != nil && handed.ExitCode == 0, len(l.unit.Outputs) == 0:
+	case handed != nil && handed.ExitCode == 0, !l.Outputs:
 		return Observation{State: Succeeded}
 	}
 	said, spoke := endingOf(handed)
 	if spoke && !slices.Contains(notItsFault, said.Reason) {
 		return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonOutputRefused),
-			Message: fmt.Sprintf("the script of step %s ended with 0, but its outputs were not kept: %s%s",
-				quoted(l.unit.Name), cmp.Or(sentence(said.Message), "check the log of the container "+OutputManager+"."), lastLines(said.Tail))}
+			Message: fmt.Sprintf("the script of %s ended with 0, but its outputs were not kept: %s%s",
+				l.Owner, cmp.Or(sentence(said.Message), "check the log of the container "+OutputManager+"."), lastLines(said.Tail))}
 	}
 	why := "its pod ended before that"
 	if said.Message != "" {
 		why = strings.TrimSuffix(sentence(said.Message), ".")
 	}
 	return Observation{State: Interrupted, Reason: ReasonOutputsLost,
-		Message: fmt.Sprintf("the script of step %s ended with 0 in the pod %s, but its outputs were not kept: %s. Check its results, and let it run again where that does no harm.",
-			quoted(l.unit.Name), l.name(), why)}
+		Message: fmt.Sprintf("the script of %s ended with 0 in the pod %s, but its outputs were not kept: %s. Check its results, and let it run again where that does no harm.",
+			l.Owner, l.name(), why)}
 }
 
 // notItsFault are the reasons of the managers that no unit can cause.
@@ -78,18 +78,18 @@ var outOfSight = ending{reason: ReasonNodeLost, how: "ended, and its node did no
 // failure returns why a script that ended with another code than 0 failed.
 func (l view) failure(t corev1.ContainerStateTerminated) (reason, message string) {
 	said, spoke := endingOf(&t)
-	unit := quoted(l.unit.Name)
+	unit := l.Owner
 	switch {
 	case t.Reason == "OOMKilled":
-		return ReasonOutOfMemory, fmt.Sprintf("the script of step %s was killed, since it needed more memory than the limit of the container %s. Raise resources.limits.memory there.%s",
-			unit, l.mainName, lastLines(said.Tail))
+		return ReasonOutOfMemory, fmt.Sprintf("the script of %s was killed, since it needed more memory than the limit of the container %s. Raise resources.limits.memory there.%s",
+			unit, l.Main, lastLines(said.Tail))
 	case neverRan(t):
-		return ReasonContainerStart, fmt.Sprintf("the container %s of step %s could not be started: %s", l.mainName, unit, sentence(t.Message))
+		return ReasonContainerStart, fmt.Sprintf("the container %s of %s could not be started: %s", l.Main, unit, sentence(t.Message))
 	case spoke && said.Message != "":
-		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("step %s: %s%s", unit, sentence(said.Message), lastLines(said.Tail))
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("%s: %s%s", unit, sentence(said.Message), lastLines(said.Tail))
 	default:
-		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("the script of step %s ended with exit code %d. Check its log: kubectl logs -n %s %s -c %s.%s",
-			unit, t.ExitCode, l.pod.Namespace, l.pod.Name, l.mainName, lastLines(said.Tail))
+		return cmp.Or(said.Reason, ReasonScriptFailed), fmt.Sprintf("the script of %s ended with exit code %d. Check its log: kubectl logs -n %s %s -c %s.%s",
+			unit, t.ExitCode, l.pod.Namespace, l.pod.Name, l.Main, lastLines(said.Tail))
 	}
 }
 
@@ -110,13 +110,13 @@ func (l view) interrupted(e ending) Observation {
 			advice = "Its script had not begun: see why with kubectl describe pod, or give it more time"
 		}
 		return Observation{State: Failed, Reason: e.reason, Message: fmt.Sprintf(
-			"the pod %s of step %s %s. %s (workflows.unitDeadline of the operator's chart, activeDeadlineSeconds of the pod template).", l.name(), quoted(l.unit.Name), e.how, advice)}
+			"the pod %s of %s %s. %s (workflows.unitDeadline of the operator's chart, activeDeadlineSeconds of the pod template).", l.name(), l.Owner, e.how, advice)}
 	}
 	begun := "before its script began. It is tried again"
 	if l.begun() {
 		begun = "and it is unknown how far its script was. Check its results, and let it run again where that does no harm"
 	}
-	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of step %s %s, %s.", l.name(), quoted(l.unit.Name), e.how, begun)}
+	return Observation{State: Interrupted, Reason: e.reason, Message: fmt.Sprintf("the pod %s of %s %s, %s.", l.name(), l.Owner, e.how, begun)}
 }
 
 // causeOf returns the external cause that ended the main container; nil when it ended before that
@@ -189,7 +189,7 @@ func (l view) withoutEnd() Observation {
 	if l.main.State.Running != nil {
 		return l.interrupted(outOfSight)
 	}
-	unit := quoted(l.unit.Name)
+	unit := l.Owner
 	for _, s := range l.pod.Status.InitContainerStatuses {
 		t := s.State.Terminated
 		if t == nil || t.ExitCode == 0 {
@@ -199,13 +199,13 @@ func (l view) withoutEnd() Observation {
 		switch {
 		case s.Name == InputManager && spoke && !slices.Contains(notItsFault, said.Reason):
 			return Observation{State: Failed, Reason: cmp.Or(said.Reason, ReasonInputRefused),
-				Message: fmt.Sprintf("the script of step %s was not run, since its inputs could not be handed to it: %s", unit, sentence(said.Message))}
+				Message: fmt.Sprintf("the script of %s was not run, since its inputs could not be handed to it: %s", unit, sentence(said.Message))}
 		case s.Name == InputManager:
 			return Observation{State: Interrupted, Reason: cmp.Or(said.Reason, ReasonInitFailed), Message: fmt.Sprintf(
-				"the container %s of step %s ended with exit code %d before its script began: %s", s.Name, unit, t.ExitCode, cmp.Or(sentence(said.Message), "it gave no reason."))}
+				"the container %s of %s ended with exit code %d before its script began: %s", s.Name, unit, t.ExitCode, cmp.Or(sentence(said.Message), "it gave no reason."))}
 		}
 		return Observation{State: Failed, Reason: ReasonInitFailed, Message: fmt.Sprintf(
-			"the init container %s of step %s ended with exit code %d, so its script was not run. Check its log: kubectl logs -n %s %s -c %s.",
+			"the init container %s of %s ended with exit code %d, so its script was not run. Check its log: kubectl logs -n %s %s -c %s.",
 			s.Name, unit, t.ExitCode, l.pod.Namespace, l.pod.Name, s.Name)}
 	}
 	// A node that reports a reason would report it again. One that does not may have been out of
@@ -214,5 +214,5 @@ func (l view) withoutEnd() Observation {
 	if why == "" {
 		state, why = Interrupted, "its node gave no reason."
 	}
-	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of step %s failed before its script began: %s", l.name(), unit, why)}
+	return Observation{State: state, Reason: ReasonPodFailed, Message: fmt.Sprintf("the pod %s of %s failed before its script began: %s", l.name(), unit, why)}
 }

@@ -40,14 +40,14 @@ func TestAPlainUnitGoesThrough(t *testing.T) {
 		t.Fatal(p)
 	}
 	pod := execunit.Pod(u, identity, settings)
-	if o := execunit.Observe(u, pod); o.State != execunit.Waiting || o.Begun {
+	if o := execunit.Observe(execunit.ObservedOf(u, pod), pod); o.State != execunit.Waiting || o.Begun {
 		t.Errorf("%+v", o)
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{
 		{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 		{Name: execunit.OutputManager, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 	}
-	if o := execunit.Observe(u, pod); o.State != execunit.Succeeded || !o.Begun {
+	if o := execunit.Observe(execunit.ObservedOf(u, pod), pod); o.State != execunit.Succeeded || !o.Begun {
 		t.Errorf("%+v", o)
 	}
 }

@@ -39,10 +39,10 @@ func FuzzUnits(f *testing.F) {
 			bound(t, u, pod)
 		}
 		_ = yaml.Unmarshal([]byte(status), &pod.Status)
-		if o := execunit.Observe(u, pod); o.State == "" || len(o.Message) > 2048 || (o.Reason == "") != (o.Message == "") {
+		if o := execunit.Observe(execunit.ObservedOf(u, pod), pod); o.State == "" || len(o.Message) > 2048 || (o.Reason == "") != (o.Message == "") {
 			t.Fatalf("%+v", o)
 		}
-		execunit.Observe(crdv1.WorkUnit{}, &corev1.Pod{Status: pod.Status})
+		execunit.Observe(execunit.Observed{}, &corev1.Pod{Status: pod.Status})
 		execunit.Reads(u)
 	})
 }

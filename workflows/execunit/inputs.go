@@ -75,7 +75,7 @@ func (c checking) variables() *Problem {
 // files refuses inputs that cannot be files at their destination.
 func (c checking) files() *Problem {
 	unit, taken := quoted(c.unit.Name), map[string]bool{}
-	main := c.exec.PodTemplate.Spec.Containers[mainIndex(c.exec.PodTemplate.Spec)]
+	main := c.exec.PodTemplate.Spec.Containers[MainIndex(c.exec.PodTemplate.Spec)]
 	for _, m := range main.VolumeMounts {
 		taken[m.MountPath] = true
 	}

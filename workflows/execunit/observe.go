@@ -92,9 +92,23 @@ type Asking struct {
 	Reason, Message string
 }
 
-// Observe returns the state of a unit, derived from the pod of its attempt.
-func Observe(u crdv1.WorkUnit, pod *corev1.Pod) Observation {
-	l := viewOf(u, pod)
+// Observed is what of a pod is observed, and how messages name it.
+type Observed struct {
+	Owner
+	// Main is the name of the container that is waited for.
+	Main string
+	// Outputs reports whether its script has outputs to be delivered.
+	Outputs bool
+}
+
+// ObservedOf returns the observed parts of the pod of a unit.
+func ObservedOf(u crdv1.WorkUnit, pod *corev1.Pod) Observed {
+	return Observed{Owner: OwnerOf(u.Name), Main: MainOf(pod.Spec, OutputManager), Outputs: len(u.Outputs) > 0}
+}
+
+// Observe returns the state of the main container of a pod, and of its script.
+func Observe(of Observed, pod *corev1.Pod) Observation {
+	l := viewOf(of, pod)
 	var o Observation
 	switch {
 	case l.main.State.Terminated != nil:
@@ -122,29 +136,21 @@ const (
 	maxText    = 400
 )
 
-// view is a pod of a unit, with the parts that are observed.
+// view is a pod, with the parts that are observed.
 type view struct {
-	unit         crdv1.WorkUnit
+	Observed
 	pod          *corev1.Pod
-	mainName     string
 	main, output corev1.ContainerStatus
 	// over reports whether nothing of it runs any more.
 	over bool
 }
 
 // viewOf returns the observed parts of a pod.
-func viewOf(u crdv1.WorkUnit, pod *corev1.Pod) view {
-	l := view{unit: u, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed}
-	for _, c := range pod.Spec.Containers {
-		if c.Name == OutputManager {
-			continue
-		}
-		if l.mainName == "" || c.Name == mainName {
-			l.mainName = c.Name
-		}
+func viewOf(of Observed, pod *corev1.Pod) view {
+	return view{
+		Observed: of, pod: pod, over: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		main: statusOf(pod.Status.ContainerStatuses, of.Main), output: statusOf(pod.Status.ContainerStatuses, OutputManager),
 	}
-	l.main, l.output = statusOf(pod.Status.ContainerStatuses, l.mainName), statusOf(pod.Status.ContainerStatuses, OutputManager)
-	return l
 }
 
 // statusOf returns the status of a container; an empty one when there is none.

@@ -196,7 +196,7 @@ func observed(t *testing.T, s sight) execunit.Observation {
 			t.Fatal(err)
 		}
 	}
-	return execunit.Observe(u, pod)
+	return execunit.Observe(execunit.ObservedOf(u, pod), pod)
 }
 
 // TestContainersThatAskTheServer are the containers that a step waits for.
@@ -268,7 +268,7 @@ func TestAUnitWithoutOutputsLosesNone(t *testing.T) {
 		{Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
 		{Name: execunit.OutputManager, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}},
 	}
-	if o := execunit.Observe(u, pod); o.State != execunit.Succeeded {
+	if o := execunit.Observe(execunit.ObservedOf(u, pod), pod); o.State != execunit.Succeeded {
 		t.Errorf("%+v", o)
 	}
 }

@@ -54,19 +54,9 @@ func Pod(u crdv1.WorkUnit, who Identity, s Settings) *corev1.Pod {
 	}
 	spec := &pod.Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
-	spec.EphemeralContainers = nil
-	if account(*spec) == "" && spec.AutomountServiceAccountToken == nil {
-		spec.AutomountServiceAccountToken = new(false)
-	}
-	// The account that the managers' token is issued for; the IO context server verifies it.
-	spec.ServiceAccountName = cmp.Or(account(*spec), "default")
-	for _, name := range s.PullSecrets {
-		if !slices.Contains(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
-			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
-		}
-	}
+	Prepare(spec, s.PullSecrets)
 	bound(spec, s.Deadline)
-	if i := mainIndex(*spec); i >= 0 {
+	if i := MainIndex(*spec); i >= 0 {
 		runWrapped(&spec.Containers[i], u)
 	}
 	spec.Volumes = append(spec.Volumes, volumes()...)
@@ -90,8 +80,8 @@ func withLabels(labels map[string]string, who Identity) map[string]string {
 	return out
 }
 
-// annotationDefaultContainer names the container that kubectl logs shows by default.
-const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+// AnnotationDefaultContainer names the container that kubectl logs shows by default.
+const AnnotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // withAnnotations returns the annotations of a template, the attempt, and the default container,
 // unless the template has one.
@@ -99,8 +89,8 @@ func withAnnotations(annotations map[string]string, pod corev1.PodSpec, attempt 
 	out := map[string]string{}
 	maps.Copy(out, annotations)
 	out[crdv1.AnnotationAttempt] = strconv.Itoa(int(attempt))
-	if i := mainIndex(pod); i >= 0 && out[annotationDefaultContainer] == "" {
-		out[annotationDefaultContainer] = pod.Containers[i].Name
+	if i := MainIndex(pod); i >= 0 && out[AnnotationDefaultContainer] == "" {
+		out[AnnotationDefaultContainer] = pod.Containers[i].Name
 	}
 	return out
 }
@@ -121,8 +111,8 @@ func bound(pod *corev1.PodSpec, deadline time.Duration) {
 // mainName is the name of the container that runs the script, if there is one of this name.
 const mainName = "main"
 
-// mainIndex returns the index of a template's main container; -1 when there is none.
-func mainIndex(pod corev1.PodSpec) int {
+// MainIndex returns the index of a template's main container; -1 when there is none.
+func MainIndex(pod corev1.PodSpec) int {
 	if i := slices.IndexFunc(pod.Containers, func(c corev1.Container) bool { return c.Name == mainName }); i >= 0 {
 		return i
 	}
@@ -157,11 +147,7 @@ func inputSubPath(name string) string {
 func volumes() []corev1.Volume {
 	return []corev1.Volume{
 		{Name: VolumeIO, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}},
-		{Name: VolumeToken, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
-				Audience: iocontext.Audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: tokenFile,
-			}}},
-		}}},
+		TokenVolume(VolumeToken, iocontext.Audience, tokenFile),
 	}
 }
 
@@ -173,6 +159,23 @@ const (
 
 // manager returns the container of one of the managers.
 func manager(name, image string, pull corev1.PullPolicy, uses *corev1.ResourceRequirements, who Identity, s Settings) corev1.Container {
+	c := Container(name, image, pull, uses)
+	c.Env = []corev1.EnvVar{
+		{Name: iocontext.EnvAddress, Value: s.Address},
+		{Name: iocontext.EnvCA, Value: s.CA},
+		{Name: iocontext.EnvLifecycle, Value: who.Lifecycle},
+		{Name: iocontext.EnvUnit, Value: who.Unit},
+	}
+	c.VolumeMounts = []corev1.VolumeMount{
+		{Name: VolumeIO, MountPath: iocontext.Root},
+		{Name: VolumeToken, MountPath: tokenDir, ReadOnly: true},
+	}
+	return c
+}
+
+// Container returns a container of the operator's in the pod of a user. It is accepted by Pod Security
+// restricted. Without resources it has at most 256Mi of memory.
+func Container(name, image string, pull corev1.PullPolicy, uses *corev1.ResourceRequirements) corev1.Container {
 	if uses == nil {
 		uses = &corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi")},
@@ -181,16 +184,6 @@ func manager(name, image string, pull corev1.PullPolicy, uses *corev1.ResourceRe
 	}
 	return corev1.Container{
 		Name: name, Image: image, ImagePullPolicy: pull,
-		Env: []corev1.EnvVar{
-			{Name: iocontext.EnvAddress, Value: s.Address},
-			{Name: iocontext.EnvCA, Value: s.CA},
-			{Name: iocontext.EnvLifecycle, Value: who.Lifecycle},
-			{Name: iocontext.EnvUnit, Value: who.Unit},
-		},
-		VolumeMounts: []corev1.VolumeMount{
-			{Name: VolumeIO, MountPath: iocontext.Root},
-			{Name: VolumeToken, MountPath: tokenDir, ReadOnly: true},
-		},
 		Resources: *uses.DeepCopy(),
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), RunAsNonRoot: new(true),
@@ -199,6 +192,30 @@ func manager(name, image string, pull corev1.PullPolicy, uses *corev1.ResourceRe
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
 		TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+	}
+}
+
+// TokenVolume returns a volume with a token of the pod's account for an audience, in a file of this name.
+func TokenVolume(name, audience, file string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+			Audience: audience, ExpirationSeconds: new(int64(tokenSeconds)), Path: file,
+		}}},
+	}}}
+}
+
+// Prepare completes a pod of a user's template with what the API server would otherwise choose: the account
+// that tokens are issued for, no token unless the template asks for one, and pull secrets.
+func Prepare(spec *corev1.PodSpec, pullSecrets []string) {
+	spec.EphemeralContainers = nil
+	if account(*spec) == "" && spec.AutomountServiceAccountToken == nil {
+		spec.AutomountServiceAccountToken = new(false)
+	}
+	spec.ServiceAccountName = cmp.Or(account(*spec), "default")
+	for _, name := range pullSecrets {
+		if !slices.Contains(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name}) {
+			spec.ImagePullSecrets = append(spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+		}
 	}
 }
 

@@ -1,6 +1,8 @@
 package execunit
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/podreads"
 )
@@ -11,9 +13,14 @@ func Reads(u crdv1.WorkUnit) []podreads.Read {
 	if u.ExecUnitTemplate == nil {
 		return nil
 	}
+	return ReadsOf(u.ExecUnitTemplate.PodTemplate.Spec)
+}
+
+// ReadsOf returns the objects that a pod names, each once. An object without a namespace is of the pod's.
+func ReadsOf(pod corev1.PodSpec) []podreads.Read {
 	var out []podreads.Read
 	had := map[podreads.Read]bool{}
-	for _, r := range podreads.Of(&u.ExecUnitTemplate.PodTemplate.Spec) {
+	for _, r := range podreads.Of(&pod) {
 		if !had[r.Read] {
 			had[r.Read] = true
 			out = append(out, r.Read)

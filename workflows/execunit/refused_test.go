@@ -17,7 +17,7 @@ func TestARefusedPodNamesWhatToChange(t *testing.T) {
 		`pods "x" is forbidden: error looking up service account runners/maker: serviceaccount "maker" not found`:                                    "create that service account, or name another one in the pod template",
 		"admission webhook \"a.b\" denied the request: no.  Ask ops.":                                                                                "change the pod template, or the policy that this message names",
 	} {
-		got := execunit.Refused("drop", "runners", words)
+		got := execunit.Refused(execunit.OwnerOf("drop"), "runners", words)
 		if !strings.HasPrefix(got, `The API server refuses the pod of step "drop" in namespace runners (`) || !strings.Contains(got, says) || !strings.HasSuffix(got, "; the step then starts by itself.") {
 			t.Errorf("%s", got)
 		}

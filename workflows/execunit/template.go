@@ -10,33 +10,49 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// metadata refuses metadata that a template cannot set for the pod of every attempt.
-func (c checking) metadata() *Problem {
-	m, unit := c.exec.PodTemplate.ObjectMeta, quoted(c.unit.Name)
-	switch {
-	case m.Name != "" || m.GenerateName != "":
-		return problem(ReasonTemplateRefused, "the pod template of step %s names the pod. Remove metadata.name and metadata.generateName, since every attempt gets a new pod.", unit)
-	case len(m.Finalizers) > 0 || len(m.OwnerReferences) > 0 || m.UID != "" || m.ResourceVersion != "" || m.DeletionTimestamp != nil || m.Generation != 0 || m.SelfLink != "":
-		return problem(ReasonTemplateRefused, "the pod template of step %s sets metadata other than namespace, labels and annotations, such as finalizers or ownerReferences. Remove it.", unit)
+// Template is a pod template of a user, and the bounds of the pods that are created from it.
+type Template struct {
+	Owner
+	// Pod is the template.
+	Pod corev1.PodTemplateSpec
+	// Namespace is that of the pods.
+	Namespace string
+	// Elsewhere is how a message advises to use another namespace.
+	Elsewhere string
+	// Volumes are the names of the operator's own volumes.
+	Volumes []string
+	// Allow are the powers that the pods may have, and Setting is the setting of the chart that lists them.
+	Allow   Powers
+	Setting string
+	// OperatorNamespace and AuthorAsked are as in Settings.
+	OperatorNamespace string
+	AuthorAsked       bool
+}
+
+// Form returns the problem of a template that no pod of the operator can be created from; nil if there is none.
+func (t Template) Form() *Problem { return first(t.metadata, t.names, t.mounts) }
+
+// Bounds returns the problem of a template that asks for more than its pods may have; nil if there is none.
+func (t Template) Bounds() *Problem { return first(t.account, t.reads, t.baseline) }
+
+// first returns the first problem; nil if there is none.
+func first(checks ...func() *Problem) *Problem {
+	for _, check := range checks {
+		if p := check(); p != nil {
+			return p
+		}
 	}
 	return nil
 }
 
-// restarts refuses fields that could start the script a second time.
-func (c checking) restarts() *Problem {
-	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
-	if pod.RestartPolicy != "" && pod.RestartPolicy != corev1.RestartPolicyNever {
-		return problem(ReasonTemplateRefused, "the pod template of step %s sets restartPolicy %s. Remove it, since a step runs once.", unit, quoted(string(pod.RestartPolicy)))
-	}
-	main := pod.Containers[mainIndex(pod)].Name
-	for _, container := range containersOf(pod) {
-		policy := container.RestartPolicy
-		switch {
-		case len(container.RestartPolicyRules) > 0:
-			return problem(ReasonTemplateRefused, "the container %s of step %s has restartPolicyRules. Remove them, since a step runs once.", quoted(container.Name), unit)
-		case container.Name == main && policy != nil && *policy != corev1.ContainerRestartPolicyNever:
-			return problem(ReasonTemplateRefused, "the container %s of step %s sets restartPolicy %s. Remove it, since a step runs once.", quoted(main), unit, quoted(string(*policy)))
-		}
+// metadata refuses metadata that a template cannot set for the pod of every attempt.
+func (t Template) metadata() *Problem {
+	m, unit := t.Pod.ObjectMeta, t.Owner
+	switch {
+	case m.Name != "" || m.GenerateName != "":
+		return problem(ReasonTemplateRefused, "the pod template of %s names the pod. Remove metadata.name and metadata.generateName, since every pod gets a name of its own.", unit)
+	case len(m.Finalizers) > 0 || len(m.OwnerReferences) > 0 || m.UID != "" || m.ResourceVersion != "" || m.DeletionTimestamp != nil || m.Generation != 0 || m.SelfLink != "":
+		return problem(ReasonTemplateRefused, "the pod template of %s sets metadata other than namespace, labels and annotations, such as finalizers or ownerReferences. Remove it.", unit)
 	}
 	return nil
 }
@@ -47,25 +63,25 @@ func containersOf(pod corev1.PodSpec) []corev1.Container {
 }
 
 // names refuses fields that the pod of a unit cannot have, and names that the operator uses.
-func (c checking) names() *Problem {
-	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
+func (t Template) names() *Problem {
+	pod, unit := t.Pod.Spec, t.Owner
 	switch {
 	case len(pod.EphemeralContainers) > 0 || len(pod.EvictionResponders) > 0:
-		return problem(ReasonTemplateRefused, "the pod template of step %s sets ephemeralContainers or evictionResponders. Remove them, since the pod of a step has none.", unit)
+		return problem(ReasonTemplateRefused, "the pod template of %s sets ephemeralContainers or evictionResponders. Remove them, since its pods have none.", unit)
 	case pod.OS != nil && pod.OS.Name != corev1.Linux:
-		return problem(ReasonTemplateRefused, "the pod template of step %s asks for os %s. Remove it, since steps run on Linux.", unit, quoted(string(pod.OS.Name)))
+		return problem(ReasonTemplateRefused, "the pod template of %s asks for os %s. Remove it, since its pods run on Linux.", unit, quoted(string(pod.OS.Name)))
 	}
 	taken := map[string]bool{}
 	for _, container := range containersOf(pod) {
 		switch name := container.Name; {
-		case name == InputManager || name == OutputManager:
-			return problem(ReasonTemplateRefused, "the pod template of step %s has a container named %s, which is the operator's own. Give it another name.", unit, name)
+		case slices.Contains(t.Containers, name):
+			return problem(ReasonTemplateRefused, "the pod template of %s has a container named %s, which is the operator's own. Give it another name.", unit, name)
 		case len(validation.IsDNS1123Label(name)) > 0:
-			return problem(ReasonTemplateRefused, "the pod template of step %s has a container named %s, which is not a valid name. Change it.", unit, quoted(name))
+			return problem(ReasonTemplateRefused, "the pod template of %s has a container named %s, which is not a valid name. Change it.", unit, quoted(name))
 		case taken[name]:
-			return problem(ReasonTemplateRefused, "the pod template of step %s has two containers named %s. Give one of them another name.", unit, quoted(name))
+			return problem(ReasonTemplateRefused, "the pod template of %s has two containers named %s. Give one of them another name.", unit, quoted(name))
 		case container.Image == "":
-			return problem(ReasonTemplateRefused, "the container %s of step %s has no image. Add it.", quoted(name), unit)
+			return problem(ReasonTemplateRefused, "the container %s of %s has no image. Add it.", quoted(name), unit)
 		}
 		taken[container.Name] = true
 	}
@@ -73,20 +89,20 @@ func (c checking) names() *Problem {
 }
 
 // mounts refuses the operator's volumes, and mounts that hide them.
-func (c checking) mounts() *Problem {
-	pod, unit := c.exec.PodTemplate.Spec, quoted(c.unit.Name)
+func (t Template) mounts() *Problem {
+	pod, unit := t.Pod.Spec, t.Owner
 	have := map[string]bool{}
 	for _, v := range pod.Volumes {
 		switch {
-		case v.Name == VolumeIO || v.Name == VolumeToken:
-			return problem(ReasonTemplateRefused, "the pod template of step %s has a volume named %s, which is the operator's own. Give it another name.", unit, v.Name)
+		case slices.Contains(t.Volumes, v.Name):
+			return problem(ReasonTemplateRefused, "the pod template of %s has a volume named %s, which is the operator's own. Give it another name.", unit, v.Name)
 		case have[v.Name]:
-			return problem(ReasonTemplateRefused, "the pod template of step %s has two volumes named %s. Give one of them another name.", unit, quoted(v.Name))
+			return problem(ReasonTemplateRefused, "the pod template of %s has two volumes named %s. Give one of them another name.", unit, quoted(v.Name))
 		}
 		have[v.Name] = true
 	}
 	for i, container := range containersOf(pod) {
-		main := i == len(pod.InitContainers)+mainIndex(pod)
+		main := i == len(pod.InitContainers)+MainIndex(pod)
 		var names, paths []string
 		for _, m := range container.VolumeMounts {
 			names, paths = append(names, m.Name), append(paths, m.MountPath)
@@ -97,9 +113,9 @@ func (c checking) mounts() *Problem {
 		for j, name := range names {
 			switch {
 			case !have[name]:
-				return problem(ReasonTemplateRefused, "the container %s of step %s mounts the volume %s, which is none of the pod template's. Change its volumeMounts, or add the volume.", quoted(container.Name), unit, quoted(name))
+				return problem(ReasonTemplateRefused, "the container %s of %s mounts the volume %s, which is none of the pod template's. Change its volumeMounts, or add the volume.", quoted(container.Name), unit, quoted(name))
 			case main && operatorPath(paths[j]):
-				return problem(ReasonTemplateRefused, "the container %s of step %s mounts something at %s, which is the operator's own. Choose another path.", quoted(container.Name), unit, quoted(paths[j]))
+				return problem(ReasonTemplateRefused, "the container %s of %s mounts something at %s, which is the operator's own. Choose another path.", quoted(container.Name), unit, quoted(paths[j]))
 			}
 		}
 	}

@@ -11,12 +11,12 @@ import (
 
 // waiting returns the observation of a pod with a main container that has not started.
 func (l view) waiting() Observation {
-	unit := quoted(l.unit.Name)
+	unit := l.Owner
 	o := Observation{State: Waiting, Reason: ReasonStarting}
 	for _, c := range l.pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			o.Reason = ReasonUnschedulable
-			o.Message = fmt.Sprintf("no node takes the pod %s of step %s: %s Change what its template asks of nodes, or add a node.", l.name(), unit, sentence(c.Message))
+			o.Message = fmt.Sprintf("no node takes the pod %s of %s: %s Change what its template asks of nodes, or add a node.", l.name(), unit, sentence(c.Message))
 			return o
 		}
 	}
@@ -25,16 +25,16 @@ func (l view) waiting() Observation {
 		return o
 	}
 	if l.pod.Spec.NodeName == "" {
-		o.Message = fmt.Sprintf("the pod %s of step %s waits for a node.", l.name(), unit)
+		o.Message = fmt.Sprintf("the pod %s of %s waits for a node.", l.name(), unit)
 		return o
 	}
 	for _, s := range l.pod.Status.InitContainerStatuses {
 		if s.State.Running != nil && s.Name != InputManager && !restarts(l.pod.Spec, s.Name) {
-			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of step %s begins when the init container %s has ended.", unit, s.Name)
+			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of %s begins when the init container %s has ended.", unit, s.Name)
 			return o
 		}
 	}
-	o.Message = fmt.Sprintf("the pod %s of step %s is starting.", l.name(), unit)
+	o.Message = fmt.Sprintf("the pod %s of %s is starting.", l.name(), unit)
 	return o
 }
 
@@ -69,42 +69,61 @@ var (
 	noImage = []string{
 		"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed",
 	}
-	noStart = []string{"CreateContainerError", "RunContainerError", "CrashLoopBackOff", "PreCreateHookError", "PreStartHookError", "PostStartHookError"}
+	noStart = []string{"CreateContainerError", "RunContainerError", crashLoop, "PreCreateHookError", "PreStartHookError", "PostStartHookError"}
 )
 
 // refused returns why the kubelet does not start a container; empty when it is about to.
 func (l view) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) (reason, message string) {
-	unit := quoted(l.unit.Name)
+	unit := l.Owner
 	switch {
 	case slices.Contains(noImage, w.Reason):
 		where := "the pod template"
-		if s.Name == InputManager || s.Name == OutputManager {
+		if slices.Contains(l.Containers, s.Name) {
 			where = "the operator's chart"
 		}
-		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of step %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
+		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
 			quoted(l.imageOf(s)), s.Name, unit, sentence(w.Message), where)
 	case w.Reason == "CreateContainerConfigError":
 		return l.configError(s.Name, w.Message)
+	case w.Reason == crashLoop && l.beforeMain(s.Name):
+		return ReasonInitFailed, fmt.Sprintf("the init container %s of %s fails each time, last with exit code %d. Check its log: kubectl logs -n %s %s -c %s.",
+			s.Name, unit, lastCode(s), l.pod.Namespace, l.pod.Name, s.Name)
 	case slices.Contains(noStart, w.Reason):
-		return ReasonContainerStart, fmt.Sprintf("the container %s of step %s cannot be started: %s Change the pod template.", s.Name, unit, sentence(w.Message))
+		return ReasonContainerStart, fmt.Sprintf("the container %s of %s cannot be started: %s Change the pod template.", s.Name, unit, sentence(w.Message))
 	}
 	return "", ""
 }
 
+// crashLoop is the reason of the kubelet for a container that has ended several times.
+const crashLoop = "CrashLoopBackOff"
+
+// beforeMain reports whether a container has to end before the main one starts.
+func (l view) beforeMain(name string) bool {
+	return !restarts(l.pod.Spec, name) && slices.ContainsFunc(l.pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name })
+}
+
+// lastCode returns the exit code of the last end of a container.
+func lastCode(s corev1.ContainerStatus) int32 {
+	if t := s.LastTerminationState.Terminated; t != nil {
+		return t.ExitCode
+	}
+	return 0
+}
+
 // configError returns the reason and message for a container that refers to a missing object.
 func (l view) configError(container, text string) (reason, message string) {
-	unit := quoted(l.unit.Name)
+	unit := l.Owner
 	reasons := map[string]string{"secret": ReasonSecretMissing, "configmap": ReasonConfigMapMissing}
 	if m := missing.FindStringSubmatch(text); m != nil {
 		kind := map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[m[1]]
-		return reasons[m[1]], fmt.Sprintf("the container %s of step %s needs the %s %s/%s, which is not there. Create it, or take it out of the pod template.",
+		return reasons[m[1]], fmt.Sprintf("the container %s of %s needs the %s %s/%s, which is not there. Create it, or take it out of the pod template.",
 			container, unit, kind, l.pod.Namespace, m[2])
 	}
 	if m := missingKey.FindStringSubmatch(text); m != nil {
-		return reasons[strings.ToLower(m[2])], fmt.Sprintf("the container %s of step %s needs the key %s of the %s %s, which has none. Add it, or name another one in the pod template.",
+		return reasons[strings.ToLower(m[2])], fmt.Sprintf("the container %s of %s needs the key %s of the %s %s, which has none. Add it, or name another one in the pod template.",
 			container, unit, m[1], m[2], m[3])
 	}
-	return ReasonContainerConfig, fmt.Sprintf("the container %s of step %s cannot be created from the pod template: %s", container, unit, sentence(text))
+	return ReasonContainerConfig, fmt.Sprintf("the container %s of %s cannot be created from the pod template: %s", container, unit, sentence(text))
 }
 
 // imageOf returns the image of a container in its template.
@@ -147,22 +166,23 @@ func mounted(pod corev1.PodSpec) []string {
 	return out
 }
 
-// Refused returns one sentence about a pod of a unit that the API server refuses in a namespace,
-// with its message and the remedy. The creation is retried, so that the unit starts once the
+// Refused returns one sentence about a pod that the API server refuses in a namespace,
+// with its message and the remedy. The creation is retried, so that the owner starts once the
 // cause is removed.
-func Refused(unit, namespace, words string) string {
+func Refused(o Owner, namespace, words string) string {
 	// Conditions have two sentences, of which this is one.
 	words = strings.TrimSuffix(sentence(words), ".")
-	return fmt.Sprintf("The API server refuses the pod of step %s in namespace %s (%s): %s; the step then starts by itself.", quoted(unit), namespace, words, remedyOf(words))
+	return fmt.Sprintf("The API server refuses the pod of %s in namespace %s (%s): %s; the %s then starts by itself.", o, namespace, words, o.remedy(words), o.Noun)
 }
 
 // WithoutNamespace is Refused for a namespace that does not exist, or is being deleted.
-func WithoutNamespace(unit, namespace string, terminating bool) string {
+func WithoutNamespace(o Owner, namespace string, terminating bool) string {
 	state, todo := "does not exist", "create it"
 	if terminating {
 		state, todo = "is being deleted", "create it again once it is deleted"
 	}
-	return fmt.Sprintf("Step %s waits, since its namespace %s %s: %s; the step then starts by itself.", quoted(unit), namespace, state, todo)
+	text := o.String()
+	return fmt.Sprintf("%s waits, since its namespace %s %s: %s; the %s then starts by itself.", strings.ToUpper(text[:1])+text[1:], namespace, state, todo, o.Noun)
 }
 
 // noAccount is in the message of the API server that refuses a pod without its service account.
@@ -171,9 +191,9 @@ const noAccount = "error looking up service account"
 // LacksAccount reports whether a step waits, with this message, for the service account of its pod.
 func LacksAccount(message string) bool { return strings.Contains(message, noAccount) }
 
-// remedyOf returns the remedy for a pod that the API server refused with this message.
-func remedyOf(words string) string {
-	const values = "the containers " + InputManager + " and " + OutputManager + " are the operator's: ioInit.resources and ioSidecar.resources of the chart set their resources"
+// remedy returns the remedy for a pod that the API server refused with this message.
+func (o Owner) remedy(words string) string {
+	values := "the containers " + strings.Join(o.Containers, " and ") + " are the operator's: " + o.Resources + " of the chart set their resources"
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(some, func(s string) bool { return strings.Contains(words, s) })
 	}
@@ -203,11 +223,11 @@ func (l view) asking(state State) *Asking {
 	switch {
 	case state == Delivering && l.output.State.Running != nil:
 		return &Asking{l.main.State.Terminated.FinishedAt.Time, ReasonOutputsUndelivered,
-			fmt.Sprintf("the script of step %s has ended; its outputs cannot be delivered: %s", quoted(l.unit.Name), log(OutputManager))}
+			fmt.Sprintf("the script of %s has ended; its outputs cannot be delivered: %s", l.Owner, log(OutputManager))}
 	case state == Waiting:
 		if input := statusOf(l.pod.Status.InitContainerStatuses, InputManager).State.Running; input != nil {
 			return &Asking{input.StartedAt.Time, ReasonInputsUndelivered,
-				fmt.Sprintf("the script of step %s has not begun; its inputs cannot be delivered: %s", quoted(l.unit.Name), log(InputManager))}
+				fmt.Sprintf("the script of %s has not begun; its inputs cannot be delivered: %s", l.Owner, log(InputManager))}
 		}
 		return l.volumes()
 	}
@@ -227,5 +247,5 @@ func (l view) volumes() *Asking {
 		return nil
 	}
 	return &Asking{since.Time, ReasonVolumesPending, fmt.Sprintf(
-		"the pod %s of step %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), quoted(l.unit.Name), list(names), l.pod.Namespace)}
+		"the pod %s of %s waits for its volumes: %s. If it stays so, see that they are in the namespace %s.", l.name(), l.Owner, list(names), l.pod.Namespace)}
 }

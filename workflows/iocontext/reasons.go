@@ -1,6 +1,9 @@
 package iocontext
 
-import "switchyard.dev/protos/problems"
+import (
+	"switchyard.dev/protos/problems"
+	"switchyard.dev/workflows/script"
+)
 
 // Refusal is the body of an error response, with one of the reasons below. Its message contains no
 // value of an input or an output.
@@ -35,21 +38,21 @@ const (
 // Reasons for the end of a container of a unit's pod, beside those of the server.
 const (
 	// ScriptFailed: it ended with another code than 0.
-	ScriptFailed = "ScriptFailed"
+	ScriptFailed = script.Failed
 	// ScriptKilled: it was ended by a signal.
-	ScriptKilled = "ScriptKilled"
+	ScriptKilled = script.Killed
 	// InterpreterMissing: the image lacks the program that the first line of the script names.
-	InterpreterMissing = "InterpreterMissing"
+	InterpreterMissing = script.InterpreterMissing
 	// ScriptNotRunnable: the first line names no interpreter, or one that is no program.
-	ScriptNotRunnable = "ScriptNotRunnable"
+	ScriptNotRunnable = script.NotRunnable
 	// CommandMissing: the image lacks the command of a unit without a script.
-	CommandMissing = "CommandMissing"
+	CommandMissing = script.CommandMissing
 	// VariableTooLarge, VariableHasNUL, VariableNotUTF8 and VariablesTooLarge: an input does not fit a
 	// variable (protos/crd/variable), or all variables together are more than the kernel takes.
 	VariableTooLarge  = "VariableTooLarge"
 	VariableHasNUL    = "VariableHasNUL"
 	VariableNotUTF8   = "VariableNotUTF8"
-	VariablesTooLarge = "VariablesTooLarge"
+	VariablesTooLarge = script.VariablesTooLarge
 	// OutputMissing and OutputNotAFile: a file that the script should have written is missing or
 	// not a file.
 	OutputMissing  = "OutputMissing"

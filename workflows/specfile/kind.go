@@ -13,15 +13,15 @@ const (
 	Sandbox        = "sandbox"
 	ResourcePlugin = "resource plugin"
 	RouteGroup     = "route group"
-	job            = "job"
-	runnerGroup    = "job runner group"
+	Job            = "job"
+	RunnerGroup    = "job runner group"
 	smartTest      = "smart test"
 )
 
 // kinds are the accepted values of kind, in lower case and without "signadot".
 var kinds = map[string]string{
 	"sandbox": Sandbox, "resourceplugin": ResourcePlugin, "plugin": ResourcePlugin, "routegroup": RouteGroup,
-	"job": job, "jobrunnergroup": runnerGroup, "runnergroup": runnerGroup, "test": smartTest, "smarttest": smartTest,
+	"job": Job, "jobrunnergroup": RunnerGroup, "runnergroup": RunnerGroup, "test": smartTest, "smarttest": smartTest,
 }
 
 // marks are fields of spec that only one kind has; the first one found decides.
@@ -29,8 +29,8 @@ var marks = []struct{ field, kind string }{
 	{"forks", Sandbox}, {"local", Sandbox}, {"virtual", Sandbox},
 	{"create", ResourcePlugin}, {"delete", ResourcePlugin},
 	{"match", RouteGroup},
-	{"runnerGroup", job}, {"namePrefix", job}, {"uploadArtifact", job}, {"routingContext", job},
-	{"scaling", runnerGroup}, {"jobTimeout", runnerGroup}, {"podTemplate", runnerGroup},
+	{"runnerGroup", Job}, {"namePrefix", Job}, {"uploadArtifact", Job}, {"routingContext", Job},
+	{"scaling", RunnerGroup}, {"jobTimeout", RunnerGroup}, {"podTemplate", RunnerGroup},
 	{"script", smartTest},
 }
 
@@ -39,8 +39,8 @@ var remedies = map[string]string{
 	Sandbox:        "use switchyard sandbox",
 	ResourcePlugin: "use switchyard resourceplugin",
 	RouteGroup:     "use switchyard routegroup",
-	job:            "switchyard has no command for it yet",
-	runnerGroup:    "switchyard has no command for it yet",
+	Job:            "use switchyard job",
+	RunnerGroup:    "use switchyard jobrunnergroup",
 	smartTest:      "switchyard has no command for it yet",
 }
 

@@ -15,7 +15,7 @@ func TestFilesOfOtherKindsAreNamed(t *testing.T) {
 		"name: n\nspec:\n  match: {}":                                          "f.yaml:3: describes a route group, not a sandbox",
 		"kind: SignadotRouteGroup\nname: n\nspec: {}":                          "f.yaml:1: describes a route group, not a sandbox",
 		"kind: Deployment\nmetadata: {name: n}":                                "f.yaml:1: describes a Deployment, not a sandbox",
-		"spec:\n  namePrefix: a\n  runnerGroup: r\n  script: x":                "describes a job, not a sandbox; switchyard has no command for it yet",
+		"spec:\n  namePrefix: a\n  runnerGroup: r\n  script: x":                "describes a job, not a sandbox; use switchyard job",
 		"name: n\nspec:\n  image: i\n  scaling: {}":                            "f.yaml:4: describes a job runner group, not a sandbox",
 		"name: n\nspec: {script: x}":                                           "describes a smart test, not a sandbox",
 		"name: n\nspec: {create: []}":                                          "describes a resource plugin, not a sandbox; use switchyard resourceplugin",

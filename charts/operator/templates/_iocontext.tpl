@@ -39,6 +39,15 @@ the older release had.
       "runner" (dict "allow" (dig "runner" "allow" nil $of | default list)) | toJson }}
 {{- end }}
 
+{{/* How jobs run, as JSON. */}}
+{{- define "operator.jobs" -}}
+{{- $of := .Values.jobs | default dict }}
+{{- dict
+      "allow" (dig "allow" nil $of | default list)
+      "keepResults" (dig "keepResults" nil $of | default "15m")
+      "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi") | toJson }}
+{{- end }}
+
 {{/* The namespace of the Secrets with values of units. */}}
 {{- define "operator.valuesNamespace" -}}
 {{- dig "valuesNamespace" "" (.Values.ioContextServer | default dict) | default "signadot-values" }}

@@ -7,17 +7,16 @@ The names of all values that are set and have no effect, one on each line. The d
 values.yaml do not count as set; "defaults" repeats them, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" }}
+{{- $all := pick .Values "jobExecutor" "previewServer" "trafficCapture" "trafficManager" }}
 {{- $agent := include "operator.agent" . }}
 {{- if $agent }}{{ $_ := set $all "previewServer" (omit (.Values.previewServer | default dict) "enabled" "customDomain") }}{{ end }}
 {{- if not $agent }}{{ $_ := set $all "allowOrphanedResources" .Values.allowOrphanedResources }}{{ end }}
-{{- $inMesh := or $agent (include "operator.tunnels" .) }}
 {{- range $mesh := list "istio" "linkerd" }}
 {{- $of := get $.Values $mesh }}
 {{- $idle := omit $of "enabled" }}
 {{- if $of.enabled }}
 {{- $idle = pick $of "operator" "gatewayAPI" }}
-{{- if $inMesh }}{{ $idle = omit $idle "operator" }}{{ end }}
+{{- $idle = omit $idle "operator" }}
 {{- end }}
 {{- if ($of.gatewayAPI | default dict).enabled }}{{ $idle = omit $idle "gatewayAPI" }}{{ end }}
 {{- $_ := set $all $mesh $idle }}
@@ -28,6 +27,7 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- $controlPlane := omit .Values.controlPlane "clusterToken" "tokenSecret" }}
 {{- $_ := set $all "controlPlane" (ternary (omit $controlPlane "proxy" "podLogAccess" "tunnelAddr" "tunnelTLS" "ca" "roleBindings") $controlPlane (not (empty $agent))) }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
+{{- $_ := set $all "jobExecutorProxy" (pick (.Values.jobExecutorProxy | default dict) "logLevel") }}
 {{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}
 {{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
 {{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}

@@ -7,6 +7,8 @@
 //	reconcile  reads a row and its object, and does the step        reconcile.go, write.go
 //	status     what a status has of an object                       status.go
 //	Adopt      takes the state of a cluster after a restore         adopt.go
+//	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
+//	groups     the same for runner groups, with their scaling       groups.go
 //
 // # Contract
 //
@@ -29,9 +31,11 @@ import (
 	"log/slog"
 	"sync"
 
+	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Config configures a Delivery.
@@ -41,6 +45,10 @@ type Config struct {
 	Server *server.Server
 	// Logger logs clusters that are not synchronised. Required.
 	Logger *slog.Logger
+	// Collect stores what a job has left in its pod, and releases it there; nil: nothing is stored. It is called again after
+	// an error, and when a session begins. Discard deletes the stored files of a job that was deleted; it can be nil.
+	Collect func(context.Context, registry.Cluster, model.Job, *crdv1.Job) error
+	Discard func(model.Job)
 }
 
 // Delivery delivers to the clusters that have a session with this replica. Make one with New.
@@ -111,7 +119,7 @@ func (d *Delivery) changed(c store.Change) {
 		switch {
 		case c.Kind == store.Everything:
 			s.queue.Add(everything)
-		case kinds[c.Kind] != nil && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
+		case (kinds[c.Kind] != nil || c.Kind == store.Job || c.Kind == store.RunnerGroup) && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
 			s.queue.Add(request{c.Kind, c.Name})
 		}
 	}

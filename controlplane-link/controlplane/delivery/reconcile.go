@@ -39,10 +39,18 @@ type entry struct {
 func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result, err error) {
 	if r == everything {
 		all, err := s.Store.Delivered(ctx, s.at.Organisation, s.at.Name)
+		more, failed := s.jobs().Delivered(ctx, s.at.Organisation, s.at.Name)
+		all, err = append(all, more...), errors.Join(err, failed)
 		for _, c := range all {
 			s.queue.Add(request{c.Kind, c.Name})
 		}
 		return again, err
+	}
+	switch r.kind {
+	case store.Job:
+		return s.reconcileJob(ctx, r.name)
+	case store.RunnerGroup:
+		return s.reconcileGroup(ctx, r.name)
 	}
 	again, err = s.converge(ctx, r, s.cache, s.live)
 	if stale(err) { // the list is stale
@@ -107,6 +115,9 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		return s.remove(ctx, e, o)
 	case finish:
 		_, err := s.Store.Finish(ctx, e.kind, e.Org, e.Name, s.at.Name, e.Generation, s.event(e, "deleted"))
+		if e.kind == store.Sandbox {
+			err = errors.Join(err, s.endJobsOf(ctx, e.Name))
+		}
 		return again, err
 	case expire:
 		ev := s.event(e, "expire")
@@ -166,7 +177,12 @@ func (s *site) giveUp(ctx context.Context, e *entry) (again reconcile.Result, er
 
 // event returns the entry of the audit trail for a write of the control plane itself.
 func (s *site) event(e *entry, verb string, because ...string) model.Event {
-	by := model.Caller{Org: e.Org, Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal}
-	data := map[string]any{"name": e.Name, "cluster": s.at.Name, "because": because}
-	return store.Entry(by, string(e.kind)+"."+verb, time.Now().UTC().Truncate(time.Microsecond), data)
+	return s.eventOf(e.Org, e.kind, e.Name, verb, because...)
+}
+
+// eventOf is event for an object of another table.
+func (s *site) eventOf(org string, kind store.Kind, name, verb string, because ...string) model.Event {
+	by := model.Caller{Org: org, Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}, Method: model.MethodInternal}
+	data := map[string]any{"name": name, "cluster": s.at.Name, "because": because}
+	return store.Entry(by, string(kind)+"."+verb, time.Now().UTC().Truncate(time.Microsecond), data)
 }

@@ -68,10 +68,15 @@ type site struct {
 	live client.Client
 	// clients are those of authors.
 	clients sync.Map
+	// seen has the names of jobs with an object, scales the state of runner groups, and collecting the names of
+	// jobs that are collected in the background, by as many collectors as can be in its channel.
+	seen, scales, collecting sync.Map
+	collectors               chan struct{}
+	background               sync.WaitGroup
 }
 
 func (d *Delivery) newSite(ctx context.Context, at registry.Cluster) (s *site, err error) {
-	s = &site{Delivery: d, at: at}
+	s = &site{Delivery: d, at: at, collectors: make(chan struct{}, collectors)}
 	s.ctx, s.stop = context.WithCancel(ctx)
 	s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[request](firstRetry, longestRetry))
 	s.queue.Add(everything)
@@ -86,6 +91,7 @@ func (d *Delivery) newSite(ctx context.Context, at registry.Cluster) (s *site, e
 
 // run delivers until the session ends.
 func (s *site) run() {
+	defer s.background.Wait()
 	defer s.stop()
 	// controller-runtime logs each start at level 0, and a session is a start.
 	log := logr.FromSlogHandler(s.Logger.Handler()).V(-int(slog.LevelDebug)).WithValues("organisation", s.at.Organisation, "cluster", s.at.Name)
@@ -106,6 +112,8 @@ func (s *site) run() {
 		err = errors.Join(
 			c.Watch(events(s.cache, &crdv1.SignadotSandbox{}, store.Sandbox)),
 			c.Watch(events(s.cache, &crdv1.SignadotRouteGroup{}, store.RouteGroup)),
+			c.Watch(events(s.cache, &crdv1.JobRunnerGroup{}, store.RunnerGroup)),
+			c.Watch(events(s.cache, &crdv1.Job{}, store.Job)),
 		)
 	}
 	if err == nil {
@@ -141,6 +149,8 @@ func known() (*runtime.Scheme, meta.RESTMapper) {
 	m.AddSpecific(of.WithKind(crdv1.KindSandbox), of.WithResource("signadotsandboxes"), of.WithResource("signadotsandbox"), meta.RESTScopeRoot)
 	m.Add(of.WithKind(crdv1.KindRouteGroup), meta.RESTScopeRoot)
 	m.Add(of.WithKind(crdv1.KindResource), meta.RESTScopeRoot)
+	m.Add(of.WithKind(crdv1.KindJob), meta.RESTScopeRoot)
+	m.Add(of.WithKind(crdv1.KindJobRunnerGroup), meta.RESTScopeNamespace)
 	return s, m
 }
 

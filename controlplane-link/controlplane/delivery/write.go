@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,29 +42,37 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 		again.RequeueAfter = soon
 		return again, err
 	}
+	changed, err := s.send(ctx, e.Author, want, o)
+	if changed == nil || err != nil {
+		return s.refused(ctx, e, err)
+	}
+	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
+}
+
+// send writes an object as its author, in place of the one that was read; nil: there was none. changed is the conflict with
+// another client that was overridden.
+func (s *site) send(ctx context.Context, author model.Author, want, was client.Object) (changed, err error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return again, err
+		return nil, err
 	}
 	document := &unstructured.Unstructured{Object: fields}
-	if o != nil {
-		document.SetUID(o.GetUID()) // this object, and no later one of its name
+	exists := was != nil && !reflect.ValueOf(was).IsNil() // it can be a nil pointer of a kind
+	if exists {
+		document.SetUID(was.GetUID()) // this object, and no later one of its name
 	}
-	as, err := s.as(e.Author)
+	as, err := s.as(author)
 	if err != nil {
-		return again, err
+		return nil, err
 	}
 	write := func(options ...client.ApplyOption) error {
 		return as.Apply(ctx, client.ApplyConfigurationFromUnstructured(document.DeepCopy()), append(options, client.FieldOwner(Manager))...)
 	}
-	changed := write()
-	if o == nil || !apierrors.HasStatusCause(changed, metav1.CauseTypeFieldManagerConflict) {
-		return s.refused(ctx, e, changed)
+	changed = write()
+	if !exists || !apierrors.HasStatusCause(changed, metav1.CauseTypeFieldManagerConflict) {
+		return nil, changed
 	}
-	if err := write(client.ForceOwnership); err != nil {
-		return s.refused(ctx, e, err)
-	}
-	return again, s.Store.Record(ctx, s.event(e, "takeback", changed.Error())) // it names fields and managers
+	return changed, write(client.ForceOwnership)
 }
 
 // attempt records that the row is written to the cluster now: after a restore, the store knows which generations others have written,
@@ -110,16 +119,26 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 
 // refused records the refusal of a write, and returns the error, which is tried again with back-off. A conflict, or a cluster that does not answer is none. Without an error it does nothing.
 func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcile.Result, _ error) {
+	reason, is := refusal(err)
+	if !is {
+		return again, err
+	}
+	return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, reason, err.Error())))
+}
+
+// refusal returns the reason of a refusal that is the state of the row. Others are temporary, or the watch is about to report
+// another object.
+func refusal(err error) (reason string, is bool) {
 	var answered apierrors.APIStatus
 	var unnamed *carrier.RefusedError // the author has no valid name
 	isRefused := errors.As(err, &answered) || errors.As(err, &unnamed) && unnamed.Refused.GetReason() == tunnelv1.Reason_REASON_INVALID
 	switch reason := apierrors.ReasonForError(err); {
 	case !isRefused, stale(err), slices.Contains(temporary, reason):
-		return again, err
-	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite): // the watch is about to report it
-		return again, err
+		return "", false
+	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite):
+		return "", false
 	default:
-		return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, cmp.Or(string(reason), ReasonRefused), err.Error())))
+		return cmp.Or(string(reason), ReasonRefused), true
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/checks"
+	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
@@ -43,6 +45,9 @@ type Config struct {
 	Live live.Clusters
 	// Previews returns the domain of URLs of endpoints in a cluster, as endpoints.Domains.
 	Previews func(model.Cluster) (domain, problem string)
+	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
+	Streams *jobs.Streams
+	Kept    *artifacts.Kept
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.
@@ -118,6 +123,10 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 	if r.guesses && h.Refused != nil {
 		h.Refused(r.Context(), true)
+	}
+	if serve, is := body.(raw); is {
+		serve(req.Context(), w)
+		return
 	}
 	h.write(w, r, body)
 }
@@ -196,7 +205,7 @@ const (
 )
 
 // withSpec are the operations with a specification in their body.
-var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin"}
+var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin", "applyRunnerGroup", "submitJob"}
 
 // maxBody is the maximum size of the body of an operation.
 func (o *operation) maxBody() int {

@@ -37,7 +37,7 @@ type operation struct {
 }
 
 // unserved are published operations that are not served, by their segment after the organisation.
-var unserved = []string{"artifacts", "jobs", "plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans", "runnergroups", "tests"}
+var unserved = []string{"plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans", "tests"}
 
 // below returns a path without the prefix, beginning with a slash; false if it has another one.
 func below(path string) (string, bool) {
@@ -71,7 +71,8 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	case len(allowed) > 0:
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return nil, fail(http.StatusMethodNotAllowed, "method %s is not allowed; use %s", r.Method, strings.Join(allowed, " or "))
-	case len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
+	case len(parts) == 9 && parts[2] == "artifacts" && parts[8] == "upload", // runners store files in their pods
+		len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
 		return nil, fail(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
 	}
 	for _, other := range []string{strings.TrimSuffix(path, "/"), path + "/"} {
@@ -135,6 +136,21 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/routegroups/{routegroupName}", "getRouteGroup", member, (*Handler).getRouteGroup},
 	{"PUT", "/orgs/{orgName}/routegroups/{routegroupName}", "applyRouteGroup", member, with((*Handler).applyRouteGroup)},
 	{"DELETE", "/orgs/{orgName}/routegroups/{routegroupName}", "deleteRouteGroup", member, (*Handler).deleteRouteGroup},
+
+	{"GET", "/orgs/{orgName}/runnergroups", "listRunnerGroups", member, (*Handler).listRunnerGroups},
+	{"GET", "/orgs/{orgName}/runnergroups/{runnergroupName}", "getRunnerGroup", member, (*Handler).getRunnerGroup},
+	{"PUT", "/orgs/{orgName}/runnergroups/{runnergroupName}", "applyRunnerGroup", admin, with((*Handler).applyRunnerGroup)},
+	{"DELETE", "/orgs/{orgName}/runnergroups/{runnergroupName}", "deleteRunnerGroup", admin, (*Handler).deleteRunnerGroup},
+
+	{"GET", "/orgs/{orgName}/jobs", "listJobs", member, (*Handler).listJobs},
+	{"POST", "/orgs/{orgName}/jobs", "submitJob", member, with((*Handler).submitJob)},
+	{"GET", "/orgs/{orgName}/jobs/{jobName}", "getJob", member, (*Handler).getJob},
+	{"DELETE", "/orgs/{orgName}/jobs/{jobName}", "deleteJob", member, (*Handler).deleteJob},
+	{"PUT", "/orgs/{orgName}/jobs/{jobName}/cancel", "cancelJob", member, (*Handler).cancelJob},
+	{"GET", "/orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream", "streamJobLogs", member, (*Handler).streamJobLogs},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}", "listJobArtifacts", member, (*Handler).listJobArtifacts},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/", "getJobArtifact", member, (*Handler).getJobArtifact},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download", "downloadJobArtifact", member, (*Handler).downloadJobArtifact},
 
 	{"GET", "/orgs/{orgName}/resource-plugins", "listResourcePlugins", member, (*Handler).listResourcePlugins},
 	{"GET", "/orgs/{orgName}/resource-plugins/{pluginName}", "getResourcePlugin", member, (*Handler).getResourcePlugin},

@@ -47,7 +47,15 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) { return encode.Sandbox(s, devboxes, previews, r.now) })
+	jobs, err := h.work().PhasesOfSandboxes(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) {
+		out, err := encode.Sandbox(s, devboxes, previews, r.now)
+		out.Status.Jobs = encode.PhaseCounts(jobs[s.Name])
+		return out, err
+	})
 }
 
 // single returns the value in a list of one.

@@ -74,6 +74,11 @@ func (t *tx) dropObjects(org, name string) (ended int64) {
 			}
 		}
 	}
+	for _, g := range list(t, database.Column[string], selectRunnerGroupsIn, org, name) {
+		live = append(live, fmt.Sprintf("runner group %q", g))
+	}
+	ended += t.exec(dropRunnerGroups, org, name)
+	t.exec(dropJobs, org, name)
 	if slices.Sort(live); len(live) > 0 {
 		t.fail(cluster(name).of(fmt.Errorf("%w; delete them first", inUse(live))))
 	}

@@ -235,6 +235,8 @@ const (
 	ClusterToken Kind = "clustertoken"
 	APIKey       Kind = "apikey"
 	Login        Kind = "login"
+	RunnerGroup  Kind = "runnergroup"
+	Job          Kind = "job"
 	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have
 	// changed. Such a change names no object, and can be lost.
 	Observed Kind = "observed"

@@ -19,14 +19,6 @@ import (
 // CookiePrefix begins the names of all cookies that the control plane sets at the hosts of previews.
 const CookiePrefix = "__Host-switchyard-"
 
-// sandbox is the older name of routingkey.Member.
-const sandbox = "sd-sandbox"
-
-// copies are the published headers that have a key as their whole value, for libraries of tracing.
-var copies = []string{
-	"Ot-Baggage-Sd-Routing-Key", "Uberctx-Sd-Routing-Key", "Ot-Baggage-Sd-Sandbox", "Uberctx-Sd-Sandbox",
-}
-
 // Preview is what the headers of a request are changed for.
 type Preview struct {
 	// Key is the endpoint's routing key. Custom are the further headers that carry a key in its cluster.
@@ -38,7 +30,7 @@ type Preview struct {
 
 // Request changes the headers of a request.
 func (p Preview) Request(h textproto.MIMEHeader) {
-	keys := slices.Concat(copies, p.Custom)
+	keys := slices.Concat(routingkey.Copies(), p.Custom)
 	for name := range h {
 		like := textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 		ours := func(one string) bool { return strings.EqualFold(one, like) }
@@ -53,17 +45,7 @@ func (p Preview) Request(h textproto.MIMEHeader) {
 }
 
 // Route replaces the routing key of a request, and changes no other header.
-func (p Preview) Route(h textproto.MIMEHeader) {
-	member := routingkey.Member + "=" + p.Key
-	others := func(name string) []string { return routingkey.Without(h.Values(name), routingkey.Member, sandbox) }
-	// The last one of baggage counts, and the first one of tracestate.
-	baggage, tracestate := append(others(routingkey.Baggage), member), append([]string{member}, others(routingkey.Tracestate)...)
-	h.Set(routingkey.Baggage, strings.Join(baggage, ","))
-	h.Set(routingkey.Tracestate, strings.Join(tracestate, ","))
-	for _, name := range slices.Concat(copies, p.Custom) {
-		h.Set(name, p.Key)
-	}
-}
+func (p Preview) Route(h textproto.MIMEHeader) { routingkey.Set(h, p.Key, p.Custom) }
 
 // Answer changes the headers of the answer to a request to a host, which can have a port.
 func Answer(h textproto.MIMEHeader, host string) {

@@ -47,6 +47,19 @@ const (
 	DefaultsResourceKindSandbox    DefaultsResourceKind = "sandbox"
 )
 
+// Defines values for JobArtifactSpace.
+const (
+	JobArtifactSpaceSystem JobArtifactSpace = "system"
+	JobArtifactSpaceUser   JobArtifactSpace = "user"
+)
+
+// Defines values for JobsCanceledBy.
+const (
+	JobsCanceledByAPIRequest JobsCanceledBy = "apiRequest"
+	JobsCanceledByInternal   JobsCanceledBy = "internal"
+	JobsCanceledByTimeout    JobsCanceledBy = "timeout"
+)
+
 // Defines values for JobsPhase.
 const (
 	JobsPhaseCanceled  JobsPhase = "canceled"
@@ -368,6 +381,176 @@ type EventPrincipal struct {
 	PublicID string `json:"publicId"`
 }
 
+// Job One run of a script or command in a runner group.
+type Job struct {
+	CreatedAt string     `json:"createdAt"`
+	DeletedAt *string    `json:"deletedAt,omitempty"`
+	Name      string     `json:"name"`
+	Spec      JobSpec    `json:"spec"`
+	Status    JobsStatus `json:"status"`
+}
+
+// JobArtifact defines model for JobArtifact.
+type JobArtifact struct {
+	LastModified *string `json:"lastModified,omitempty"`
+	Path         string  `json:"path"`
+
+	// Problem Why it is not stored; an addition to the published API.
+	Problem *string          `json:"problem,omitempty"`
+	Size    *int64           `json:"size,omitempty"`
+	Space   JobArtifactSpace `json:"space"`
+}
+
+// JobArtifactInfo defines model for JobArtifactInfo.
+type JobArtifactInfo struct {
+	// ChecksumSHA256 In base64.
+	ChecksumSHA256  *string           `json:"checksumSHA256,omitempty"`
+	ContentEncoding *string           `json:"contentEncoding,omitempty"`
+	ContentLength   *int64            `json:"contentLength,omitempty"`
+	ContentType     *string           `json:"contentType,omitempty"`
+	LastModified    *string           `json:"lastModified,omitempty"`
+	Metadata        map[string]string `json:"metadata,omitempty"`
+}
+
+// JobArtifactSpace defines model for JobArtifactSpace.
+type JobArtifactSpace string
+
+// JobEnvItem defines model for JobEnvItem.
+type JobEnvItem struct {
+	Name  *string `json:"name,omitempty"`
+	Value *string `json:"value,omitempty"`
+}
+
+// JobRoutingContext defines model for JobRoutingContext.
+type JobRoutingContext struct {
+	Routegroup *string `json:"routegroup,omitempty"`
+	Sandbox    *string `json:"sandbox,omitempty"`
+}
+
+// JobRunnerGroup Pods of a cluster that run jobs.
+type JobRunnerGroup struct {
+	CreatedAt string               `json:"createdAt"`
+	DeletedAt *string              `json:"deletedAt,omitempty"`
+	Name      string               `json:"name"`
+	Spec      JobRunnerGroupSpec   `json:"spec"`
+	Status    JobRunnerGroupStatus `json:"status"`
+	UpdatedAt string               `json:"updatedAt"`
+}
+
+// JobRunnerGroupAutoScaling defines model for JobRunnerGroupAutoScaling.
+type JobRunnerGroupAutoScaling struct {
+	MaxPods *int `json:"maxPods,omitempty"`
+	MinPods *int `json:"minPods,omitempty"`
+}
+
+// JobRunnerGroupExecutionsStatus defines model for JobRunnerGroupExecutionsStatus.
+type JobRunnerGroupExecutionsStatus struct {
+	Queued  int `json:"queued"`
+	Running int `json:"running"`
+}
+
+// JobRunnerGroupManualScaling defines model for JobRunnerGroupManualScaling.
+type JobRunnerGroupManualScaling struct {
+	DesiredPods *int `json:"desiredPods,omitempty"`
+}
+
+// JobRunnerGroupPodsStatus defines model for JobRunnerGroupPodsStatus.
+type JobRunnerGroupPodsStatus struct {
+	Idle     int `json:"idle"`
+	NotReady int `json:"notReady"`
+	Ready    int `json:"ready"`
+}
+
+// JobRunnerGroupScaling defines model for JobRunnerGroupScaling.
+type JobRunnerGroupScaling struct {
+	Auto   *JobRunnerGroupAutoScaling   `json:"auto,omitempty"`
+	Manual *JobRunnerGroupManualScaling `json:"manual,omitempty"`
+}
+
+// JobRunnerGroupSpec defines model for JobRunnerGroupSpec.
+type JobRunnerGroupSpec struct {
+	Cluster    *string           `json:"cluster,omitempty"`
+	Image      *string           `json:"image,omitempty"`
+	JobTimeout *string           `json:"jobTimeout,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	Namespace  *string           `json:"namespace,omitempty"`
+
+	// PodTemplate A pod template of Kubernetes.
+	PodTemplate interface{}            `json:"podTemplate,omitempty"`
+	ReusePods   *bool                  `json:"reusePods,omitempty"`
+	Scaling     *JobRunnerGroupScaling `json:"scaling,omitempty"`
+}
+
+// JobRunnerGroupStatus defines model for JobRunnerGroupStatus.
+type JobRunnerGroupStatus struct {
+	Executions JobRunnerGroupExecutionsStatus `json:"executions"`
+
+	// Message Why pods are not ready; an addition to the published API.
+	Message *string                  `json:"message,omitempty"`
+	Pods    JobRunnerGroupPodsStatus `json:"pods"`
+}
+
+// JobSpec defines model for JobSpec.
+type JobSpec struct {
+	Command    []string          `json:"command,omitempty"`
+	Env        []JobEnvItem      `json:"env,omitempty"`
+	Labels     map[string]string `json:"labels,omitempty"`
+	NamePrefix *string           `json:"namePrefix,omitempty"`
+
+	// Retries Executions after one with an outcome that cannot be proved; an addition to the published API.
+	Retries        *int                `json:"retries,omitempty"`
+	RoutingContext *JobRoutingContext  `json:"routingContext,omitempty"`
+	RunnerGroup    *string             `json:"runnerGroup,omitempty"`
+	Script         *string             `json:"script,omitempty"`
+	TrafficManager *JobTrafficManager  `json:"trafficManager,omitempty"`
+	UploadArtifact []JobUploadArtifact `json:"uploadArtifact,omitempty"`
+}
+
+// JobTrafficManager defines model for JobTrafficManager.
+type JobTrafficManager struct {
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// InjectRoutingKey auto, or disabled (default).
+	InjectRoutingKey *string `json:"injectRoutingKey,omitempty"`
+}
+
+// JobUploadArtifact defines model for JobUploadArtifact.
+type JobUploadArtifact struct {
+	Meta map[string]string `json:"meta,omitempty"`
+	Path *string           `json:"path,omitempty"`
+}
+
+// JobsAttempt defines model for JobsAttempt.
+type JobsAttempt struct {
+	CreatedAt      string    `json:"createdAt"`
+	ExecutionCount int       `json:"executionCount"`
+	FinishedAt     *string   `json:"finishedAt,omitempty"`
+	ID             int       `json:"id"`
+	Phase          JobsPhase `json:"phase"`
+	StartedAt      *string   `json:"startedAt,omitempty"`
+
+	// State The member of the phase.
+	State JobsState `json:"state"`
+}
+
+// JobsCanceledBy defines model for JobsCanceledBy.
+type JobsCanceledBy string
+
+// JobsCanceledState defines model for JobsCanceledState.
+type JobsCanceledState struct {
+	CanceledAt *string         `json:"canceledAt,omitempty"`
+	CanceledBy *JobsCanceledBy `json:"canceledBy,omitempty"`
+	InCluster  *bool           `json:"inCluster,omitempty"`
+	Message    *string         `json:"message,omitempty"`
+}
+
+// JobsFailedState defines model for JobsFailedState.
+type JobsFailedState struct {
+	ExitCode     *int    `json:"exitCode,omitempty"`
+	Message      *string `json:"message,omitempty"`
+	RetryAttempt *bool   `json:"retryAttempt,omitempty"`
+}
+
 // JobsPhase defines model for JobsPhase.
 type JobsPhase string
 
@@ -375,6 +558,39 @@ type JobsPhase string
 type JobsPhaseCount struct {
 	Count *int       `json:"count,omitempty"`
 	Phase *JobsPhase `json:"phase,omitempty"`
+}
+
+// JobsQueuedState defines model for JobsQueuedState.
+type JobsQueuedState struct {
+	LastMessage *string `json:"lastMessage,omitempty"`
+	Message     *string `json:"message,omitempty"`
+}
+
+// JobsRunningState defines model for JobsRunningState.
+type JobsRunningState struct {
+	PodName      *string `json:"podName,omitempty"`
+	PodNamespace *string `json:"podNamespace,omitempty"`
+}
+
+// JobsState The member of the phase.
+type JobsState struct {
+	Canceled  *JobsCanceledState  `json:"canceled,omitempty"`
+	Failed    *JobsFailedState    `json:"failed,omitempty"`
+	Queued    *JobsQueuedState    `json:"queued,omitempty"`
+	Running   *JobsRunningState   `json:"running,omitempty"`
+	Succeeded *JobsSucceededState `json:"succeeded,omitempty"`
+}
+
+// JobsStatus defines model for JobsStatus.
+type JobsStatus struct {
+	Attempts                       []JobsAttempt `json:"attempts"`
+	RoutingKey                     *string       `json:"routingKey,omitempty"`
+	RunnerGroupDeletionCompletedAt *string       `json:"runnerGroupDeletionCompletedAt,omitempty"`
+}
+
+// JobsSucceededState defines model for JobsSucceededState.
+type JobsSucceededState struct {
+	ExitCode *int `json:"exitCode,omitempty"`
 }
 
 // ListAPIKeysResponse defines model for ListApiKeysResponse.
@@ -949,6 +1165,12 @@ type DevboxID = string
 // DevboxSessionID defines model for devboxSessionId.
 type DevboxSessionID = string
 
+// JobAttempt defines model for jobAttempt.
+type JobAttempt = string
+
+// JobName defines model for jobName.
+type JobName = string
+
 // OrgName defines model for orgName.
 type OrgName = string
 
@@ -957,6 +1179,9 @@ type PluginName = string
 
 // RoutegroupName defines model for routegroupName.
 type RoutegroupName = string
+
+// RunnergroupName defines model for runnergroupName.
+type RunnergroupName = string
 
 // SandboxName defines model for sandboxName.
 type SandboxName = string
@@ -978,6 +1203,30 @@ type Error = ErrorResponse
 
 // RefreshTokenJSONBody defines parameters for RefreshToken.
 type RefreshTokenJSONBody = string
+
+// ListJobArtifactsParams defines parameters for ListJobArtifacts.
+type ListJobArtifactsParams struct {
+	// Space user: files of the job; system: its output; unset: both.
+	Space *string `form:"space,omitempty" json:"space,omitempty"`
+}
+
+// GetJobArtifactParams defines parameters for GetJobArtifact.
+type GetJobArtifactParams struct {
+	// Path The path as the specification of the job has it, or @stdout or @stderr.
+	Path string `form:"path" json:"path"`
+
+	// Space user: files of the job; system: its output; unset: both.
+	Space *string `form:"space,omitempty" json:"space,omitempty"`
+}
+
+// DownloadJobArtifactParams defines parameters for DownloadJobArtifact.
+type DownloadJobArtifactParams struct {
+	// Path The path as the specification of the job has it, or @stdout or @stderr.
+	Path string `form:"path" json:"path"`
+
+	// Space user: files of the job; system: its output; unset: both.
+	Space *string `form:"space,omitempty" json:"space,omitempty"`
+}
 
 // AnalyzeDevMeshParams defines parameters for AnalyzeDevMesh.
 type AnalyzeDevMeshParams struct {
@@ -1013,6 +1262,24 @@ type ListEventsParams struct {
 	PrincipalKind *string `form:"principalKind,omitempty" json:"principalKind,omitempty"`
 	PrincipalID   *string `form:"principalId,omitempty" json:"principalId,omitempty"`
 	AuthMethod    *string `form:"authMethod,omitempty" json:"authMethod,omitempty"`
+}
+
+// ListJobsParams defines parameters for ListJobs.
+type ListJobsParams struct {
+	// TargetSandbox Only jobs in the context of this sandbox.
+	TargetSandbox *string `form:"targetSandbox,omitempty" json:"targetSandbox,omitempty"`
+}
+
+// StreamJobLogsParams defines parameters for StreamJobLogs.
+type StreamJobLogsParams struct {
+	// Type stdout (default) or stderr.
+	Type *string `form:"type,omitempty" json:"type,omitempty"`
+
+	// TailLines Begin this number of lines before the end.
+	TailLines *int `form:"tailLines,omitempty" json:"tailLines,omitempty"`
+
+	// Cursor Continue after the event with this cursor.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListResourcePluginsParams defines parameters for ListResourcePlugins.
@@ -1056,11 +1323,17 @@ type CreateClusterTokenJSONRequestBody = EmptyResponse
 // RegisterDevboxJSONRequestBody defines body for RegisterDevbox for application/json ContentType.
 type RegisterDevboxJSONRequestBody = DevboxRegistration
 
+// SubmitJobJSONRequestBody defines body for SubmitJob for application/json ContentType.
+type SubmitJobJSONRequestBody = Job
+
 // ApplyResourcePluginJSONRequestBody defines body for ApplyResourcePlugin for application/json ContentType.
 type ApplyResourcePluginJSONRequestBody = ResourcePlugin
 
 // ApplyRouteGroupJSONRequestBody defines body for ApplyRouteGroup for application/json ContentType.
 type ApplyRouteGroupJSONRequestBody = RouteGroup
+
+// ApplyRunnerGroupJSONRequestBody defines body for ApplyRunnerGroup for application/json ContentType.
+type ApplyRunnerGroupJSONRequestBody = JobRunnerGroup
 
 // ApplySandboxJSONRequestBody defines body for ApplySandbox for application/json ContentType.
 type ApplySandboxJSONRequestBody = Sandbox
@@ -1200,6 +1473,21 @@ type ClientInterface interface {
 	// Corresponds with GET /orgs/ (the `GetOrgs` operationId).
 	GetOrgs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListJobArtifacts List the stored files of a job
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt} (the `ListJobArtifacts` operationId).
+	ListJobArtifacts(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *ListJobArtifactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJobArtifact Get the metadata of a stored file
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/ (the `GetJobArtifact` operationId).
+	GetJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *GetJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DownloadJobArtifact Download a stored file, or a range of it
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
+	DownloadJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListClusters List clusters
 	//
 	// Corresponds with GET /orgs/{orgName}/clusters/ (the `ListClusters` operationId).
@@ -1303,6 +1591,45 @@ type ClientInterface interface {
 	// Corresponds with GET /orgs/{orgName}/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, orgName OrgName, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListJobs List jobs
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs (the `ListJobs` operationId).
+	ListJobs(ctx context.Context, orgName OrgName, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SubmitJobWithBody Submit a job; the control plane chooses its name
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+	SubmitJobWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SubmitJob Submit a job; the control plane chooses its name
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+	SubmitJob(ctx context.Context, orgName OrgName, body SubmitJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteJob Stop and delete a job, with its output and artifacts
+	//
+	// Corresponds with DELETE /orgs/{orgName}/jobs/{jobName} (the `DeleteJob` operationId).
+	DeleteJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetJob Get a job
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs/{jobName} (the `GetJob` operationId).
+	GetJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamJobLogs Read an output stream of a job as server-sent events, until the job has ended
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream (the `StreamJobLogs` operationId).
+	StreamJobLogs(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *StreamJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelJob Cancel a job that has not ended
+	//
+	// Corresponds with PUT /orgs/{orgName}/jobs/{jobName}/cancel (the `CancelJob` operationId).
+	CancelJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListResourcePlugins List resource plugins
 	//
 	// Corresponds with GET /orgs/{orgName}/resource-plugins (the `ListResourcePlugins` operationId).
@@ -1365,6 +1692,35 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /orgs/{orgName}/routegroups/{routegroupName} (the `ApplyRouteGroup` operationId).
 	ApplyRouteGroup(ctx context.Context, orgName OrgName, routegroupName RoutegroupName, body ApplyRouteGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListRunnerGroups List runner groups
+	//
+	// Corresponds with GET /orgs/{orgName}/runnergroups (the `ListRunnerGroups` operationId).
+	ListRunnerGroups(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteRunnerGroup Delete a runner group; it exists until its cluster has deleted it
+	//
+	// Corresponds with DELETE /orgs/{orgName}/runnergroups/{runnergroupName} (the `DeleteRunnerGroup` operationId).
+	DeleteRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunnerGroup Get a runner group
+	//
+	// Corresponds with GET /orgs/{orgName}/runnergroups/{runnergroupName} (the `GetRunnerGroup` operationId).
+	GetRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyRunnerGroupWithBody Create or replace a runner group
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+	ApplyRunnerGroupWithBody(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyRunnerGroup Create or replace a runner group
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+	ApplyRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, body ApplyRunnerGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSandboxes List sandboxes
 	//
@@ -1638,6 +1994,51 @@ func (c *Client) GetOpenAPI(ctx context.Context, reqEditors ...RequestEditorFn) 
 // Corresponds with GET /orgs/ (the `GetOrgs` operationId).
 func (c *Client) GetOrgs(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOrgsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListJobArtifacts List the stored files of a job
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt} (the `ListJobArtifacts` operationId).
+func (c *Client) ListJobArtifacts(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *ListJobArtifactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListJobArtifactsRequest(c.Server, orgName, jobName, jobAttempt, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJobArtifact Get the metadata of a stored file
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/ (the `GetJobArtifact` operationId).
+func (c *Client) GetJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *GetJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobArtifactRequest(c.Server, orgName, jobName, jobAttempt, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DownloadJobArtifact Download a stored file, or a range of it
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
+func (c *Client) DownloadJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadJobArtifactRequest(c.Server, orgName, jobName, jobAttempt, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1941,6 +2342,115 @@ func (c *Client) ListEvents(ctx context.Context, orgName OrgName, params *ListEv
 	return c.Client.Do(req)
 }
 
+// ListJobs List jobs
+//
+// Corresponds with GET /orgs/{orgName}/jobs (the `ListJobs` operationId).
+func (c *Client) ListJobs(ctx context.Context, orgName OrgName, params *ListJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListJobsRequest(c.Server, orgName, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SubmitJobWithBody Submit a job; the control plane chooses its name
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+func (c *Client) SubmitJobWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSubmitJobRequestWithBody(c.Server, orgName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SubmitJob Submit a job; the control plane chooses its name
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+func (c *Client) SubmitJob(ctx context.Context, orgName OrgName, body SubmitJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSubmitJobRequest(c.Server, orgName, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteJob Stop and delete a job, with its output and artifacts
+//
+// Corresponds with DELETE /orgs/{orgName}/jobs/{jobName} (the `DeleteJob` operationId).
+func (c *Client) DeleteJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteJobRequest(c.Server, orgName, jobName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetJob Get a job
+//
+// Corresponds with GET /orgs/{orgName}/jobs/{jobName} (the `GetJob` operationId).
+func (c *Client) GetJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJobRequest(c.Server, orgName, jobName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamJobLogs Read an output stream of a job as server-sent events, until the job has ended
+//
+// Corresponds with GET /orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream (the `StreamJobLogs` operationId).
+func (c *Client) StreamJobLogs(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *StreamJobLogsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamJobLogsRequest(c.Server, orgName, jobName, jobAttempt, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelJob Cancel a job that has not ended
+//
+// Corresponds with PUT /orgs/{orgName}/jobs/{jobName}/cancel (the `CancelJob` operationId).
+func (c *Client) CancelJob(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelJobRequest(c.Server, orgName, jobName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListResourcePlugins List resource plugins
 //
 // Corresponds with GET /orgs/{orgName}/resource-plugins (the `ListResourcePlugins` operationId).
@@ -2104,6 +2614,85 @@ func (c *Client) ApplyRouteGroupWithBody(ctx context.Context, orgName OrgName, r
 // Corresponds with PUT /orgs/{orgName}/routegroups/{routegroupName} (the `ApplyRouteGroup` operationId).
 func (c *Client) ApplyRouteGroup(ctx context.Context, orgName OrgName, routegroupName RoutegroupName, body ApplyRouteGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewApplyRouteGroupRequest(c.Server, orgName, routegroupName, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListRunnerGroups List runner groups
+//
+// Corresponds with GET /orgs/{orgName}/runnergroups (the `ListRunnerGroups` operationId).
+func (c *Client) ListRunnerGroups(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListRunnerGroupsRequest(c.Server, orgName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteRunnerGroup Delete a runner group; it exists until its cluster has deleted it
+//
+// Corresponds with DELETE /orgs/{orgName}/runnergroups/{runnergroupName} (the `DeleteRunnerGroup` operationId).
+func (c *Client) DeleteRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteRunnerGroupRequest(c.Server, orgName, runnergroupName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunnerGroup Get a runner group
+//
+// Corresponds with GET /orgs/{orgName}/runnergroups/{runnergroupName} (the `GetRunnerGroup` operationId).
+func (c *Client) GetRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunnerGroupRequest(c.Server, orgName, runnergroupName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyRunnerGroupWithBody Create or replace a runner group
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+func (c *Client) ApplyRunnerGroupWithBody(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyRunnerGroupRequestWithBody(c.Server, orgName, runnergroupName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyRunnerGroup Create or replace a runner group
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+func (c *Client) ApplyRunnerGroup(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, body ApplyRunnerGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyRunnerGroupRequest(c.Server, orgName, runnergroupName, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2713,6 +3302,247 @@ func NewGetOrgsRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListJobArtifactsRequest constructs an http.Request for the ListJobArtifacts method
+func NewListJobArtifactsRequest(server string, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *ListJobArtifactsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "jobAttempt", jobAttempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/artifacts/jobs/%s/attempts/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Space != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "space", *params.Space, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJobArtifactRequest constructs an http.Request for the GetJobArtifact method
+func NewGetJobArtifactRequest(server string, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *GetJobArtifactParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "jobAttempt", jobAttempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/artifacts/jobs/%s/attempts/%s/objects/", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Space != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "space", *params.Space, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDownloadJobArtifactRequest constructs an http.Request for the DownloadJobArtifact method
+func NewDownloadJobArtifactRequest(server string, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "jobAttempt", jobAttempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/artifacts/jobs/%s/attempts/%s/objects/download", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.Space != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "space", *params.Space, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -3616,6 +4446,336 @@ func NewListEventsRequest(server string, orgName OrgName, params *ListEventsPara
 	return req, nil
 }
 
+// NewListJobsRequest constructs an http.Request for the ListJobs method
+func NewListJobsRequest(server string, orgName OrgName, params *ListJobsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.TargetSandbox != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "targetSandbox", *params.TargetSandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSubmitJobRequest calls the generic SubmitJob builder with application/json body
+func NewSubmitJobRequest(server string, orgName OrgName, body SubmitJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSubmitJobRequestWithBody(server, orgName, "application/json", bodyReader)
+}
+
+// NewSubmitJobRequestWithBody constructs an http.Request for the SubmitJob method, with any body, and a specified content type
+func NewSubmitJobRequestWithBody(server string, orgName OrgName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteJobRequest constructs an http.Request for the DeleteJob method
+func NewDeleteJobRequest(server string, orgName OrgName, jobName JobName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetJobRequest constructs an http.Request for the GetJob method
+func NewGetJobRequest(server string, orgName OrgName, jobName JobName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamJobLogsRequest constructs an http.Request for the StreamJobLogs method
+func NewStreamJobLogsRequest(server string, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *StreamJobLogsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "jobAttempt", jobAttempt, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs/%s/attempts/%s/logs/stream", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Type != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "type", *params.Type, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TailLines != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "tailLines", *params.TailLines, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelJobRequest constructs an http.Request for the CancelJob method
+func NewCancelJobRequest(server string, orgName OrgName, jobName JobName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "jobName", jobName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/jobs/%s/cancel", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListResourcePluginsRequest constructs an http.Request for the ListResourcePlugins method
 func NewListResourcePluginsRequest(server string, orgName OrgName, params *ListResourcePluginsParams) (*http.Request, error) {
 	var err error
@@ -4059,6 +5219,176 @@ func NewApplyRouteGroupRequestWithBody(server string, orgName OrgName, routegrou
 	}
 
 	operationPath := fmt.Sprintf("/orgs/%s/routegroups/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListRunnerGroupsRequest constructs an http.Request for the ListRunnerGroups method
+func NewListRunnerGroupsRequest(server string, orgName OrgName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/runnergroups", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteRunnerGroupRequest constructs an http.Request for the DeleteRunnerGroup method
+func NewDeleteRunnerGroupRequest(server string, orgName OrgName, runnergroupName RunnergroupName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "runnergroupName", runnergroupName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/runnergroups/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRunnerGroupRequest constructs an http.Request for the GetRunnerGroup method
+func NewGetRunnerGroupRequest(server string, orgName OrgName, runnergroupName RunnergroupName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "runnergroupName", runnergroupName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/runnergroups/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewApplyRunnerGroupRequest calls the generic ApplyRunnerGroup builder with application/json body
+func NewApplyRunnerGroupRequest(server string, orgName OrgName, runnergroupName RunnergroupName, body ApplyRunnerGroupJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyRunnerGroupRequestWithBody(server, orgName, runnergroupName, "application/json", bodyReader)
+}
+
+// NewApplyRunnerGroupRequestWithBody constructs an http.Request for the ApplyRunnerGroup method, with any body, and a specified content type
+func NewApplyRunnerGroupRequestWithBody(server string, orgName OrgName, runnergroupName RunnergroupName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "runnergroupName", runnergroupName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/runnergroups/%s", pathParam0, pathParam1)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5156,6 +6486,27 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /orgs/ (the `GetOrgs` operationId).
 	GetOrgsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOrgsResult, error)
 
+	// ListJobArtifactsWithResponse List the stored files of a job
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt} (the `ListJobArtifacts` operationId).
+	ListJobArtifactsWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *ListJobArtifactsParams, reqEditors ...RequestEditorFn) (*ListJobArtifactsResult, error)
+
+	// GetJobArtifactWithResponse Get the metadata of a stored file
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/ (the `GetJobArtifact` operationId).
+	GetJobArtifactWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *GetJobArtifactParams, reqEditors ...RequestEditorFn) (*GetJobArtifactResult, error)
+
+	// DownloadJobArtifactWithResponse Download a stored file, or a range of it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
+	DownloadJobArtifactWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*DownloadJobArtifactResult, error)
+
 	// ListClustersWithResponse List clusters
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5289,6 +6640,55 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /orgs/{orgName}/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, orgName OrgName, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResult, error)
 
+	// ListJobsWithResponse List jobs
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs (the `ListJobs` operationId).
+	ListJobsWithResponse(ctx context.Context, orgName OrgName, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResult, error)
+
+	// SubmitJobWithBodyWithResponse Submit a job; the control plane chooses its name
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+	SubmitJobWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SubmitJobResult, error)
+
+	// SubmitJobWithResponse Submit a job; the control plane chooses its name
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+	SubmitJobWithResponse(ctx context.Context, orgName OrgName, body SubmitJobJSONRequestBody, reqEditors ...RequestEditorFn) (*SubmitJobResult, error)
+
+	// DeleteJobWithResponse Stop and delete a job, with its output and artifacts
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /orgs/{orgName}/jobs/{jobName} (the `DeleteJob` operationId).
+	DeleteJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*DeleteJobResult, error)
+
+	// GetJobWithResponse Get a job
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs/{jobName} (the `GetJob` operationId).
+	GetJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*GetJobResult, error)
+
+	// StreamJobLogsWithResponse Read an output stream of a job as server-sent events, until the job has ended
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream (the `StreamJobLogs` operationId).
+	StreamJobLogsWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *StreamJobLogsParams, reqEditors ...RequestEditorFn) (*StreamJobLogsResult, error)
+
+	// CancelJobWithResponse Cancel a job that has not ended
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/jobs/{jobName}/cancel (the `CancelJob` operationId).
+	CancelJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*CancelJobResult, error)
+
 	// ListResourcePluginsWithResponse List resource plugins
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5365,6 +6765,41 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /orgs/{orgName}/routegroups/{routegroupName} (the `ApplyRouteGroup` operationId).
 	ApplyRouteGroupWithResponse(ctx context.Context, orgName OrgName, routegroupName RoutegroupName, body ApplyRouteGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyRouteGroupResult, error)
+
+	// ListRunnerGroupsWithResponse List runner groups
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/runnergroups (the `ListRunnerGroups` operationId).
+	ListRunnerGroupsWithResponse(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*ListRunnerGroupsResult, error)
+
+	// DeleteRunnerGroupWithResponse Delete a runner group; it exists until its cluster has deleted it
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /orgs/{orgName}/runnergroups/{runnergroupName} (the `DeleteRunnerGroup` operationId).
+	DeleteRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*DeleteRunnerGroupResult, error)
+
+	// GetRunnerGroupWithResponse Get a runner group
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/runnergroups/{runnergroupName} (the `GetRunnerGroup` operationId).
+	GetRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*GetRunnerGroupResult, error)
+
+	// ApplyRunnerGroupWithBodyWithResponse Create or replace a runner group
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+	ApplyRunnerGroupWithBodyWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyRunnerGroupResult, error)
+
+	// ApplyRunnerGroupWithResponse Create or replace a runner group
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+	ApplyRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, body ApplyRunnerGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyRunnerGroupResult, error)
 
 	// ListSandboxesWithResponse List sandboxes
 	//
@@ -5797,6 +7232,143 @@ func (r GetOrgsResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetOrgsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListJobArtifactsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]JobArtifact
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListJobArtifactsResult) GetJSON200() *[]JobArtifact {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListJobArtifactsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListJobArtifactsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListJobArtifactsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListJobArtifactsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListJobArtifactsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJobArtifactResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobArtifactInfo
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobArtifactResult) GetJSON200() *JobArtifactInfo {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetJobArtifactResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobArtifactResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobArtifactResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobArtifactResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobArtifactResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DownloadJobArtifactResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DownloadJobArtifactResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DownloadJobArtifactResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DownloadJobArtifactResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DownloadJobArtifactResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DownloadJobArtifactResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6626,6 +8198,287 @@ func (r ListEventsResult) ContentType() string {
 	return ""
 }
 
+type ListJobsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Job
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListJobsResult) GetJSON200() *[]Job {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListJobsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListJobsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListJobsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListJobsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListJobsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SubmitJobResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SubmitJobResult) GetJSON200() *Job {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r SubmitJobResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SubmitJobResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SubmitJobResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SubmitJobResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SubmitJobResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteJobResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteJobResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteJobResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteJobResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteJobResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteJobResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteJobResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetJobResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetJobResult) GetJSON200() *Job {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetJobResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetJobResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetJobResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetJobResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetJobResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamJobLogsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r StreamJobLogsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamJobLogsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamJobLogsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamJobLogsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamJobLogsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelJobResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelJobResult) GetJSON200() *Job {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CancelJobResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelJobResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelJobResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelJobResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelJobResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListResourcePluginsResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7052,6 +8905,198 @@ func (r ApplyRouteGroupResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ApplyRouteGroupResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListRunnerGroupsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]JobRunnerGroup
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListRunnerGroupsResult) GetJSON200() *[]JobRunnerGroup {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListRunnerGroupsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListRunnerGroupsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListRunnerGroupsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListRunnerGroupsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListRunnerGroupsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteRunnerGroupResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteRunnerGroupResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteRunnerGroupResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteRunnerGroupResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteRunnerGroupResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteRunnerGroupResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteRunnerGroupResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunnerGroupResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobRunnerGroup
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunnerGroupResult) GetJSON200() *JobRunnerGroup {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetRunnerGroupResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunnerGroupResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunnerGroupResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunnerGroupResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunnerGroupResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ApplyRunnerGroupResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobRunnerGroup
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ApplyRunnerGroupResult) GetJSON200() *JobRunnerGroup {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ApplyRunnerGroupResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ApplyRunnerGroupResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyRunnerGroupResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyRunnerGroupResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ApplyRunnerGroupResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8157,6 +10202,45 @@ func (c *ClientWithResponses) GetOrgsWithResponse(ctx context.Context, reqEditor
 	return ParseGetOrgsResult(rsp)
 }
 
+// ListJobArtifactsWithResponse List the stored files of a job
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt} (the `ListJobArtifacts` operationId).
+func (c *ClientWithResponses) ListJobArtifactsWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *ListJobArtifactsParams, reqEditors ...RequestEditorFn) (*ListJobArtifactsResult, error) {
+	rsp, err := c.ListJobArtifacts(ctx, orgName, jobName, jobAttempt, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListJobArtifactsResult(rsp)
+}
+
+// GetJobArtifactWithResponse Get the metadata of a stored file
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/ (the `GetJobArtifact` operationId).
+func (c *ClientWithResponses) GetJobArtifactWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *GetJobArtifactParams, reqEditors ...RequestEditorFn) (*GetJobArtifactResult, error) {
+	rsp, err := c.GetJobArtifact(ctx, orgName, jobName, jobAttempt, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobArtifactResult(rsp)
+}
+
+// DownloadJobArtifactWithResponse Download a stored file, or a range of it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
+func (c *ClientWithResponses) DownloadJobArtifactWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*DownloadJobArtifactResult, error) {
+	rsp, err := c.DownloadJobArtifact(ctx, orgName, jobName, jobAttempt, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDownloadJobArtifactResult(rsp)
+}
+
 // ListClustersWithResponse List clusters
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8404,6 +10488,97 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, orgNam
 	return ParseListEventsResult(rsp)
 }
 
+// ListJobsWithResponse List jobs
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/jobs (the `ListJobs` operationId).
+func (c *ClientWithResponses) ListJobsWithResponse(ctx context.Context, orgName OrgName, params *ListJobsParams, reqEditors ...RequestEditorFn) (*ListJobsResult, error) {
+	rsp, err := c.ListJobs(ctx, orgName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListJobsResult(rsp)
+}
+
+// SubmitJobWithBodyWithResponse Submit a job; the control plane chooses its name
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+func (c *ClientWithResponses) SubmitJobWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SubmitJobResult, error) {
+	rsp, err := c.SubmitJobWithBody(ctx, orgName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSubmitJobResult(rsp)
+}
+
+// SubmitJobWithResponse Submit a job; the control plane chooses its name
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/jobs (the `SubmitJob` operationId).
+func (c *ClientWithResponses) SubmitJobWithResponse(ctx context.Context, orgName OrgName, body SubmitJobJSONRequestBody, reqEditors ...RequestEditorFn) (*SubmitJobResult, error) {
+	rsp, err := c.SubmitJob(ctx, orgName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSubmitJobResult(rsp)
+}
+
+// DeleteJobWithResponse Stop and delete a job, with its output and artifacts
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /orgs/{orgName}/jobs/{jobName} (the `DeleteJob` operationId).
+func (c *ClientWithResponses) DeleteJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*DeleteJobResult, error) {
+	rsp, err := c.DeleteJob(ctx, orgName, jobName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteJobResult(rsp)
+}
+
+// GetJobWithResponse Get a job
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/jobs/{jobName} (the `GetJob` operationId).
+func (c *ClientWithResponses) GetJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*GetJobResult, error) {
+	rsp, err := c.GetJob(ctx, orgName, jobName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetJobResult(rsp)
+}
+
+// StreamJobLogsWithResponse Read an output stream of a job as server-sent events, until the job has ended
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream (the `StreamJobLogs` operationId).
+func (c *ClientWithResponses) StreamJobLogsWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *StreamJobLogsParams, reqEditors ...RequestEditorFn) (*StreamJobLogsResult, error) {
+	rsp, err := c.StreamJobLogs(ctx, orgName, jobName, jobAttempt, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamJobLogsResult(rsp)
+}
+
+// CancelJobWithResponse Cancel a job that has not ended
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/jobs/{jobName}/cancel (the `CancelJob` operationId).
+func (c *ClientWithResponses) CancelJobWithResponse(ctx context.Context, orgName OrgName, jobName JobName, reqEditors ...RequestEditorFn) (*CancelJobResult, error) {
+	rsp, err := c.CancelJob(ctx, orgName, jobName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelJobResult(rsp)
+}
+
 // ListResourcePluginsWithResponse List resource plugins
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8545,6 +10720,71 @@ func (c *ClientWithResponses) ApplyRouteGroupWithResponse(ctx context.Context, o
 		return nil, err
 	}
 	return ParseApplyRouteGroupResult(rsp)
+}
+
+// ListRunnerGroupsWithResponse List runner groups
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/runnergroups (the `ListRunnerGroups` operationId).
+func (c *ClientWithResponses) ListRunnerGroupsWithResponse(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*ListRunnerGroupsResult, error) {
+	rsp, err := c.ListRunnerGroups(ctx, orgName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListRunnerGroupsResult(rsp)
+}
+
+// DeleteRunnerGroupWithResponse Delete a runner group; it exists until its cluster has deleted it
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /orgs/{orgName}/runnergroups/{runnergroupName} (the `DeleteRunnerGroup` operationId).
+func (c *ClientWithResponses) DeleteRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*DeleteRunnerGroupResult, error) {
+	rsp, err := c.DeleteRunnerGroup(ctx, orgName, runnergroupName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteRunnerGroupResult(rsp)
+}
+
+// GetRunnerGroupWithResponse Get a runner group
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/runnergroups/{runnergroupName} (the `GetRunnerGroup` operationId).
+func (c *ClientWithResponses) GetRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, reqEditors ...RequestEditorFn) (*GetRunnerGroupResult, error) {
+	rsp, err := c.GetRunnerGroup(ctx, orgName, runnergroupName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunnerGroupResult(rsp)
+}
+
+// ApplyRunnerGroupWithBodyWithResponse Create or replace a runner group
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+func (c *ClientWithResponses) ApplyRunnerGroupWithBodyWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyRunnerGroupResult, error) {
+	rsp, err := c.ApplyRunnerGroupWithBody(ctx, orgName, runnergroupName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyRunnerGroupResult(rsp)
+}
+
+// ApplyRunnerGroupWithResponse Create or replace a runner group
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/runnergroups/{runnergroupName} (the `ApplyRunnerGroup` operationId).
+func (c *ClientWithResponses) ApplyRunnerGroupWithResponse(ctx context.Context, orgName OrgName, runnergroupName RunnergroupName, body ApplyRunnerGroupJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyRunnerGroupResult, error) {
+	rsp, err := c.ApplyRunnerGroup(ctx, orgName, runnergroupName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyRunnerGroupResult(rsp)
 }
 
 // ListSandboxesWithResponse List sandboxes
@@ -9064,6 +11304,98 @@ func ParseGetOrgsResult(rsp *http.Response) (*GetOrgsResult, error) {
 		}
 		response.JSON200 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListJobArtifactsResult parses an HTTP response from a ListJobArtifactsWithResponse call
+func ParseListJobArtifactsResult(rsp *http.Response) (*ListJobArtifactsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListJobArtifactsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []JobArtifact
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJobArtifactResult parses an HTTP response from a GetJobArtifactWithResponse call
+func ParseGetJobArtifactResult(rsp *http.Response) (*GetJobArtifactResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobArtifactResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobArtifactInfo
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDownloadJobArtifactResult parses an HTTP response from a DownloadJobArtifactWithResponse call
+func ParseDownloadJobArtifactResult(rsp *http.Response) (*DownloadJobArtifactResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DownloadJobArtifactResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9644,6 +11976,197 @@ func ParseListEventsResult(rsp *http.Response) (*ListEventsResult, error) {
 	return response, nil
 }
 
+// ParseListJobsResult parses an HTTP response from a ListJobsWithResponse call
+func ParseListJobsResult(rsp *http.Response) (*ListJobsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListJobsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSubmitJobResult parses an HTTP response from a SubmitJobWithResponse call
+func ParseSubmitJobResult(rsp *http.Response) (*SubmitJobResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SubmitJobResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteJobResult parses an HTTP response from a DeleteJobWithResponse call
+func ParseDeleteJobResult(rsp *http.Response) (*DeleteJobResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteJobResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetJobResult parses an HTTP response from a GetJobWithResponse call
+func ParseGetJobResult(rsp *http.Response) (*GetJobResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetJobResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamJobLogsResult parses an HTTP response from a StreamJobLogsWithResponse call
+func ParseStreamJobLogsResult(rsp *http.Response) (*StreamJobLogsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamJobLogsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelJobResult parses an HTTP response from a CancelJobWithResponse call
+func ParseCancelJobResult(rsp *http.Response) (*CancelJobResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelJobResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListResourcePluginsResult parses an HTTP response from a ListResourcePluginsWithResponse call
 func ParseListResourcePluginsResult(rsp *http.Response) (*ListResourcePluginsResult, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9924,6 +12447,138 @@ func ParseApplyRouteGroupResult(rsp *http.Response) (*ApplyRouteGroupResult, err
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest RouteGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListRunnerGroupsResult parses an HTTP response from a ListRunnerGroupsWithResponse call
+func ParseListRunnerGroupsResult(rsp *http.Response) (*ListRunnerGroupsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListRunnerGroupsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []JobRunnerGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteRunnerGroupResult parses an HTTP response from a DeleteRunnerGroupWithResponse call
+func ParseDeleteRunnerGroupResult(rsp *http.Response) (*DeleteRunnerGroupResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteRunnerGroupResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunnerGroupResult parses an HTTP response from a GetRunnerGroupWithResponse call
+func ParseGetRunnerGroupResult(rsp *http.Response) (*GetRunnerGroupResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunnerGroupResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobRunnerGroup
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseApplyRunnerGroupResult parses an HTTP response from a ApplyRunnerGroupWithResponse call
+func ParseApplyRunnerGroupResult(rsp *http.Response) (*ApplyRunnerGroupResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyRunnerGroupResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobRunnerGroup
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,11 @@ type JobStatus struct {
 	// +optional
 	Conditions []StatusCondition `json:"conditions,omitempty"`
 
+	// Where the present execution runs, and its output. This
+	// field is an addition of Switchyard's.
+	// +optional
+	Execution *JobExecution `json:"execution,omitempty"`
+
 	// When the state was last observed.
 	// +optional
 	ObservedAt *metav1.Time `json:"observedAt,omitempty"`
@@ -120,6 +125,100 @@ type JobWaiting struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
+
+// JobExecution is the fence of the present execution of a job, and its results.
+type JobExecution struct {
+	// Executions so far, with the present one; 1 for the first.
+	Count int32 `json:"count"`
+
+	// UID of the pod in which the execution may begin, and no other.
+	// +optional
+	PodUID string `json:"podUID,omitempty"`
+
+	// ID of the main container when the pod was chosen. Where the container
+	// ended, for example without memory, its pod reports why under this ID.
+	// +optional
+	ContainerID string `json:"containerID,omitempty"`
+
+	// Whether the script may have begun. An execution that has not is given to
+	// another pod; one that has never begins again.
+	// +optional
+	Begun bool `json:"begun,omitempty"`
+
+	// Requests that the job sent through the proxy of its pod.
+	// +optional
+	Requests *JobRequests `json:"requests,omitempty"`
+
+	// The artifacts that are stored, and why others are not.
+	// +optional
+	Artifacts []JobArtifactState `json:"artifacts,omitempty"`
+
+	// Where the output and the artifacts are.
+	// +optional
+	Output *JobOutput `json:"output,omitempty"`
+}
+
+// JobRequests counts requests of a job.
+type JobRequests struct {
+	// Requests with the routing key.
+	WithKey int64 `json:"withKey"`
+
+	// Requests without it.
+	WithoutKey int64 `json:"withoutKey"`
+
+	// Why requests may have been sent without the key.
+	// +optional
+	Caveat string `json:"caveat,omitempty"`
+}
+
+// JobArtifactState describes one file that is kept.
+type JobArtifactState struct {
+	// Its path, as the specification has it.
+	Path string `json:"path"`
+
+	// Its size in bytes.
+	// +optional
+	Size int64 `json:"size,omitempty"`
+
+	// Its checksum, in hexadecimal digits.
+	// +optional
+	SHA256 string `json:"sha256,omitempty"`
+
+	// Its content type.
+	// +optional
+	ContentType string `json:"contentType,omitempty"`
+
+	// Why it is not stored.
+	// +optional
+	Problem string `json:"problem,omitempty"`
+}
+
+// JobOutput describes the output streams and artifacts of an execution.
+type JobOutput struct {
+	// Kept: they are in the pod. Released: they were read, and the pod need not
+	// keep them. Lost: they were deleted before they were released.
+	// +kubebuilder:validation:Enum=Kept;Released;Lost
+	State string `json:"state"`
+
+	// Why they are lost.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Bytes that the script wrote to its standard output.
+	// +optional
+	Stdout int64 `json:"stdout,omitempty"`
+
+	// Bytes that the script wrote to its standard error.
+	// +optional
+	Stderr int64 `json:"stderr,omitempty"`
+}
+
+// States of JobOutput.
+const (
+	OutputKept     = "Kept"
+	OutputReleased = "Released"
+	OutputLost     = "Lost"
+)
 
 // Condition types of a Job, beside Accepted. A job is never Ready: it ends.
 const (

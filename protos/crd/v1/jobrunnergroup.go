@@ -3,6 +3,7 @@ package v1
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // JobRunnerGroup is a pool of pods that run jobs.
@@ -106,6 +107,11 @@ type JobRunnerGroupStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
+	// The pods that the operator created for this group and has not seen deleted (not a published
+	// field). Only these are runners: labels and owners of a pod prove nothing.
+	// +optional
+	Runners []RunnerPod `json:"runners,omitempty"`
+
 	// Label selector of the runners, as text.
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -118,6 +124,87 @@ type JobRunnerGroupStatus struct {
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
 }
+
+// RunnerPod is a pod that the operator created for a runner group.
+type RunnerPod struct {
+	// Name of the pod, in the group's namespace.
+	Name string `json:"name"`
+
+	// UID of the pod.
+	UID types.UID `json:"uid"`
+
+	// The podTemplateHash that it was created from.
+	Version string `json:"version"`
+}
+
+// Runner returns the pod of this UID that the operator created for the group; nil if there is none.
+func (g *JobRunnerGroup) Runner(uid types.UID) *RunnerPod {
+	for i := range g.Status.Runners {
+		if g.Status.Runners[i].UID == uid {
+			return &g.Status.Runners[i]
+		}
+	}
+	return nil
+}
+
+// Labels of a runner pod. The Job controller reads and writes AssignedJobLabel by compare-and-swap on
+// the pod's resource version.
+const (
+	// JobRunnerGroupLabel is the name of the group, made safe with LabelValue.
+	JobRunnerGroupLabel = "signadot.com/jobrunnergroup"
+	// JobRunnerGroupVersionLabel is the podTemplateHash that the pod was created from.
+	JobRunnerGroupVersionLabel = "signadot.com/jobrunnergroup-version"
+	// AssignedJobLabel is the UID of the Job that the pod runs; without it the pod has none. The Job
+	// controller removes it when the job has ended.
+	AssignedJobLabel = "signadot.com/assigned-job"
+)
+
+// Annotations of a runner pod, and their values.
+const (
+	// AnnotationDraining is set on a pod that gets no further job; its value is the reason, in one word.
+	// Pods with it are not assignable. The group's controller sets it before it deletes a pod; the Job
+	// controller in the write that removes AssignedJobLabel, if the pod is not reused or has to be
+	// replaced. It is never removed. A draining pod without AssignedJobLabel is no replica: it is
+	// replaced at once, and deleted when its results are not kept.
+	AnnotationDraining = "signadot.com/draining"
+
+	// AnnotationJobResults is JobResultsKept while the pod has output, results or artifacts that are to
+	// be read and have not been, and JobResultsReleased or absent otherwise. The Job controller writes it.
+	// The group's controller writes JobResultsDropped, with the reason in AnnotationJobResultsDropped,
+	// before it deletes a pod with kept results.
+	AnnotationJobResults = "signadot.com/job-results"
+
+	// AnnotationJobResultsSince is the time from which results are kept, in RFC 3339. The Job controller
+	// writes it with JobResultsKept; if it is absent, the group's controller adds it.
+	AnnotationJobResultsSince = "signadot.com/job-results-since"
+
+	// AnnotationJobResultsDropped is the reason for which results were dropped, as a sentence.
+	AnnotationJobResultsDropped = "signadot.com/job-results-dropped"
+
+	JobResultsKept     = "kept"
+	JobResultsReleased = "released"
+	JobResultsDropped  = "dropped"
+)
+
+// Values of AnnotationDraining.
+const (
+	// DrainingJobEnded: the pod has run its job, and the group does not reuse pods.
+	DrainingJobEnded = "JobEnded"
+	// DrainingLeftover: processes of a job could not be ended.
+	DrainingLeftover = "Leftover"
+	// DrainingScaledDown: the group has more pods than spec.replicas.
+	DrainingScaledDown = "ScaledDown"
+	// DrainingOutdated: the pod was created from an earlier template.
+	DrainingOutdated = "Outdated"
+	// DrainingFailed: the pod has failed.
+	DrainingFailed = "Failed"
+	// DrainingGroupEnds: the group is being deleted, or the operator uninstalled.
+	DrainingGroupEnds = "GroupEnds"
+)
+
+// ReasonRunnerGroupDeleted is the reason of the conditions of a group that is being deleted, and the
+// reason with which the Job controller ends its waiting jobs.
+const ReasonRunnerGroupDeleted = "RunnerGroupDeleted"
 
 // Condition types of a JobRunnerGroup, beside Ready and Accepted.
 // ConditionRunnersAvailable: as many runners as asked for are ready.

@@ -87,8 +87,8 @@ func Kinds() []Kind {
 		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|made, "externalworkload", "sdxw"),
 		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|made, "sdvw"),
 		kind[Resource, ResourceList](KindResource, supported|made, "sdmr"),
-		kind[Job, JobList](KindJob, 0, "sdjb"),
-		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
+		kind[Job, JobList](KindJob, supported, "sdjb"),
+		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, supported, "sdjrg"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, supported|made, "solm"),
 		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
 		kind[GatewayAPIRoute, GatewayAPIRouteList](KindGatewayAPIRoute, made, "sdgar"),
@@ -139,7 +139,10 @@ func Names(kinds []Kind) []string {
 	return out
 }
 
-// IsMember reports whether a kind is one of MemberKinds, the only supported ones with a namespace.
+// Namespaced reports whether objects of a kind have a namespace.
+func Namespaced(name string) bool { return IsMember(name) || name == KindJobRunnerGroup }
+
+// IsMember reports whether a kind is one of MemberKinds.
 func IsMember(name string) bool {
 	_, is := NewMember(name)
 	return is

@@ -37,7 +37,7 @@ func TestAKindIsCalledAsTheAPIServerCallsIt(t *testing.T) {
 			}
 		}
 		k, _ := crdv1.KindCalled(names.Kind)
-		if namespaced := crd.Spec.Scope == apiextensionsv1.NamespaceScoped; k.Supported && namespaced != crdv1.IsMember(k.Name) {
+		if namespaced := crd.Spec.Scope == apiextensionsv1.NamespaceScoped; k.Supported && namespaced != crdv1.Namespaced(k.Name) {
 			t.Errorf("%s: in a namespace: %t", names.Kind, namespaced)
 		}
 	}

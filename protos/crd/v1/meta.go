@@ -141,4 +141,16 @@ const (
 	// LabelResource, on the pod of a unit and on what a Resource has made, is metadata.name of
 	// the Resource, made safe with LabelValue.
 	LabelResource = "signadot.com/resource"
+
+	// AnnotationRetries, on a Job, is how many times its script may run again after an execution with an
+	// outcome that cannot be proved, or that ended with its pod; 0 without it.
+	AnnotationRetries = "switchyard.dev/retries"
+
+	// AnnotationJobSequence, on a Job, is its place in the queue of its group, as a control plane
+	// numbers it. Jobs without it are ordered by creation.
+	AnnotationJobSequence = "switchyard.dev/job-sequence"
+
+	// AnnotationOrganisation, on a Job that a control plane manages, is the name of its organisation, for
+	// the environment of the script.
+	AnnotationOrganisation = "switchyard.dev/organisation"
 )

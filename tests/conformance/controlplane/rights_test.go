@@ -109,7 +109,7 @@ func TestAMemberHasItsOwnKeys(t *testing.T) {
 func TestOperationsWithoutAUseCase(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
-		orgPath + "/sandboxes/demo-sb/status/explain?mode=context", orgPath + "/jobs", orgPath + "/runnergroups/x", orgPath + "/artifacts/jobs/a/attempts/0",
+		orgPath + "/sandboxes/demo-sb/status/explain?mode=context", orgPath + "/artifacts/jobs/a/attempts/0/objects/upload",
 		orgPath + "/tests", orgPath + "/tests/executions/", orgPath + "/plans", orgPath + "/plan-tags", orgPath + "/plan-actions", orgPath + "/plan-runnergroups", "/api/v2/meta/plans",
 	} {
 		if got := w.send("GET", path, ""); got.status != http.StatusNotImplemented || got.errorText(t) == "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"switchyard.dev/controlplane-link/controlplane/desired"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/workflows/spec"
 )
@@ -43,6 +44,8 @@ func recorded(t *testing.T, file string) (out []exchange) {
 var before = map[string]func(*world){
 	"auth-login-apikey-401":          badKey,
 	"sandbox-apply-401":              badKey,
+	"job-submit-401":                 badKey,
+	"job-submit-400":                 func(w *world) { w.withoutRunners() },
 	"sandbox-delete-401":             badKey,
 	"routegroup-apply-401":           badKey,
 	"resourceplugin-apply-401":       badKey,
@@ -95,6 +98,12 @@ var unlike = map[string]string{
 	"secret-create-exists-400":    "409, as in case secret-create-409",
 	"devbox-register-429":         "TestCallersAreLimited",
 	"sdk-token-refresh":           "TestALogin",
+	"jobrunnergroup-apply-400":    "TestBadInput",
+	"job-submit-404":              "an organisation that the credential is not of: 403",
+	"job-submit-409":              "names are chosen here, so none is taken",
+	"job-submit-502":              "a fault of a gateway",
+	"job-submit-wait-poll-502":    "a fault of a gateway",
+	"job-get-attempt-id":          "the only attempt is 0",
 }
 
 // published are the texts of errors that a client compares.
@@ -201,6 +210,18 @@ func (w *world) group(name string) {
 func (w *world) secret(name string) {
 	w.Helper()
 	w.must(w.store.CreateSecret(w.ctx(), model.Secret{Org: org, Name: name, Value: "canary-value", CreatedAt: w.now, UpdatedAt: w.now}, w.event()))
+}
+
+// withoutRunners removes the runner groups.
+func (w *world) withoutRunners() {
+	w.Helper()
+	in := jobstore.Store{Store: w.store}
+	for _, name := range []string{"demo-jrg", "new-jrg"} {
+		w.must(in.DeleteGroup(w.ctx(), org, name, w.now, w.event()))
+		g, err := in.Group(w.ctx(), org, name)
+		w.must(err)
+		w.must(in.FinishGroup(w.ctx(), g, w.event()))
+	}
 }
 
 // claim begins a session of devbox dbx-1 for a user.

@@ -30,9 +30,15 @@ var answers = map[string]reflect.Type{
 	"deleteResourcePlugin": typeOf[v2.EmptyResponse](), "listResourcePluginVersions": typeOf[[]v2.ResourcePlugin](),
 	"listDevboxes": typeOf[[]v2.Devbox](), "registerDevbox": typeOf[v2.Devbox](), "getDevbox": typeOf[v2.Devbox](), "deleteDevbox": typeOf[v2.EmptyResponse](),
 	"claimDevbox": typeOf[v2.Devbox](), "releaseDevbox": typeOf[v2.Devbox](), "renewDevbox": typeOf[v2.Devbox](),
+	"listRunnerGroups": typeOf[[]v2.JobRunnerGroup](), "getRunnerGroup": typeOf[v2.JobRunnerGroup](), "applyRunnerGroup": typeOf[v2.JobRunnerGroup](), "deleteRunnerGroup": typeOf[v2.EmptyResponse](),
+	"listJobs": typeOf[[]v2.Job](), "submitJob": typeOf[v2.Job](), "getJob": typeOf[v2.Job](), "cancelJob": typeOf[v2.Job](), "deleteJob": typeOf[v2.EmptyResponse](),
+	"listJobArtifacts": typeOf[[]v2.JobArtifact](), "getJobArtifact": typeOf[v2.JobArtifactInfo](),
 	"listEvents": typeOf[v2.ListEventsResponse](), "listSecrets": typeOf[[]v2.Secret](), "createSecret": typeOf[v2.Secret](), "getSecret": typeOf[v2.Secret](),
 	"updateSecret": typeOf[v2.Secret](), "deleteSecret": typeOf[v2.EmptyResponse](),
 }
+
+// bytesOf are operations with other answers than JSON.
+var bytesOf = []string{"streamJobLogs", "downloadJobArtifact"}
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 

@@ -6,6 +6,7 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/hostile/questions"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
 )
@@ -51,6 +52,7 @@ func All() []*Listener {
 	web := []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowHead, attacks.Junk}
 	return []*Listener{
 		{manager, 9443, "webhooks", injected, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk}},
+		{manager, 9444, "runners", asks(questions.Nobody), attacks.TLSGRPC},
 		{manager, 8080, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{manager, 8081, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
 		{routeServer, 7777, "grpc", lookUp, with(attacks.GRPC, attacks.Waits)},
@@ -62,7 +64,7 @@ func All() []*Listener {
 		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{ioContext, 8443, "api", askForNothing, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.Forged}},
 		{ioContext, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
-		{tunnelAPI, 9070, "api", askOperator, attacks.TLSGRPC},
+		{tunnelAPI, 9070, "api", asks(questions.Operator), attacks.TLSGRPC},
 		{tunnelAPI, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{tunnelProxy, 1080, "socks5", greets("\x05\x01\x02", "\x05\x02"), []attacks.Attack{attacks.Silent, attacks.Junk}},
 		{tunnelProxy, 2222, "ssh", greets("SSH-2.0-honest\r\n", "SSH-2.0-"), []attacks.Attack{attacks.Silent, attacks.Junk}},

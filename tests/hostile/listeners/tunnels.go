@@ -10,34 +10,25 @@ import (
 	"syscall"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/status"
 
-	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tests/hostile/attacks"
+	"switchyard.dev/tests/hostile/questions"
 	"switchyard.dev/tools/wait"
 )
 
-// askOperator requests the operator's description from tunnel-api, which needs no token. It retries
-// when it is rate-limited: an address can start fewer calls per second than the test does.
-func askOperator(w *World, l *Listener) (call, error) {
-	return func(ctx context.Context) error {
-		conn, err := dial(w.address(l, 0), credentials.NewTLS(attacks.OverTLS()))
-		if err != nil {
-			return err
-		}
-		defer conn.Close()
-		for {
-			_, err := tunnelv1.NewTunnelAPIClient(conn).GetOperatorInfo(ctx, &tunnelv1.GetOperatorInfoRequest{})
-			if status.Code(err) != codes.ResourceExhausted {
+// asks asks a question over gRPC in TLS.
+func asks(ask questions.Question) func(*World, *Listener) (call, error) {
+	return func(w *World, l *Listener) (call, error) {
+		return func(ctx context.Context) error {
+			conn, err := dial(w.address(l, 0), credentials.NewTLS(attacks.OverTLS()))
+			if err != nil {
 				return err
 			}
-			if late := wait.For(ctx, 200*time.Millisecond); late != nil {
-				return fmt.Errorf("%w: %w", late, err)
-			}
-		}
-	}, nil
+			defer conn.Close()
+			return questions.Patient(ask)(ctx, conn)
+		}, nil
+	}
 }
 
 // greets sends a greeting to a listener, and checks the beginning of the answer. It retries when

@@ -70,8 +70,11 @@ func (w *Workstation) Remove() error {
 	return errors.Join(err, os.RemoveAll(filepath.Join("/etc/netns", w.Name)), os.RemoveAll(w.folder))
 }
 
+// File returns the path of a file of the developer.
+func (w *Workstation) File(name string) string { return filepath.Join(w.folder, name) }
+
 // kubeconfig is the developer's.
-func (w *Workstation) kubeconfig() string { return filepath.Join(w.folder, "kubeconfig") }
+func (w *Workstation) kubeconfig() string { return w.File("kubeconfig") }
 
 // rights returns the developer's account with its rights.
 func (w *Workstation) rights() (string, error) {

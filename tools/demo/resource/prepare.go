@@ -20,6 +20,11 @@ func PrepareBeside(ctx context.Context, c demo.Config, images ...string) error {
 	return between(ctx, c, images, demo.Prepare, demo.AddShop)
 }
 
+// PrepareImages brings Switchyard and HotROD into the cluster, with these images for samples.
+func PrepareImages(ctx context.Context, c demo.Config, images ...string) error {
+	return between(ctx, c, images, demo.PrepareNode, demo.Prepare)
+}
+
 // between makes images before the node, and brings them onto it before the rest.
 func between(ctx context.Context, c demo.Config, images []string, node, rest func(context.Context, demo.Config) error) error {
 	if err := local.Build(ctx, c.Root); err != nil {

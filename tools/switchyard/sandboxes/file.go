@@ -43,6 +43,27 @@ func (in *input) flags(f *pflag.FlagSet, what string) {
 	in.Values.Flags(f, "file")
 }
 
+// Input is a file that a command of another package reads.
+type Input struct{ input }
+
+// NewInput adds the flags for a file of this kind of object.
+func NewInput(f *pflag.FlagSet, what string) *Input {
+	in := &Input{}
+	in.flags(f, what)
+	return in
+}
+
+// Read reads the whole file into a specification. It prints warnings.
+func (in *Input) Read(s *command.Session, into any) (*specfile.File, error) {
+	if in.path == "" {
+		return nil, exit.Usage.Errorf("give -f FILE")
+	}
+	return in.read(s, into)
+}
+
+// Name returns the name that is given as an argument, or that the file has.
+func (in *Input) Name(s *command.Session, args []string) (string, error) { return in.name(s, args) }
+
 // open parses the file and replaces its directives. With nameOnly, only the name is evaluated.
 func (in *input) open(s *command.Session, nameOnly bool) (*specfile.File, error) {
 	values, err := specfile.ValuesOf(in.set)

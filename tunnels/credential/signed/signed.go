@@ -9,19 +9,14 @@
 package signed
 
 import (
-	"crypto"
 	"crypto/ed25519"
-	"encoding/base64"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"switchyard.dev/eventbus/jwks"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tunnels/identity"
 )
@@ -32,10 +27,6 @@ const (
 	Issuer = "switchyard:controlplane"
 	// Lifetime is how long a credential is valid, and the longest that is accepted.
 	Lifetime = 10 * time.Minute
-	// skew is by how much the clock of the control plane may be ahead.
-	skew = time.Minute
-	// kind is the type (typ) in the header.
-	kind = "switchyard-credential+jwt"
 	// maxGroups bounds the groups of a user.
 	maxGroups = 64
 )
@@ -46,9 +37,13 @@ type Cluster struct{ Organisation, Name string }
 // String returns the audience (aud) of credentials for the cluster.
 func (c Cluster) String() string { return c.Organisation + "/" + c.Name }
 
-// claims are those of a credential: iss, sub (the user's name), aud, iat, exp and groups.
-type claims struct {
-	jwt.Claims
+var kind = jwks.Kind{Type: "switchyard-credential+jwt", Issuer: Issuer, Lifetime: Lifetime, Name: "credential", Signer: signer}
+
+// signer is who signs credentials, in messages.
+const signer = "the control plane"
+
+// groups are the claims of a credential beside iss, sub (the user's name), aud, iat and exp.
+type groups struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
@@ -58,21 +53,10 @@ func Issue(key ed25519.PrivateKey, c Cluster, user identity.User, now time.Time)
 	if err := belongs(c, user); err != nil {
 		return "", time.Time{}, err
 	}
-	if len(key) != ed25519.PrivateKeySize {
-		return "", time.Time{}, errors.New("the key is no Ed25519 private key")
-	}
-	public, err := published(key.Public())
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.EdDSA, Key: jose.JSONWebKey{Key: key, KeyID: public.KeyID}}, (&jose.SignerOptions{}).WithType(kind))
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("sign a credential: %w", err)
-	}
 	expires = now.Add(Lifetime).Truncate(time.Second)
-	credential, err = jwt.Signed(signer).Claims(claims{Groups: user.Groups, Claims: jwt.Claims{
+	credential, err = kind.Sign(key, jwt.Claims{
 		Issuer: Issuer, Subject: user.Name, Audience: jwt.Audience{c.String()}, IssuedAt: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(expires),
-	}}).Serialize()
+	}, groups{user.Groups})
 	return credential, expires, err
 }
 
@@ -97,121 +81,36 @@ func belongs(c Cluster, user identity.User) error {
 }
 
 // UnknownKeyError is the error of a credential that none of the keys has signed.
-type UnknownKeyError struct{ ID string }
+type UnknownKeyError = jwks.UnknownKeyError
 
-// Error implements error.
-func (e *UnknownKeyError) Error() string {
-	return fmt.Sprintf("no key of the control plane that this cluster accepts has signed the credential (key %.64q): request another one", e.ID)
-}
+// Keys are the public keys of a control plane. The zero value has none.
+type Keys struct{ jwks.Set }
 
 // Check returns the user of a credential for a cluster, or why it is refused.
 func (k Keys) Check(c Cluster, credential string, now time.Time) (identity.User, error) {
-	token, err := jwt.ParseSigned(credential, []jose.SignatureAlgorithm{jose.EdDSA})
-	if err != nil || len(token.Headers) != 1 {
-		return identity.User{}, errors.New("the credential is not a token signed with Ed25519")
-	}
-	header := token.Headers[0]
-	i := slices.IndexFunc(k.set.Keys, func(key jose.JSONWebKey) bool { return key.KeyID == header.KeyID })
-	if i < 0 {
-		return identity.User{}, &UnknownKeyError{header.KeyID}
-	}
-	var got claims
-	if err := token.Claims(k.set.Keys[i].Key, &got); err != nil {
-		return identity.User{}, errors.New("the signature of the credential is not valid, or its claims cannot be read")
-	}
-	if header.ExtraHeaders[jose.HeaderType] != kind || got.Issuer != Issuer {
-		return identity.User{}, errors.New("the token is signed by the control plane, but is no credential for tunnels")
+	var more groups
+	got, err := kind.Check(k.Set, credential, now, &more)
+	if err != nil {
+		return identity.User{}, err
 	}
 	if len(got.Audience) != 1 || got.Audience[0] != c.String() {
 		return identity.User{}, fmt.Errorf("the credential is for cluster %.200q: this is cluster %q of the control plane", got.Audience, c)
 	}
-	if err := timely(got.Claims, now); err != nil {
-		return identity.User{}, err
-	}
-	user := identity.User{Name: got.Subject, Groups: got.Groups}
+	user := identity.User{Name: got.Subject, Groups: more.Groups}
 	if err := belongs(c, user); err != nil {
 		return identity.User{}, err
 	}
 	return user, nil
 }
 
-// timely returns why a credential is not valid now.
-func timely(got jwt.Claims, now time.Time) error {
-	if got.Expiry == nil || got.IssuedAt == nil {
-		return errors.New("the credential does not state when it was issued and when it expires")
-	}
-	issued, expires := got.IssuedAt.Time(), got.Expiry.Time()
-	stamp := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-	switch {
-	case !now.Before(expires):
-		return fmt.Errorf("the credential expired at %s: request another one", stamp(expires))
-	case expires.Sub(issued) > Lifetime:
-		return fmt.Errorf("the credential is valid for %s: at most %s is accepted", expires.Sub(issued), Lifetime)
-	case issued.After(now.Add(skew)) || now.Add(skew).Before(got.NotBefore.Time()):
-		return fmt.Errorf("the credential is not valid before %s, and here it is %s: set the clocks of the control plane and of the cluster's nodes", stamp(issued), stamp(now))
-	}
-	return nil
-}
-
-// maxKeys bounds a key set: one key signs, the others are being replaced.
-const maxKeys = 16
-
-// Keys are the public keys of a control plane. The zero value has none.
-type Keys struct{ set jose.JSONWebKeySet }
-
-// published returns a public key with its ID.
-func published(public crypto.PublicKey) (jose.JSONWebKey, error) {
-	key := jose.JSONWebKey{Key: public, Algorithm: string(jose.EdDSA), Use: "sig"}
-	thumbprint, err := key.Thumbprint(crypto.SHA256)
-	if err != nil {
-		return key, fmt.Errorf("the ID of a key: %w", err)
-	}
-	key.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
-	return key, nil
-}
-
 // KeysOf returns a set of public keys.
 func KeysOf(public ...ed25519.PublicKey) (Keys, error) {
-	var k Keys
-	for _, p := range public {
-		if len(p) != ed25519.PublicKeySize {
-			return Keys{}, fmt.Errorf("a public key of Ed25519 has %d bytes, this one %d", ed25519.PublicKeySize, len(p))
-		}
-		key, err := published(p)
-		if err != nil {
-			return Keys{}, err
-		}
-		k.set.Keys = append(k.set.Keys, key)
-	}
-	if len(k.set.Keys) > maxKeys {
-		return Keys{}, fmt.Errorf("there are %d keys of the control plane: at most %d are accepted", len(k.set.Keys), maxKeys)
-	}
-	return k, nil
+	set, err := jwks.Of(signer, public...)
+	return Keys{set}, err
 }
 
-// ParseKeys reads a JSON Web Key Set. All of its keys have to be public keys of Ed25519; their IDs
-// are derived from the keys, and not read.
+// ParseKeys reads a JSON Web Key Set, as jwks.Parse does.
 func ParseKeys(text []byte) (Keys, error) {
-	var set jose.JSONWebKeySet
-	if err := json.Unmarshal(text, &set); err != nil {
-		return Keys{}, fmt.Errorf("the keys of the control plane are no JSON Web Key Set: %w", err)
-	}
-	var all []ed25519.PublicKey
-	for _, key := range set.Keys {
-		public, is := key.Key.(ed25519.PublicKey)
-		if !is {
-			return Keys{}, fmt.Errorf("key %.64q of the control plane is no public key of Ed25519", key.KeyID)
-		}
-		all = append(all, public)
-	}
-	return KeysOf(all...)
-}
-
-// String returns the set as a JSON Web Key Set.
-func (k Keys) String() string {
-	text, err := json.Marshal(k.set)
-	if err != nil || len(k.set.Keys) == 0 {
-		return `{"keys":[]}`
-	}
-	return string(text)
+	set, err := jwks.Parse(signer, text)
+	return Keys{set}, err
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/eventbus/reverse"
 	"switchyard.dev/tunnels/relay"
 	"switchyard.dev/tunnels/workstation/loopback/target"
 )
@@ -114,29 +115,7 @@ func answered(r *http.Response) error {
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		target.Switched(r.Request.Context())
 	}
-	return withTrailer(r)
-}
-
-// withTrailer adds a trailer to a gRPC response that consists only of a status. It arrives as
-// headers that end the stream, and would be sent as headers without the end of the stream: a
-// client would then wait for a status that never comes.
-func withTrailer(r *http.Response) error {
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	isGRPC := kind == "application/grpc" || strings.HasPrefix(kind, "application/grpc+")
-	if r.ProtoMajor != 2 || !isGRPC || r.ContentLength != 0 || r.Header.Get("Grpc-Status") == "" || len(r.Trailer) > 0 {
-		return nil
-	}
-	r.Trailer = http.Header{}
-	for name, values := range r.Header {
-		switch name {
-		case "Content-Type", "Content-Length", "Date":
-		default:
-			r.Trailer[name] = values
-			delete(r.Header, name)
-		}
-	}
-	r.Header.Del("Content-Length")
-	return nil
+	return reverse.StatusAsTrailer(r)
 }
 
 // cause returns the error of the Opener, without the wrapping of net/http.

@@ -14,8 +14,6 @@ import (
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
-	// The reader of the script's output may have closed; the script continues.
-	signal.Ignore(syscall.SIGPIPE)
 	m := unit.Main{Environ: os.Environ(), Stdout: os.Stdout, Stderr: os.Stderr, Signals: signals}
 	if len(os.Args) > 1 && os.Args[1] == "--" {
 		m.Command = os.Args[2:]

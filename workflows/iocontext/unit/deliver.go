@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // deliverPause is the longest time between two attempts to deliver an output, and lookEvery the
@@ -135,30 +136,8 @@ func (v Volume) mainGone() (bool, error) {
 		return false, err
 	}
 	defer f.Close()
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// begin records that the wrapper runs, by a lock that ends with the process. It is an error when
-// one has run before.
-func (v Volume) begin() (*os.File, error) {
-	name := v.in(begunPath)
-	f, err := os.OpenFile(fmt.Sprintf("%s.%d", name, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	// It gets its name after it is locked, and only if the name is free.
-	err = os.Link(f.Name(), name)
-	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	locked, err := script.Locked(f)
+	return !locked && err == nil, err
 }
 
 // Container is the main function of a container that asks the server. It calls work with a
@@ -206,7 +185,7 @@ func (m Main) collect(p plan, r *result) (given []value, whole bool) {
 		if wrong == "" {
 			given = append(given, value{output.Name, content})
 			// The API server accepts no unit with a slash in a name.
-			if err = put(filepath.Join(m.Volume.in(iocontext.OutputsDir), filepath.Base(output.Name)), content, 0o644); err != nil {
+			if err = script.Put(filepath.Join(m.Volume.in(iocontext.OutputsDir), filepath.Base(output.Name)), content, 0o644); err != nil {
 				wrong, message = iocontext.VolumeFailed, fmt.Sprintf("output %s cannot be written to %s: %v", output.Name, iocontext.OutputsDir, err)
 			} else {
 				r.Outputs = append(r.Outputs, output.Name)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // Volume is the shared volume of a pod's containers. The zero value is that of pods
@@ -63,25 +64,13 @@ type result struct {
 	Outputs []string `json:"outputs,omitempty"`
 }
 
-// put writes a file atomically, readable for every user in the pod.
-func put(path string, content []byte, mode fs.FileMode) error {
-	beside := path + ".new"
-	if err := os.WriteFile(beside, content, mode); err != nil { //nolint:gosec // Containers have users of their own.
-		return err
-	}
-	if err := os.Chmod(beside, mode); err != nil { // regardless of the umask
-		return err
-	}
-	return os.Rename(beside, path)
-}
-
 // putJSON writes a value as JSON.
 func putJSON(path string, value any) error {
 	content, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}
-	return put(path, content, 0o644)
+	return script.Put(path, content, 0o644)
 }
 
 // maxJSON is the maximum size of the files with the plan and the result, in bytes.

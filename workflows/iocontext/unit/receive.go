@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // receivePause is the longest time between two requests for the assignment.
@@ -59,7 +60,7 @@ func (v Volume) prepare(wrapper string) error {
 	if err != nil {
 		return err
 	}
-	return put(v.in(iocontext.RunPath), program, 0o755)
+	return script.Put(v.in(iocontext.RunPath), program, 0o755)
 }
 
 // unpack writes an assignment into the volume while reading it: one value at a time is in memory.
@@ -104,14 +105,14 @@ func opens(decoder *json.Decoder, bracket json.Delim) error {
 }
 
 func (v Volume) unpackScript(decoder *json.Decoder, p *plan) error {
-	var script string
-	if err := decoder.Decode(&script); err != nil {
+	var text string
+	if err := decoder.Decode(&text); err != nil {
 		return err
 	}
-	if p.Script = script != ""; !p.Script {
+	if p.Script = text != ""; !p.Script {
 		return nil
 	}
-	return put(v.in(iocontext.ScriptPath), []byte(script), 0o755)
+	return script.Put(v.in(iocontext.ScriptPath), []byte(text), 0o755)
 }
 
 func (v Volume) unpackInputs(decoder *json.Decoder, p *plan) error {
@@ -138,5 +139,5 @@ func (v Volume) unpackInput(input iocontext.Input, p *plan) error {
 	if input.Env != "" {
 		p.Variables = append(p.Variables, variable{Name: input.Env, Input: input.Name, From: input.From})
 	}
-	return put(filepath.Join(v.in(iocontext.InputsDir), input.Name), input.Value, 0o644)
+	return script.Put(filepath.Join(v.in(iocontext.InputsDir), input.Name), input.Value, 0o644)
 }

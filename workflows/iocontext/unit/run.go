@@ -1,14 +1,13 @@
 package unit
 
 import (
-	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	values "switchyard.dev/protos/crd/variable"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // Main is the wrapper of a script. Apart from its additions, the script runs as if the container
@@ -34,30 +34,28 @@ type Main struct {
 	Signals <-chan os.Signal
 }
 
-// Exit codes of a container with a script that could not be started, as in shells.
-const (
-	notBegun  = 126
-	notFound  = 127
-	bySignal  = 128
-	stillHeld = 2 * time.Second // after its end, by processes that it left behind
-)
+// stillHeld is how long the output is read after the script has ended, from processes that it left behind.
+const stillHeld = 2 * time.Second
 
 // Run runs the script to its end and leaves the result in the volume. It returns the ending of
 // the container.
 func (m Main) Run() iocontext.Ending {
-	alive, err := m.Volume.begin()
+	// The reader of the script's output may have closed; the script continues. A signal that is received, not ignored,
+	// has its effect in scripts.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	alive, err := script.Begin(m.Volume.in(begunPath), "")
 	if errors.Is(err, fs.ErrExist) {
-		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: notBegun,
+		return iocontext.Ending{Reason: iocontext.BegunBefore, ExitCode: script.NotBegun,
 			Message: "the script was begun in this pod before, and is not begun twice: let the step have another pod"}
 	}
 	if err != nil {
-		return iocontext.Ending{Reason: iocontext.VolumeFailed, ExitCode: notBegun,
+		return iocontext.Ending{Reason: iocontext.VolumeFailed, ExitCode: script.NotBegun,
 			Message: fmt.Sprintf("the volume at %s cannot be written: %v", iocontext.Root, err)}
 	}
 	defer alive.Close()
 	r := m.run()
 	if err := putJSON(m.Volume.in(iocontext.ResultPath), r); err != nil && r.Reason == "" {
-		r.Reason, r.ExitCode = iocontext.VolumeFailed, notBegun
+		r.Reason, r.ExitCode = iocontext.VolumeFailed, script.NotBegun
 		r.Message = fmt.Sprintf("the script ended with 0, and its result cannot be written to %s: %v", iocontext.Root, err)
 	}
 	return r.Ending
@@ -98,7 +96,7 @@ func (m Main) run() result {
 }
 
 func notStarted(reason, format string, args ...any) iocontext.Ending {
-	return iocontext.Ending{Reason: reason, ExitCode: notBegun, Message: fmt.Sprintf(format, args...)}
+	return iocontext.Ending{Reason: reason, ExitCode: script.NotBegun, Message: fmt.Sprintf(format, args...)}
 }
 
 // unreserved leaves out inputs that would replace variables of the operator, and reports each.
@@ -144,46 +142,36 @@ func environment(environ []string, p plan, inputs map[string][]byte) ([]string, 
 
 // execute runs the script, or the command. begun is false when it could not be.
 func (m Main) execute(p plan, environ []string, printed *tail) (e iocontext.Ending, begun bool) {
-	command, wrong := m.command(p)
+	command, wrong := m.command(p, environ)
 	if wrong != nil {
-		return *wrong, false
+		return endingOf(*wrong), false
 	}
-	command.Env = environ
-	g := group{signals: m.Signals, stdout: &passed{m.Stdout, printed, 0}, stderr: &passed{m.Stderr, printed, 1}}
-	if err := g.run(command); err != nil {
-		return m.unstartable(p, command.Path, err), false
+	status, err := run(command, m.Signals, &passed{m.Stdout, printed, 0}, &passed{m.Stderr, printed, 1})
+	if err != nil {
+		e := endingOf(*script.Unstartable(command, p.Script, err))
+		if e.Reason == iocontext.VariablesTooLarge {
+			e.Message += ": take the large inputs as files"
+		}
+		return e, false
 	}
-	status, _ := command.ProcessState.Sys().(syscall.WaitStatus)
-	switch code := command.ProcessState.ExitCode(); {
-	case status.Signaled():
-		return iocontext.Ending{Reason: iocontext.ScriptKilled, ExitCode: bySignal + int(status.Signal()),
-			Message: fmt.Sprintf("the script was ended by signal %d (%s)", status.Signal(), status.Signal())}, true
-	case code != 0:
-		return iocontext.Ending{Reason: iocontext.ScriptFailed, ExitCode: code, Message: fmt.Sprintf("the script ended with exit code %d", code)}, true
-	}
-	return iocontext.Ending{}, true
+	return endingOf(script.Exited(status)), true
 }
 
-// command returns the command to run. It is not ended with any context.
-func (m Main) command(p plan) (*exec.Cmd, *iocontext.Ending) {
-	if p.Script {
-		path := m.Volume.in(iocontext.ScriptPath)
-		if e := interpreterMissing(path); e != nil {
-			return nil, e
-		}
-		return exec.CommandContext(context.Background(), path), nil
+// endingOf returns the ending of a container after that of its script.
+func endingOf(e script.Ending) iocontext.Ending {
+	return iocontext.Ending{Reason: e.Reason, ExitCode: e.ExitCode, Message: e.Message}
+}
+
+// command returns the command to run.
+func (m Main) command(p plan, environ []string) (*exec.Cmd, *script.Ending) {
+	switch {
+	case p.Script:
+		return script.Script(m.Volume.in(iocontext.ScriptPath), environ)
+	case len(m.Command) == 0:
+		return nil, &script.Ending{Reason: iocontext.CommandMissing, ExitCode: script.NotBegun,
+			Message: "the step has neither a script nor a command: give it one of them"}
 	}
-	if len(m.Command) == 0 {
-		e := notStarted(iocontext.CommandMissing, "the step has neither a script nor a command: give it one of them")
-		return nil, &e
-	}
-	command := exec.CommandContext(context.Background(), m.Command[0], m.Command[1:]...)
-	if command.Err != nil {
-		e := notStarted(iocontext.CommandMissing, "the image has no program %s: choose an image that has it, or another command", m.Command[0])
-		e.ExitCode = notFound
-		return nil, &e
-	}
-	return command, nil
+	return script.Program(m.Command, environ)
 }
 
 // passed forwards written data, and keeps the end of it. A failed write does not stop the
@@ -199,76 +187,4 @@ func (p *passed) Write(b []byte) (int, error) {
 	p.tail.write(p.stream, b)
 	_, _ = p.to.Write(b)
 	return len(b), nil
-}
-
-// maxFirstLine is how much of a script the kernel reads for its interpreter (BINPRM_BUF_SIZE).
-const maxFirstLine = 256
-
-// firstLine returns the words after the #! of a script, nil when it has none.
-func firstLine(script string) []string {
-	f, err := os.Open(script)
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	line, _ := bufio.NewReader(io.LimitReader(f, maxFirstLine)).ReadString('\n') // a script may be one line
-	rest, ok := strings.CutPrefix(line, "#!")
-	if !ok {
-		return nil
-	}
-	return strings.FieldsFunc(strings.TrimSuffix(rest, "\n"), func(r rune) bool { return r == ' ' || r == '\t' })
-}
-
-// interpreterMissing returns an ending where the first line uses env to find a program that the
-// image lacks: env itself reports that only in its output.
-func interpreterMissing(script string) *iocontext.Ending {
-	words := firstLine(script)
-	if len(words) < 2 || filepath.Base(words[0]) != "env" {
-		return nil
-	}
-	for _, word := range words[1:] {
-		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
-			continue // an option of env, or a variable that it sets
-		}
-		if _, err := exec.LookPath(word); err == nil || !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		e := missing(word, strings.Join(words, " "))
-		return &e
-	}
-	return nil
-}
-
-func missing(program, line string) iocontext.Ending {
-	hint := ""
-	if strings.HasSuffix(line, "\r") {
-		hint = " The line ends with a carriage return: save the script with line feeds alone."
-	}
-	e := notStarted(iocontext.InterpreterMissing, "the script's first line names the interpreter %s (#!%s), which the runner's image lacks: "+
-		"choose an image that has it, or another interpreter.%s", strings.TrimSuffix(program, "\r"), strings.TrimSuffix(line, "\r"), hint)
-	e.ExitCode = notFound
-	return e
-}
-
-// unstartable returns why the kernel did not start a script, or a command.
-func (m Main) unstartable(p plan, path string, err error) iocontext.Ending {
-	if errors.Is(err, syscall.E2BIG) {
-		return notStarted(iocontext.VariablesTooLarge, "all variables together are more than the kernel takes: take the large inputs as files")
-	}
-	if !p.Script {
-		return notStarted(iocontext.CommandMissing, "the program %s cannot be run: %v", path, err)
-	}
-	words := firstLine(path)
-	line := strings.Join(words, " ")
-	switch {
-	case len(words) == 0:
-		return notStarted(iocontext.ScriptNotRunnable, "the script's first line names no interpreter: begin it with #! and the path of one, such as #!/bin/sh")
-	case errors.Is(err, fs.ErrNotExist):
-		if _, wrong := os.Stat(words[0]); wrong == nil {
-			return notStarted(iocontext.InterpreterMissing, "the interpreter %s (#!%s) is in the runner's image, and the libraries or the loader that it needs are not: "+
-				"choose another image", words[0], line)
-		}
-		return missing(words[0], line)
-	}
-	return notStarted(iocontext.ScriptNotRunnable, "the interpreter %s of the script's first line (#!%s) cannot be run: %v", words[0], line, err)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/iocontext"
+	"switchyard.dev/workflows/script"
 )
 
 // scene is a pod's volume, as Receive leaves it, and a folder for outputs.
@@ -26,14 +28,14 @@ type scene struct {
 	printed bytes.Buffer
 }
 
-func newScene(t *testing.T, script string) *scene {
+func newScene(t *testing.T, text string) *scene {
 	t.Helper()
 	s := &scene{T: t, volume: Volume{Root: t.TempDir()}, out: t.TempDir()}
 	wrapper := filepath.Join(s.out, "wrapper")
 	s.must(os.WriteFile(wrapper, []byte("a program"), 0o600))
 	s.must(s.volume.prepare(wrapper))
-	if s.plan.Script = script != ""; s.plan.Script {
-		s.must(put(s.volume.in(iocontext.ScriptPath), []byte(script), 0o755))
+	if s.plan.Script = text != ""; s.plan.Script {
+		s.must(script.Put(s.volume.in(iocontext.ScriptPath), []byte(text), 0o755))
 	}
 	s.main = Main{Volume: s.volume, Environ: []string{"PATH=" + os.Getenv("PATH"), "OUT=" + s.out}, Stdout: &s.printed, Stderr: &s.printed}
 	return s
@@ -99,6 +101,17 @@ func TestAScriptHasItsInputsAndGivesItsOutputs(t *testing.T) {
 	}
 	if !strings.Contains(s.printed.String(), "warned\n") {
 		t.Errorf("the container prints %q", s.printed.String())
+	}
+}
+
+// A script inherits what its wrapper does with signals: what writes to a closed pipe ends.
+func TestSIGPIPEHasItsEffectInScripts(t *testing.T) {
+	s := newScene(t, "#!/usr/bin/env bash\nset -o pipefail\nyes | head -n 1\necho ${PIPESTATUS[0]}\n")
+	signal.Ignore(syscall.SIGPIPE)
+	t.Cleanup(func() { signal.Reset(syscall.SIGPIPE) })
+	s.run()
+	if got := s.printed.String(); got != "y\n141\n" {
+		t.Errorf("the script prints %q", got)
 	}
 }
 
@@ -242,12 +255,12 @@ func TestTheDeathOfTheMainContainerIsSeen(t *testing.T) {
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("before it begins it has ended: %t, %v", gone, err)
 	}
-	alive, err := s.volume.begin()
+	alive, err := script.Begin(s.volume.in(begunPath), "")
 	s.must(err)
 	if gone, err := s.volume.mainGone(); gone || err != nil {
 		t.Fatalf("while it runs it has ended: %t, %v", gone, err)
 	}
-	if _, err := s.volume.begin(); !errors.Is(err, fs.ErrExist) {
+	if _, err := script.Begin(s.volume.in(begunPath), ""); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another begins: %v", err)
 	}
 	s.must(alive.Close())

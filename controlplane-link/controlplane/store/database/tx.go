@@ -91,6 +91,15 @@ func Exec(ctx context.Context, q Querier, query string, args ...any) (int64, err
 	return r.RowsAffected()
 }
 
+// Must runs a statement that changes a row. It returns missing if there was none.
+func Must(ctx context.Context, q Querier, missing error, query string, args ...any) error {
+	n, err := Exec(ctx, q, query, args...)
+	if err == nil && n == 0 {
+		return missing
+	}
+	return err
+}
+
 // Exists returns model.ErrNotFound if a query has no result.
 func Exists(ctx context.Context, q Querier, query string, args ...any) error {
 	_, err := One(ctx, q, func(Row) (struct{}, error) { return struct{}{}, nil }, query, args...)

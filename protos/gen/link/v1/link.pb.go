@@ -23,6 +23,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	v1 "switchyard.dev/protos/gen/tunnel/v1"
 	sync "sync"
@@ -619,6 +620,7 @@ type Open struct {
 	//	*Open_KubernetesApi
 	//	*Open_Keys
 	//	*Open_DataConnection
+	//	*Open_Runner
 	To isOpen_To `protobuf_oneof:"to"`
 	// Whether the connection can carry much: it is opened over the data connection, if there is one.
 	Bulk          bool `protobuf:"varint,6,opt,name=bulk,proto3" json:"bulk,omitempty"`
@@ -706,6 +708,15 @@ func (x *Open) GetDataConnection() *DataConnection {
 	return nil
 }
 
+func (x *Open) GetRunner() *Runner {
+	if x != nil {
+		if x, ok := x.To.(*Open_Runner); ok {
+			return x.Runner
+		}
+	}
+	return nil
+}
+
 func (x *Open) GetBulk() bool {
 	if x != nil {
 		return x.Bulk
@@ -737,6 +748,12 @@ type Open_DataConnection struct {
 	DataConnection *DataConnection `protobuf:"bytes,5,opt,name=data_connection,json=dataConnection,proto3,oneof"`
 }
 
+type Open_Runner struct {
+	// The runner of a job. The agent asks the operator for a ticket with its own service account, and sends RunnerTicket
+	// as the first message of the connection. Only the control plane itself may request it.
+	Runner *Runner `protobuf:"bytes,7,opt,name=runner,proto3,oneof"`
+}
+
 func (*Open_Service) isOpen_To() {}
 
 func (*Open_KubernetesApi) isOpen_To() {}
@@ -744,6 +761,152 @@ func (*Open_KubernetesApi) isOpen_To() {}
 func (*Open_Keys) isOpen_To() {}
 
 func (*Open_DataConnection) isOpen_To() {}
+
+func (*Open_Runner) isOpen_To() {}
+
+// Runner is the runner of a job, in the pod of its present execution: package switchyard.jobexec.v1, port 7443.
+type Runner struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the Job object.
+	Job string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// The UID of the pod, if the job has to be in that one; empty: in any.
+	PodUid        string `protobuf:"bytes,2,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Runner) Reset() {
+	*x = Runner{}
+	mi := &file_link_v1_link_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Runner) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Runner) ProtoMessage() {}
+
+func (x *Runner) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Runner.ProtoReflect.Descriptor instead.
+func (*Runner) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Runner) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Runner) GetPodUid() string {
+	if x != nil {
+		return x.PodUid
+	}
+	return ""
+}
+
+// RunnerTicket precedes the bytes of a connection to a runner, which begins with TLS. It is not sealed: only the control
+// plane and the agent see it.
+type RunnerTicket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ticket, and when it expires.
+	Ticket  string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	// The certificates that verify the runner, in PEM, for the UID of its pod.
+	Authority []byte `protobuf:"bytes,3,opt,name=authority,proto3" json:"authority,omitempty"`
+	PodUid    string `protobuf:"bytes,4,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
+	// The Job, and its execution in this pod.
+	JobUid        string `protobuf:"bytes,5,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
+	Execution     uint32 `protobuf:"varint,6,opt,name=execution,proto3" json:"execution,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunnerTicket) Reset() {
+	*x = RunnerTicket{}
+	mi := &file_link_v1_link_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunnerTicket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunnerTicket) ProtoMessage() {}
+
+func (x *RunnerTicket) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunnerTicket.ProtoReflect.Descriptor instead.
+func (*RunnerTicket) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *RunnerTicket) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *RunnerTicket) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *RunnerTicket) GetAuthority() []byte {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+func (x *RunnerTicket) GetPodUid() string {
+	if x != nil {
+		return x.PodUid
+	}
+	return ""
+}
+
+func (x *RunnerTicket) GetJobUid() string {
+	if x != nil {
+		return x.JobUid
+	}
+	return ""
+}
+
+func (x *RunnerTicket) GetExecution() uint32 {
+	if x != nil {
+		return x.Execution
+	}
+	return 0
+}
 
 // Forward requests one connection from the replica of the control plane where the session of a cluster
 // ends. It is the message that opens a stream of a session between two replicas, inside mutual TLS
@@ -760,7 +923,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +935,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[7]
+	mi := &file_link_v1_link_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +948,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{7}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Forward) GetOrganisation() string {
@@ -821,7 +984,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_link_v1_link_proto_msgTypes[8]
+	mi := &file_link_v1_link_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +996,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[8]
+	mi := &file_link_v1_link_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +1009,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{8}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Keys) GetKeySet() string {
@@ -871,7 +1034,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +1046,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1059,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Caller) GetName() string {
@@ -929,7 +1092,7 @@ type KubernetesAPI struct {
 
 func (x *KubernetesAPI) Reset() {
 	*x = KubernetesAPI{}
-	mi := &file_link_v1_link_proto_msgTypes[10]
+	mi := &file_link_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -941,7 +1104,7 @@ func (x *KubernetesAPI) String() string {
 func (*KubernetesAPI) ProtoMessage() {}
 
 func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[10]
+	mi := &file_link_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -954,14 +1117,14 @@ func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesAPI.ProtoReflect.Descriptor instead.
 func (*KubernetesAPI) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 var File_link_v1_link_proto protoreflect.FileDescriptor
 
 const file_link_v1_link_proto_rawDesc = "" +
 	"\n" +
-	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tunnel/v1/session.proto\"\x89\x03\n" +
+	"\x12link/v1/link.proto\x12\x12switchyard.link.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tunnel/v1/session.proto\"\x89\x03\n" +
 	"\x05Hello\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05token\x18\x02 \x01(\tR\x05token\x12\x1f\n" +
@@ -1000,15 +1163,26 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.switchyard.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\xda\x02\n" +
+	"retryAfter\"\x90\x03\n" +
 	"\x04Open\x122\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.switchyard.link.v1.CallerR\x06caller\x129\n" +
 	"\aservice\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.AddressH\x00R\aservice\x12J\n" +
 	"\x0ekubernetes_api\x18\x03 \x01(\v2!.switchyard.link.v1.KubernetesAPIH\x00R\rkubernetesApi\x12.\n" +
 	"\x04keys\x18\x04 \x01(\v2\x18.switchyard.link.v1.KeysH\x00R\x04keys\x12M\n" +
-	"\x0fdata_connection\x18\x05 \x01(\v2\".switchyard.link.v1.DataConnectionH\x00R\x0edataConnection\x12\x12\n" +
+	"\x0fdata_connection\x18\x05 \x01(\v2\".switchyard.link.v1.DataConnectionH\x00R\x0edataConnection\x124\n" +
+	"\x06runner\x18\a \x01(\v2\x1a.switchyard.link.v1.RunnerH\x00R\x06runner\x12\x12\n" +
 	"\x04bulk\x18\x06 \x01(\bR\x04bulkB\x04\n" +
-	"\x02to\"u\n" +
+	"\x02to\"3\n" +
+	"\x06Runner\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x17\n" +
+	"\apod_uid\x18\x02 \x01(\tR\x06podUid\"\xca\x01\n" +
+	"\fRunnerTicket\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
+	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x17\n" +
+	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12\x17\n" +
+	"\ajob_uid\x18\x05 \x01(\tR\x06jobUid\x12\x1c\n" +
+	"\texecution\x18\x06 \x01(\rR\texecution\"u\n" +
 	"\aForward\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12,\n" +
@@ -1042,22 +1216,25 @@ func file_link_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_link_v1_link_proto_goTypes = []any{
-	(Reason)(0),                 // 0: switchyard.link.v1.Reason
-	(*Hello)(nil),               // 1: switchyard.link.v1.Hello
-	(*DataConnection)(nil),      // 2: switchyard.link.v1.DataConnection
-	(*Configuration)(nil),       // 3: switchyard.link.v1.Configuration
-	(*Answer)(nil),              // 4: switchyard.link.v1.Answer
-	(*Welcome)(nil),             // 5: switchyard.link.v1.Welcome
-	(*Refused)(nil),             // 6: switchyard.link.v1.Refused
-	(*Open)(nil),                // 7: switchyard.link.v1.Open
-	(*Forward)(nil),             // 8: switchyard.link.v1.Forward
-	(*Keys)(nil),                // 9: switchyard.link.v1.Keys
-	(*Caller)(nil),              // 10: switchyard.link.v1.Caller
-	(*KubernetesAPI)(nil),       // 11: switchyard.link.v1.KubernetesAPI
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
-	(*v1.Address)(nil),          // 13: switchyard.tunnel.v1.Address
+	(Reason)(0),                   // 0: switchyard.link.v1.Reason
+	(*Hello)(nil),                 // 1: switchyard.link.v1.Hello
+	(*DataConnection)(nil),        // 2: switchyard.link.v1.DataConnection
+	(*Configuration)(nil),         // 3: switchyard.link.v1.Configuration
+	(*Answer)(nil),                // 4: switchyard.link.v1.Answer
+	(*Welcome)(nil),               // 5: switchyard.link.v1.Welcome
+	(*Refused)(nil),               // 6: switchyard.link.v1.Refused
+	(*Open)(nil),                  // 7: switchyard.link.v1.Open
+	(*Runner)(nil),                // 8: switchyard.link.v1.Runner
+	(*RunnerTicket)(nil),          // 9: switchyard.link.v1.RunnerTicket
+	(*Forward)(nil),               // 10: switchyard.link.v1.Forward
+	(*Keys)(nil),                  // 11: switchyard.link.v1.Keys
+	(*Caller)(nil),                // 12: switchyard.link.v1.Caller
+	(*KubernetesAPI)(nil),         // 13: switchyard.link.v1.KubernetesAPI
+	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
+	(*v1.Address)(nil),            // 15: switchyard.tunnel.v1.Address
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_link_v1_link_proto_depIdxs = []int32{
 	3,  // 0: switchyard.link.v1.Hello.configuration:type_name -> switchyard.link.v1.Configuration
@@ -1065,18 +1242,20 @@ var file_link_v1_link_proto_depIdxs = []int32{
 	5,  // 2: switchyard.link.v1.Answer.welcome:type_name -> switchyard.link.v1.Welcome
 	6,  // 3: switchyard.link.v1.Answer.refused:type_name -> switchyard.link.v1.Refused
 	0,  // 4: switchyard.link.v1.Refused.reason:type_name -> switchyard.link.v1.Reason
-	12, // 5: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	10, // 6: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
-	13, // 7: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
-	11, // 8: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
-	9,  // 9: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
+	14, // 5: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	12, // 6: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
+	15, // 7: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
+	13, // 8: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
+	11, // 9: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
 	2,  // 10: switchyard.link.v1.Open.data_connection:type_name -> switchyard.link.v1.DataConnection
-	7,  // 11: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	8,  // 11: switchyard.link.v1.Open.runner:type_name -> switchyard.link.v1.Runner
+	16, // 12: switchyard.link.v1.RunnerTicket.expires:type_name -> google.protobuf.Timestamp
+	7,  // 13: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_link_v1_link_proto_init() }
@@ -1093,6 +1272,7 @@ func file_link_v1_link_proto_init() {
 		(*Open_KubernetesApi)(nil),
 		(*Open_Keys)(nil),
 		(*Open_DataConnection)(nil),
+		(*Open_Runner)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1100,7 +1280,7 @@ func file_link_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_v1_link_proto_rawDesc), len(file_link_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

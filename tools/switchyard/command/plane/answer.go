@@ -37,22 +37,36 @@ func StatusOf(err error) int {
 // Answer returns the value of an answer, for the results of a method of v2.Client. An error of the control
 // plane is a *Refused, with the exit code of the program.
 func Answer[T any](answer *http.Response, err error) (out T, _ error) {
+	body, err := Body(answer, err)
 	if err != nil {
 		return out, err
 	}
-	defer answer.Body.Close()
+	defer body.Close()
 	host := answer.Request.URL.Host
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(body, maxAnswer))
 	if err != nil {
 		return out, unreached(answer.Request, err)
-	}
-	if answer.StatusCode != http.StatusOK {
-		return out, refused(answer, text)
 	}
 	if err := json.Unmarshal(text, &out); err != nil {
 		return out, exit.Unavailable.Errorf("%s answers, but not as the API of a control plane (%w): check --control-plane", host, err)
 	}
 	return out, nil
+}
+
+// Body returns the body of an answer, as Answer its value. The caller closes it.
+func Body(answer *http.Response, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusOK {
+		return answer.Body, nil
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return nil, unreached(answer.Request, err)
+	}
+	return nil, refused(answer, text)
 }
 
 // refused returns the error of an answer other than 200.

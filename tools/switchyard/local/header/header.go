@@ -4,7 +4,7 @@ package header
 import (
 	"context"
 	"net/http"
-	"strings"
+	"net/textproto"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
@@ -68,8 +68,8 @@ func Custom(ctx context.Context, access *rest.Config, operator string) []string 
 	return cluster.CustomHeaders
 }
 
-// Keyed returns a function that adds a routing key to the headers of a request, in all forms that
-// the cluster reads: the members that others have set stay. custom are headers with the key as value.
+// Keyed returns a function that adds a routing key to the headers of a request, in all published
+// forms: the members that others have set stay. custom are headers with the key as value.
 func Keyed(key string, custom []string) (func(http.Header), error) {
 	if key == "" {
 		return nil, nil
@@ -77,18 +77,5 @@ func Keyed(key string, custom []string) (func(http.Header), error) {
 	if defects := routingkey.Check(key); len(defects) > 0 {
 		return nil, exit.Usage.Errorf("no request can carry the routing key %q: it %s", key, defects[0].Why)
 	}
-	member := routingkey.Member + "=" + key
-	others := func(h http.Header, name string) []string {
-		return routingkey.Without(h.Values(name), routingkey.Member)
-	}
-	return func(h http.Header) {
-		// The last one of baggage counts, and the first one of tracestate.
-		set(h, routingkey.Baggage, append(others(h, routingkey.Baggage), member))
-		set(h, routingkey.Tracestate, append([]string{member}, others(h, routingkey.Tracestate)...))
-		for _, name := range custom {
-			h.Set(name, key)
-		}
-	}, nil
+	return func(h http.Header) { routingkey.Set(textproto.MIMEHeader(h), key, custom) }, nil
 }
-
-func set(h http.Header, name string, members []string) { h.Set(name, strings.Join(members, ",")) }

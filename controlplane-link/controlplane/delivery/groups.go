@@ -1,0 +1,155 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// statusEvery is how often the status of a runner group is recorded. Each job changes it.
+const statusEvery = time.Second
+
+// scale is what a site remembers of a runner group.
+type scale struct {
+	// enough is since when fewer pods are enough; zero: they are not. recorded is when the status was recorded.
+	enough, recorded time.Time
+}
+
+// reconcileGroup brings one runner group in line with its row.
+func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile.Result, err error) {
+	g, err := s.jobs().Group(ctx, s.at.Organisation, name)
+	if err != nil || g.Cluster != s.at.Name {
+		return again, ignoreMissing(err)
+	}
+	key := client.ObjectKey{Namespace: g.Namespace, Name: g.Name}
+	o, err := existing(ctx, s.cache, key, &crdv1.JobRunnerGroup{})
+	if o == nil && err == nil {
+		o, err = existing(ctx, s.live, key, &crdv1.JobRunnerGroup{})
+	}
+	if err != nil {
+		return again, err
+	}
+	replicas, again, err := s.replicas(ctx, g, o)
+	if err != nil {
+		return again, err
+	}
+	switch ours := o != nil && crdv1.GenerationOf(o) > 0; {
+	case !g.DeletedAt.IsZero() && ours:
+		return again, s.removeGroup(ctx, g, o)
+	case !g.DeletedAt.IsZero():
+		return again, s.jobs().FinishGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "deleted"))
+	case o != nil && !ours:
+		return again, s.recordGroup(ctx, g, model.RunnerGroupStatus{Message: ManagedByOther(o, s.at.Name)})
+	case o == nil && g.Status.Applied == g.Generation:
+		return again, s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: fmt.Sprintf(
+			"It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name)})
+	case o == nil, o.DeletionTimestamp == nil && (crdv1.GenerationOf(o) < g.Generation || replicas != nil && *replicas != present(o)):
+		return again, s.applyGroup(ctx, g, o, replicas)
+	}
+	return s.observeGroup(ctx, g, o, again)
+}
+
+// present is how many pods a group is to have now.
+func present(o *crdv1.JobRunnerGroup) int32 {
+	switch {
+	case o == nil:
+		return 0
+	case o.Spec.Replicas == nil:
+		return 1
+	}
+	return *o.Spec.Replicas
+}
+
+// replicas returns how many pods a group is to have that scales automatically; nil: it does not.
+func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) (_ *int32, again reconcile.Result, err error) {
+	auto := desired.ScalingOf(g).Auto
+	if auto == nil {
+		return nil, again, nil
+	}
+	all, err := s.jobs().Phases(ctx, g.Org)
+	if err != nil {
+		return nil, again, err
+	}
+	queued, running := all[g.Name][model.PhaseQueued], all[g.Name][model.PhaseRunning]
+	kept, _ := s.scales.LoadOrStore(g.Name, &scale{})
+	k, now := kept.(*scale), time.Now()
+	if auto.Replicas(queued, running, 0, 0) >= present(o) {
+		k.enough = time.Time{}
+	} else {
+		if k.enough.IsZero() {
+			k.enough = now
+		}
+		again.RequeueAfter = max(desired.IdleFor-now.Sub(k.enough), time.Second)
+	}
+	var enough time.Duration
+	if !k.enough.IsZero() {
+		enough = now.Sub(k.enough)
+	}
+	want := auto.Replicas(queued, running, present(o), enough)
+	return &want, again, nil
+}
+
+// applyGroup writes the object of a group.
+func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, replicas *int32) error {
+	n := int32(1)
+	if replicas != nil {
+		n = *replicas
+	}
+	want, fault := desired.RunnerGroup(g, n)
+	if fault != nil {
+		return s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: fault.Error()})
+	}
+	changed, err := s.send(ctx, g.Author, want, o)
+	if changed != nil && err == nil {
+		err = s.Store.Record(ctx, s.eventOf(g.Org, store.RunnerGroup, g.Name, "takeback", changed.Error()))
+	}
+	if _, is := refusal(err); is {
+		return errors.Join(err, s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: err.Error()}))
+	}
+	return err
+}
+
+func (s *site) removeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) error {
+	if o.DeletionTimestamp != nil {
+		return nil
+	}
+	as, err := s.as(g.Author)
+	if err == nil {
+		err = as.Delete(ctx, o, client.Preconditions{UID: &o.UID})
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// observeGroup records the status of the object of a group, at most once a second.
+func (s *site) observeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, again reconcile.Result) (reconcile.Result, error) {
+	kept, _ := s.scales.LoadOrStore(g.Name, &scale{})
+	k, st := kept.(*scale), o.Status
+	out := model.RunnerGroupStatus{Applied: crdv1.GenerationOf(o), Ready: int(st.ReadyReplicas), NotReady: int(st.UnavailableReplicas), Idle: int(st.ReadyIdleReplicas)}
+	if ready := crdv1.FindCondition(st.Conditions, crdv1.ConditionReady); ready != nil && ready.Status != "True" {
+		out.Message = ready.Message
+	}
+	if out == g.Status {
+		return again, nil
+	}
+	if since := time.Since(k.recorded); since < statusEvery {
+		again.RequeueAfter = statusEvery - since
+		return again, nil
+	}
+	k.recorded = time.Now()
+	return again, s.recordGroup(ctx, g, out)
+}
+
+func (s *site) recordGroup(ctx context.Context, g model.RunnerGroup, status model.RunnerGroupStatus) error {
+	status.Message = strings.ToValidUTF8(status.Message, "")
+	return s.jobs().ObserveGroup(ctx, g.Org, g.Name, status)
+}

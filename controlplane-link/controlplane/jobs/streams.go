@@ -1,0 +1,296 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/eventbus/wake"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+)
+
+const (
+	// firstPause and lastPause are those between reads of a job without new output.
+	firstPause, lastPause = 100 * time.Millisecond, time.Second
+	// heartbeat is how often a stream without output has a comment.
+	heartbeat = 15 * time.Second
+	// collectWithin is how long a stream waits for the output of a job that has ended.
+	collectWithin = 2 * time.Minute
+)
+
+// Streams serves output streams of jobs.
+type Streams struct {
+	Store   jobstore.Store
+	Keys    *seal.Keys
+	Kept    *artifacts.Kept
+	Runners Runners
+	pairs   pairs
+}
+
+// Request is a request for an output stream.
+type Request struct {
+	Job    model.Job
+	Stream string // artifacts.Stdout or Stderr
+	Cursor string
+	Tail   uint64
+	// Reader is the name of the client: both streams of a job that it has open end together.
+	Reader string
+}
+
+// stream is one that is served.
+type stream struct {
+	*Streams
+	sink
+	request Request
+	tail    uint64
+	// read is the execution of which everything was read from its runner.
+	read  int32
+	began time.Time
+	wrote time.Time
+}
+
+// Serve returns a function that writes a stream until the job has ended and everything is written, or ctx ends. The error is
+// ErrCursor.
+func (s *Streams) Serve(q Request) (func(ctx context.Context, w http.ResponseWriter), error) {
+	st := &stream{Streams: s, request: q, tail: q.Tail, began: time.Now()}
+	st.sink = sink{keys: s.Keys, job: q.Job, name: q.Stream, known: q.Tail == 0}
+	if q.Cursor != "" {
+		at, err := parse(s.Keys, q.Job, q.Stream, q.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		st.at, st.tail, st.known = at, 0, true
+	}
+	return st.serve, nil
+}
+
+func (s *stream) serve(ctx context.Context, w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_ = c.SetWriteDeadline(time.Time{}) // a recorder of a test has none
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no")
+	s.to, s.wrote = w, time.Now()
+	s.flush = func() error { s.wrote = time.Now(); return c.Flush() }
+	if s.flush() != nil {
+		return
+	}
+	leave := s.pairs.enter(s.request.Reader + " " + place(s.request.Job, ""))
+	err := s.run(ctx)
+	if err == nil {
+		err = s.end()
+	}
+	if leave(ctx); err != nil { // the reader has gone
+		return
+	}
+	if s.signal("EOF") == nil {
+		_ = s.flush() // the reader has gone
+	}
+}
+
+// run writes the stream until its end. An error is that of the reader.
+func (s *stream) run(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		j, err := s.Store.Job(ctx, s.request.Job.Org, s.request.Job.Name)
+		if errors.Is(err, model.ErrNotFound) {
+			return nil // it was deleted
+		}
+		if err == nil {
+			s.restart(j)
+			before := s.at
+			done, err := s.step(ctx, j)
+			if done || err != nil {
+				return err
+			}
+			if s.at != before {
+				pause = firstPause
+			}
+		}
+		if time.Since(s.wrote) > heartbeat {
+			if _, err := io.WriteString(s.to, ": no output\n\n"); err != nil {
+				return err
+			}
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+		if !wake.Sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// restart begins again if the job has another execution than the one that was read.
+func (s *stream) restart(j model.Job) {
+	is := j.Attempt.Executions
+	if s.at.execution != 0 && is != 0 && s.at.execution != is {
+		s.rest, s.known = nil, true
+		_ = s.signal("RESTART") // the next write fails, too
+		s.at.offset = 0
+	}
+	if is != 0 {
+		s.at.execution = is
+	}
+}
+
+// step writes what there is to write now. done: nothing follows. An error is that of the reader.
+func (s *stream) step(ctx context.Context, j model.Job) (done bool, err error) {
+	a := j.Attempt
+	switch final := a.Phase.Final(); {
+	case !final && a.Phase == model.PhaseRunning && s.read != a.Executions:
+		return false, s.live(ctx, j, true)
+	case !final:
+		return false, nil
+	case a.Output == "":
+		return true, nil
+	case s.Kept == nil:
+		return true, s.live(ctx, j, false)
+	}
+	m, err := s.Kept.Manifest(ctx, j.Org, j.Name)
+	switch {
+	case ctx.Err() != nil:
+		return true, ctx.Err()
+	case err == nil && m != nil && m.Execution == a.Executions:
+		return true, s.stored(ctx, j, m.File(artifacts.System, s.request.Stream))
+	case a.Output == crdv1.OutputLost:
+		return true, s.raw("error", "the output of the job was lost before it was collected")
+	case time.Since(s.began) > collectWithin:
+		return true, s.raw("error", fmt.Sprintf("the output of the job is not collected yet; cluster %s may be away, or its agent older than the control plane", j.Cluster))
+	}
+	return false, nil
+}
+
+// live writes what the runner of a job has. Only errors of the reader are returned: others are tried again.
+func (s *stream) live(ctx context.Context, j model.Job, follow bool) (failed error) {
+	if s.Runners == nil {
+		return nil
+	}
+	a := j.Attempt
+	from, err := s.Runners.Dial(ctx, registry.Cluster{Organisation: j.Org, Name: j.Cluster}, j.Name, a.PodUID)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = from.Close() }() // nothing is kept in it
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go s.watch(ctx, cancel, j)
+	s.rest = nil // the offset is before it
+	_, err = from.Logs(ctx, &jobexecv1.LogsRequest{
+		Ref: &jobexecv1.ExecutionRef{JobUid: a.UID, Execution: uint32(a.Executions)}, Kind: kinds[s.request.Stream], Offset: s.at.offset, Follow: follow, TailLines: s.tail,
+	}, func(c *jobexecv1.Chunk) error {
+		s.tail = 0
+		failed = s.chunk(c.GetOffset(), c.GetData())
+		return failed
+	})
+	if err == nil && follow {
+		s.read, s.tail = a.Executions, 0
+	}
+	return failed
+}
+
+// watch ends a read from a runner some time after its execution has ended: the runner may not be reached any more.
+func (s *stream) watch(ctx context.Context, cancel func(), j model.Job) {
+	for wake.Sleep(ctx, 5*lastPause) {
+		now, err := s.Store.Job(ctx, j.Org, j.Name)
+		if errors.Is(err, model.ErrNotFound) || err == nil && (now.Attempt.Phase.Final() || now.Attempt.Executions != j.Attempt.Executions) {
+			if wake.Sleep(ctx, 5*lastPause) {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+// stored writes the collected file of the stream.
+func (s *stream) stored(ctx context.Context, j model.Job, f *artifacts.File) error {
+	s.rest = nil // the offset is before it
+	if f == nil {
+		return nil
+	}
+	file, err := s.Kept.Open(ctx, j.Org, j.Name, f)
+	if err != nil {
+		return s.raw("error", "the output of the job cannot be read")
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	if s.tail > 0 {
+		if s.at.offset, err = tail(file, f, s.tail); err != nil {
+			return err
+		}
+		s.tail, s.known = 0, true
+	}
+	buffer := make([]byte, 64<<10)
+	for _, part := range parts(f) {
+		if s.at.offset >= part.to {
+			continue
+		}
+		at := max(s.at.offset, part.from)
+		if _, err := file.Seek(part.at+int64(at-part.from), io.SeekStart); err != nil {
+			return err
+		}
+		for from := io.LimitReader(file, int64(part.to-at)); ; {
+			n, err := from.Read(buffer)
+			if n > 0 {
+				if err := s.chunk(at, buffer[:n]); err != nil {
+					return err
+				}
+				at += uint64(n)
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || ctx.Err() != nil {
+				return errors.Join(err, ctx.Err())
+			}
+		}
+	}
+	return nil
+}
+
+// part are bytes of a stream from an offset to another one, which are at a place of its file.
+type part struct {
+	from, to uint64
+	at       int64
+}
+
+// parts returns the parts of a file: the one before the bytes that are lost, and the one after them.
+func parts(f *artifacts.File) []part {
+	if f.TailFrom == 0 {
+		return []part{{0, uint64(f.Size), 0}}
+	}
+	after := int64(f.Head) + int64(f.Marker)
+	return []part{{0, f.Head, 0}, {f.TailFrom, f.TailFrom + uint64(f.Size-after), after}}
+}
+
+// tail returns the offset at which the last lines of a stream begin, among the bytes after those that are lost.
+func tail(file io.ReadSeeker, f *artifacts.File, lines uint64) (uint64, error) {
+	all := parts(f)
+	last := all[len(all)-1]
+	buffer := make([]byte, 64<<10)
+	for to := last.to; to > last.from; {
+		from := max(last.from, to-min(to, uint64(len(buffer))))
+		if _, err := file.Seek(last.at+int64(from-last.from), io.SeekStart); err != nil {
+			return 0, err
+		}
+		if _, err := io.ReadFull(file, buffer[:to-from]); err != nil {
+			return 0, err
+		}
+		for i := int(to-from) - 1; i >= 0; i-- {
+			if at := from + uint64(i) + 1; buffer[i] == '\n' && at != last.to {
+				if lines--; lines == 0 {
+					return at, nil
+				}
+			}
+		}
+		to = from
+	}
+	return last.from, nil
+}

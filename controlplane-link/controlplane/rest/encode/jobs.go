@@ -1,0 +1,97 @@
+package encode
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	v2 "switchyard.dev/protos/controlplane/v2"
+)
+
+// RunnerGroup returns a runner group as the API has it, with how many of its jobs there are in each phase.
+func RunnerGroup(g model.RunnerGroup, phases map[model.Phase]int) (v2.JobRunnerGroup, error) {
+	out := v2.JobRunnerGroup{
+		Name: g.Name, CreatedAt: stamp(g.CreatedAt), UpdatedAt: stamp(g.UpdatedAt), DeletedAt: when(g.DeletedAt),
+		Status: v2.JobRunnerGroupStatus{
+			Executions: v2.JobRunnerGroupExecutionsStatus{Queued: phases[model.PhaseQueued], Running: phases[model.PhaseRunning]},
+			Pods:       v2.JobRunnerGroupPodsStatus{Ready: g.Status.Ready, NotReady: g.Status.NotReady, Idle: g.Status.Idle},
+			Message:    text(groupMessage(g)),
+		},
+	}
+	if err := json.Unmarshal(g.Spec, &out.Spec); err != nil {
+		return out, fmt.Errorf("read runner group %s: %w", g.Name, err)
+	}
+	return out, nil
+}
+
+// groupMessage returns why the pods of a group are not ready; empty: they are.
+func groupMessage(g model.RunnerGroup) string {
+	if g.Status.Message == "" && g.Status.Applied < g.Generation && g.DeletedAt.IsZero() {
+		return fmt.Sprintf("It was not written to cluster %s yet.", g.Cluster)
+	}
+	return g.Status.Message
+}
+
+// Job returns a job as the API has it. group is its runner group; the zero value if that does not exist any more.
+func Job(j model.Job, group model.RunnerGroup) (v2.Job, error) {
+	out := v2.Job{Name: j.Name, CreatedAt: stamp(j.CreatedAt), DeletedAt: when(j.DeletedAt), Status: v2.JobsStatus{
+		RoutingKey: text(j.RoutingKey), RunnerGroupDeletionCompletedAt: when(j.GroupDeletedAt), Attempts: []v2.JobsAttempt{attempt(j, group)},
+	}}
+	if err := json.Unmarshal(j.Spec, &out.Spec); err != nil {
+		return out, fmt.Errorf("read job %s: %w", j.Name, err)
+	}
+	return out, nil
+}
+
+// attempt returns the only attempt of a job.
+func attempt(j model.Job, group model.RunnerGroup) v2.JobsAttempt {
+	a := j.Attempt
+	out := v2.JobsAttempt{
+		ExecutionCount: int(a.Executions), Phase: v2.JobsPhase(a.Phase), CreatedAt: stamp(j.CreatedAt), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
+	}
+	switch a.Phase {
+	case model.PhaseQueued:
+		out.State.Queued = &v2.JobsQueuedState{Message: text(waits(j, group))}
+	case model.PhaseRunning:
+		out.State.Running = &v2.JobsRunningState{PodName: text(a.PodName), PodNamespace: text(a.PodNamespace)}
+	case model.PhaseSucceeded:
+		out.State.Succeeded = &v2.JobsSucceededState{ExitCode: new(0)}
+	case model.PhaseCanceled:
+		by := v2.JobsCanceledBy(a.CanceledBy)
+		out.State.Canceled = &v2.JobsCanceledState{CanceledBy: &by, CanceledAt: when(a.FinishedAt), InCluster: new(a.InCluster), Message: text(a.Message)}
+	default:
+		out.State.Failed = &v2.JobsFailedState{Message: text(a.Message), RetryAttempt: new(false)}
+		if a.ExitCode != nil {
+			out.State.Failed.ExitCode = new(int(*a.ExitCode))
+		}
+	}
+	return out
+}
+
+// waits returns why a job waits.
+func waits(j model.Job, group model.RunnerGroup) string {
+	switch {
+	case j.Attempt.Message != "":
+		return j.Attempt.Message
+	case j.Attempted.IsZero():
+		return fmt.Sprintf("It was not written to cluster %s yet.", j.Cluster)
+	case groupMessage(group) != "":
+		return fmt.Sprintf("It waits for an idle pod of runner group %s. %s", j.Group, groupMessage(group))
+	}
+	return fmt.Sprintf("It waits for an idle pod of runner group %s.", j.Group)
+}
+
+// PhaseCounts returns how many jobs of a sandbox there are in each phase; nil: none.
+func PhaseCounts(phases map[model.Phase]int) *v2.SandboxesJobsSummary {
+	var out v2.SandboxesJobsSummary
+	for _, phase := range []model.Phase{model.PhaseQueued, model.PhaseRunning, model.PhaseFailed, model.PhaseSucceeded, model.PhaseCanceled} {
+		if n := phases[phase]; n > 0 {
+			of := v2.JobsPhase(phase)
+			out.PhaseCounts = append(out.PhaseCounts, v2.JobsPhaseCount{Count: &n, Phase: &of})
+		}
+	}
+	if out.PhaseCounts == nil {
+		return nil
+	}
+	return &out
+}

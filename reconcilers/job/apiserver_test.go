@@ -1,0 +1,321 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/runners"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/jobpod"
+)
+
+func TestMain(m *testing.M) { world.Main(m) }
+
+// scene is a runner group with pods that have processes as runners.
+type scene struct {
+	*world.World
+	authority *runners.Authority
+	group     *crdv1.JobRunnerGroup
+	// dir has the ledger: the file to which scripts append.
+	dir  string
+	gate *gate
+	stop func()
+	// limits are those of finished jobs.
+	limits job.Limits
+}
+
+// newScene makes a group, without pods and without a controller.
+func newScene(t testing.TB, spec string) *scene {
+	t.Helper()
+	s := &scene{World: world.Shared(t), authority: runners.NewAuthority(t), dir: t.TempDir(), gate: &gate{}}
+	s.group = &crdv1.JobRunnerGroup{}
+	s.Make(s.group, "metadata: {name: tests, namespace: "+s.NewNamespace("jobs")+"}\nspec: {image: alpine, "+spec+"}")
+	return s
+}
+
+// pods are the pods of the manager's cache.
+type pods struct{ crcache.Cache }
+
+func (p pods) Source(h handler.EventHandler) source.Source {
+	return source.Kind[client.Object](p.Cache, &corev1.Pod{}, h)
+}
+
+// manage starts a controller, which s.stop ends.
+func (s *scene) manage() {
+	s.Helper()
+	access := s.As("")
+	access.QPS, access.Burst = 1000, 2000
+	access.Wrap(s.gate.wrap)
+	scheme, err := manager.Scheme()
+	s.Must(err)
+	several, graceful := true, time.Second
+	mgr, err := ctrl.NewManager(access, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &graceful,
+		Controller: config.Controller{SkipNameValidation: &several},
+	})
+	s.Must(err)
+	s.Must(job.Index(s.Context(), mgr.GetFieldIndexer()))
+	of := controller.Of(mgr.GetClient(), job.New(job.Config{
+		Access: apply.Access{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now},
+		Pods:   pods{mgr.GetCache()}, Runners: gated{job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}, s.gate}, Limits: s.limits,
+	}))
+	s.Must(of.Setup(mgr, "job", nil))
+	s.stop = background.Run(s, mgr.Start)
+}
+
+// pod makes a pod of the group with a runner at work, as the group's controller and a kubelet would.
+func (s *scene) pod(name string, env ...string) (*corev1.Pod, *runners.Runner) {
+	s.Helper()
+	r := runners.New(s, s.authority, append(env, "LEDGER="+s.ledger())...)
+	p := jobpod.Pod(s.group, name, jobpod.Settings{InitImage: "i", ProxyImage: "p", OperatorNamespace: "signadot", Authority: "a:1", CA: "ca"})
+	p.Namespace = s.group.Namespace
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.group, crdv1.GroupVersion().WithKind(crdv1.KindJobRunnerGroup))}
+	s.RunPod(p, corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: r.IP, PodIPs: []corev1.PodIP{{IP: r.IP}}, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "main", Ready: true, ContainerID: "test://" + name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "job-executor-proxy", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+		},
+	})
+	r.Start(string(p.UID))
+	s.change(func(g *crdv1.JobRunnerGroup) {
+		g.Status.Runners = append(g.Status.Runners, crdv1.RunnerPod{Name: name, UID: p.UID, Version: "v"})
+	})
+	return p, r
+}
+
+// change changes the status of the group.
+func (s *scene) change(change func(*crdv1.JobRunnerGroup)) {
+	s.Helper()
+	s.Eventually("the status of the group is written", func() error {
+		if err := s.Look(s.group); err != nil {
+			return err
+		}
+		change(s.group)
+		return s.Client.Status().Update(s.Context(), s.group)
+	})
+}
+
+// submit creates a job with a script; more are further lines of its spec.
+func (s *scene) submit(name, script string, more ...string) *crdv1.Job {
+	s.Helper()
+	j := &crdv1.Job{}
+	s.Read(j, "spec:\n  runnerGroup: {namespace: "+s.group.Namespace+", name: tests}\n  "+strings.Join(more, "\n  "))
+	j.Name, j.Spec.Content.Script = s.group.Namespace+"-"+name, "#!/bin/sh\n"+script
+	s.Create(j)
+	return j
+}
+
+// ended waits for the end of a job.
+func (s *scene) ended(j *crdv1.Job) *crdv1.JobTerminated {
+	s.Helper()
+	s.Eventually("job "+j.Name+" ends", func() error {
+		if err := s.Look(j); err != nil {
+			return err
+		}
+		if j.Status.State == nil || j.Status.State.Terminated == nil {
+			return fmt.Errorf("its status is %+v, %+v", j.Status.State, j.Status.Execution)
+		}
+		return nil
+	})
+	return j.Status.State.Terminated
+}
+
+// waits waits until a job waits for a reason, and returns the message.
+func (s *scene) waits(j *crdv1.Job, reason string) string {
+	s.Helper()
+	return s.Condition(j, crdv1.ConditionRunnerAssigned, "False", reason)
+}
+
+// begun waits until a script has written its name to the ledger.
+func (s *scene) begun(line string) {
+	s.Helper()
+	s.Eventually("the ledger has "+line, func() error {
+		if !slices.Contains(s.lines(), line) {
+			return fmt.Errorf("it is %q", s.lines())
+		}
+		return nil
+	})
+}
+
+func (s *scene) ledger() string { return filepath.Join(s.dir, "ledger") }
+
+// lines are those of the ledger.
+func (s *scene) lines() []string {
+	text, err := os.ReadFile(s.ledger())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		s.Fatal(err)
+	}
+	return strings.Fields(string(text))
+}
+
+// free waits until no pod of the group has a job.
+func (s *scene) free() {
+	s.Helper()
+	s.Eventually("no pod has a job", func() error {
+		var list corev1.PodList
+		s.List(&list, client.InNamespace(s.group.Namespace), client.HasLabels{crdv1.AssignedJobLabel})
+		if len(list.Items) > 0 {
+			return fmt.Errorf("%s has %s", list.Items[0].Name, list.Items[0].Labels[crdv1.AssignedJobLabel])
+		}
+		return nil
+	})
+}
+
+// target makes a sandbox that is ready.
+func (s *scene) sandbox(name string) *crdv1.SignadotSandbox {
+	s.Helper()
+	sb := &crdv1.SignadotSandbox{}
+	s.Make(sb, "metadata: {name: "+s.group.Namespace+"-"+name+"}\nspec: {id: key-"+s.group.Namespace+", name: users-name}")
+	return sb
+}
+
+// ready sets the condition Ready of a sandbox.
+func (s *scene) ready(sb *crdv1.SignadotSandbox, status, reason string) {
+	s.Helper()
+	s.Eventually("the status is written", func() error {
+		if err := s.Look(sb); err != nil {
+			return err
+		}
+		crdv1.SetCondition(&sb.Status.Conditions, metav1.Condition{
+			Type: crdv1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: reason, Message: "m", ObservedGeneration: sb.Generation, LastTransitionTime: metav1.Now(),
+		})
+		return s.Client.Status().Update(s.Context(), sb)
+	})
+}
+
+// gate counts the effects of a controller, and ends it before or after one of them, as a kill would: from
+// then on no request of it reaches anything.
+type gate struct {
+	mu sync.Mutex
+	// writes are those to the API server, and effects these and calls to runners, in order.
+	writes, effects []string
+	// last is the effect with which it is killed, counted from 1; 0: it is not. before: that one is not done.
+	last   int
+	before bool
+	killed chan struct{}
+}
+
+var errKilled = errors.New("the controller was killed")
+
+// pass counts an effect, and returns whether it is done, and whether its answer arrives.
+func (g *gate) pass(what string, write bool) (does, answers bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.dead() {
+		return false, false
+	}
+	g.effects = append(g.effects, what)
+	if write {
+		g.writes = append(g.writes, what)
+	}
+	if g.last == 0 || len(g.effects) < g.last {
+		return true, true
+	}
+	close(g.killed)
+	return !g.before, false
+}
+
+func (g *gate) dead() bool {
+	select {
+	case <-g.killed:
+		return true
+	default:
+		return false
+	}
+}
+
+// reset forgets all effects, and kills at an effect.
+func (g *gate) reset(last int, before bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.writes, g.effects, g.last, g.before, g.killed = nil, nil, last, before, make(chan struct{})
+}
+
+func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
+	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		does, answers := true, true
+		if r.Method != http.MethodGet {
+			does, answers = g.pass(r.Method+" "+r.URL.Path, true)
+		} else {
+			g.mu.Lock()
+			does = !g.dead()
+			g.mu.Unlock()
+		}
+		if !does {
+			return nil, errKilled
+		}
+		response, err := next.RoundTrip(r)
+		if !answers && err == nil {
+			_ = response.Body.Close()
+			return nil, errKilled
+		}
+		return response, err
+	})
+}
+
+// gated are runners behind a gate.
+type gated struct {
+	job.Runners
+	gate *gate
+}
+
+func (g gated) Runner(p *corev1.Pod) (job.Runner, error) {
+	r, err := g.Runners.Runner(p)
+	return gatedRunner{r, g.gate}, err
+}
+
+type gatedRunner struct {
+	job.Runner
+	gate *gate
+}
+
+func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.Status, error) {
+	return g.through("run", func() (*jobexecv1.Status, error) { return g.Runner.Run(ctx, r) })
+}
+
+func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest) (*jobexecv1.Status, error) {
+	return g.through("stop", func() (*jobexecv1.Status, error) { return g.Runner.Stop(ctx, r) })
+}
+
+func (g gatedRunner) through(what string, call func() (*jobexecv1.Status, error)) (*jobexecv1.Status, error) {
+	does, answers := g.gate.pass(what, false)
+	if !does {
+		return nil, errKilled
+	}
+	st, err := call()
+	if !answers {
+		return nil, errKilled
+	}
+	return st, err
+}
+
+// uid returns the UID of an object.
+func uid(o client.Object) types.UID { return o.GetUID() }

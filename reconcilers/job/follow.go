@@ -1,0 +1,219 @@
+package job
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/socket"
+	"switchyard.dev/workflows/jobs"
+)
+
+// Runners reaches the runners in pods.
+type Runners interface {
+	// Runner returns a client of the runner in a pod. It does not wait for the connection.
+	Runner(p *corev1.Pod) (Runner, error)
+}
+
+// Runner calls the runner in one pod. Errors are those of gRPC.
+type Runner interface {
+	// Run begins an execution, or returns the status of one that has begun.
+	Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.Status, error)
+	// Stop ends an execution. One that has not begun never begins there.
+	Stop(ctx context.Context, r *jobexecv1.StopRequest) (*jobexecv1.Status, error)
+	// Watch calls each with the status of an execution: at once and when it changes, until it is terminated
+	// and its artifacts are complete.
+	Watch(ctx context.Context, r *jobexecv1.ExecutionRef, each func(*jobexecv1.Status)) error
+	// Release permits the runner to delete the output and the artifacts of an execution.
+	Release(ctx context.Context, r *jobexecv1.ExecutionRef) (*jobexecv1.Status, error)
+	// Close ends all calls.
+	Close() error
+}
+
+const (
+	// call is the timeout of one call.
+	call = 10 * time.Second
+	// firstPause and longestPause bound the pause after a failed call.
+	firstPause, longestPause = 50 * time.Millisecond, 2 * time.Second
+	// busy is how long a runner may refuse to begin an execution, for example while it deletes the files of the
+	// one before.
+	busy = 3 * time.Second
+	// askReleased is the pause between two questions for whether results are released.
+	askReleased = 3 * time.Second
+)
+
+// follower calls the runner of one execution, and remembers its last answer.
+type follower struct {
+	runner Runner
+	ref    *jobexecv1.ExecutionRef
+	// run begins the execution; nil: it has ended.
+	run *jobexecv1.RunRequest
+	// await: the runner is asked until the results of the execution are released.
+	await bool
+	// changed is called after each change of the answer.
+	changed func()
+	cancel  context.CancelFunc
+	stops   chan struct{}
+
+	mu     sync.Mutex
+	answer jobs.Runner
+	stop   *jobexecv1.StopRequest
+	// refused is since when the runner refuses to begin the execution.
+	refused time.Time
+}
+
+// follow starts a follower, which begins the execution, or stops it if stop is set. It ends with ctx, when it is canceled, or when the runner has reported all
+// that it will.
+func follow(ctx context.Context, f *follower) *follower {
+	ctx, cancel := context.WithCancel(ctx)
+	f.cancel, f.stops = cancel, make(chan struct{}, 1)
+	go f.loop(ctx)
+	return f
+}
+
+// known returns the last answer.
+func (f *follower) known() jobs.Runner {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.answer
+}
+
+// end has the execution stopped, unless it has been asked for before.
+func (f *follower) end(stop *jobexecv1.StopRequest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.stop == nil {
+		f.stop = stop
+		f.stops <- struct{}{}
+	}
+}
+
+// wanted returns the request to stop the execution; nil: there is none.
+func (f *follower) wanted() *jobexecv1.StopRequest {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stop
+}
+
+// loop calls the runner until it has reported everything.
+func (f *follower) loop(ctx context.Context) {
+	pause := firstPause
+	for {
+		one, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- f.turn(one) }()
+		var err error
+		select {
+		case err = <-ended:
+		case <-f.stops:
+			cancel()
+			<-ended
+			pause = firstPause
+		}
+		cancel()
+		if ctx.Err() != nil || f.over() {
+			return
+		}
+		if err == nil && !f.await {
+			pause = firstPause
+			continue
+		}
+		if err == nil {
+			pause = askReleased
+		} else if f.failed(err); f.over() {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.stops:
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, longestPause)
+	}
+}
+
+// turn begins or stops the execution, and follows it until the stream ends.
+func (f *follower) turn(ctx context.Context) error {
+	st, err := f.command(ctx)
+	if err != nil {
+		return err
+	}
+	if f.see(st); f.over() {
+		return nil
+	}
+	return f.runner.Watch(ctx, f.ref, f.see)
+}
+
+// command makes the call that is due; nil without an error: none is.
+func (f *follower) command(ctx context.Context) (*jobexecv1.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, call)
+	defer cancel()
+	if stop := f.wanted(); stop != nil {
+		return f.runner.Stop(ctx, stop)
+	}
+	if f.run != nil {
+		return f.runner.Run(ctx, f.run)
+	}
+	return nil, nil
+}
+
+// over reports whether the runner has reported everything.
+func (f *follower) over() bool {
+	st := f.known().Status
+	if f.await {
+		return st.GetReleased()
+	}
+	return st.GetPhase() == jobexecv1.Status_TERMINATED && st.GetArtifactsComplete()
+}
+
+// see records an answer.
+func (f *follower) see(st *jobexecv1.Status) {
+	if st == nil {
+		return
+	}
+	f.mu.Lock()
+	before := f.answer
+	f.answer.Silent, f.answer.Unknown, f.answer.Status = "", false, st
+	if before.Status.GetPhase() != st.GetPhase() {
+		f.answer.Since = time.Now()
+	}
+	f.mu.Unlock()
+	if before.Silent != "" || before.Status.GetPhase() != st.GetPhase() || before.Status.GetArtifactsComplete() != st.GetArtifactsComplete() ||
+		before.Status.GetReleased() != st.GetReleased() {
+		f.changed()
+	}
+}
+
+// failed records that a call failed.
+func (f *follower) failed(err error) {
+	f.mu.Lock()
+	before := f.answer
+	switch code := status.Code(err); {
+	case code == codes.FailedPrecondition && strings.HasPrefix(status.Convert(err).Message(), socket.Lost+":"):
+		f.answer.Status = &jobexecv1.Status{
+			Ref: f.ref, Phase: jobexecv1.Status_TERMINATED, ArtifactsComplete: true, Ending: &jobexecv1.Ending{Reason: jobs.ReasonExecutorLost},
+		}
+		f.answer.Since = time.Now()
+	case code == codes.FailedPrecondition:
+		if f.refused.IsZero() {
+			f.refused = time.Now()
+		}
+		f.answer.Refused = f.answer.Refused || time.Since(f.refused) > busy
+	case code == codes.NotFound:
+		f.answer.Unknown = true
+	default:
+		f.answer.Silent = status.Convert(err).Message()
+	}
+	changed := before.Status != f.answer.Status || before.Refused != f.answer.Refused || before.Unknown != f.answer.Unknown || (before.Silent == "") != (f.answer.Silent == "")
+	f.mu.Unlock()
+	if changed {
+		f.changed()
+	}
+}

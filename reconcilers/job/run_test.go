@@ -1,0 +1,315 @@
+package job_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/jobs"
+)
+
+// Jobs run in a pod that is reused, one after the other, and end as their scripts do.
+func TestJobsEndAsTheirScriptsDo(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.manage()
+	early := s.submit("early", "echo early >> $LEDGER; exit 3")
+	s.waits(early, "PodsNotReady")
+	pod, _ := s.pod("t-1")
+	if got := s.ended(early); got.Success || got.Reason != "ScriptFailed" || *got.ExitCode != 3 || got.Retryable || got.StartedAt == nil || got.FinishedAt == nil {
+		t.Errorf("%+v", got)
+	}
+	if e := early.Status.Execution; e.Count != 1 || e.PodUID != string(pod.UID) || e.ContainerID != "test://t-1" || e.Output.State != crdv1.OutputKept {
+		t.Errorf("%+v", e)
+	}
+
+	sb := s.sandbox("sb")
+	against := s.submit("against", `env | grep ^SIGNADOT | sort | tr '\n' ' ' >> $LEDGER; echo out; echo err >&2; echo x > file`,
+		"routingContext: {sandboxName: "+sb.Name+"}", "env: [{name: A, value: b}]", "artifacts: [{path: file, meta: {k: v}}, {path: missing}]", "trafficManager: {injectRoutingKey: Auto}")
+	s.Says(s.waits(against, "SandboxNotReady"), "is not ready yet")
+	s.ready(sb, "False", "X")
+	s.Eventually("the reason is there", func() error {
+		s.Get(against)
+		if m := against.Status.State.Waiting.Message; !strings.Contains(m, "is not ready: m") {
+			return fmt.Errorf("%q", m)
+		}
+		return nil
+	})
+	s.ready(sb, "True", "Ready")
+	if got := s.ended(against); !got.Success || *got.ExitCode != 0 {
+		t.Errorf("%+v", got)
+	}
+	s.Eventually("its artifacts are recorded", func() error {
+		s.Get(against)
+		if o := against.Status.Execution.Output; o == nil || o.Stdout != 4 || o.Stderr != 4 {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+	if a := against.Status.Execution.Artifacts; len(a) != 2 || a[0].Size != 2 || len(a[0].SHA256) != 64 || a[1].Problem == "" {
+		t.Errorf("%+v", a)
+	}
+	if got, want := strings.Join(s.lines()[1:], " "), strings.Join([]string{"SIGNADOT_CONTROL_JOB_ATTEMPT_ID=0", "SIGNADOT_CONTROL_JOB_NAME=" + against.Name, "SIGNADOT_CONTROL_ORG_NAME=",
+		"SIGNADOT_ROUTEGROUP_NAME=", "SIGNADOT_ROUTING_KEY=" + sb.Spec.ID, "SIGNADOT_SANDBOX_NAME=users-name"}, " "); got != want {
+		t.Errorf("the environment is %s, want %s", got, want)
+	}
+
+	late := s.submit("late", "echo late >> $LEDGER; sleep 600", "timeout: 1s")
+	if got := s.ended(late); got.Success || !got.TimedOut || got.Canceled || got.Reason != "TimedOut" {
+		t.Errorf("%+v", got)
+	}
+	canceled := s.submit("canceled", "echo canceled >> $LEDGER; sleep 600")
+	s.begun("canceled")
+	waiting := s.submit("waiting", "echo never")
+	s.Says(s.waits(waiting, "NoIdlePod"), "Every ready pod of runner group")
+	for _, j := range []*crdv1.Job{waiting, canceled} {
+		world.Edit(s.World, j, func(j *crdv1.Job) { j.Spec.Canceled = true })
+		if got := s.ended(j); got.Success || !got.Canceled || got.Reason != "Canceled" {
+			t.Errorf("%+v", got)
+		}
+	}
+	deleted := s.submit("deleted", `trap 'sleep 1; echo stopped >> $LEDGER; exit' TERM; echo deleted >> $LEDGER; sleep 600 & wait`)
+	s.begun("deleted")
+	s.Remove(deleted)
+	s.Gone(deleted)
+	if lines := s.lines(); !slices.Contains(lines, "stopped") {
+		t.Errorf("the Job was deleted before its script ended: %q", lines)
+	}
+	lost := s.submit("lost", "echo lost >> $LEDGER; sleep 600", "routingContext: {sandboxName: "+sb.Name+"}")
+	s.begun("lost")
+	s.Remove(sb)
+	if got := s.ended(lost); got.Success || got.Canceled || got.Reason != "SandboxDeleted" {
+		t.Errorf("%+v", got)
+	}
+	invalid := s.submit("invalid", "true", "env: [{name: SIGNADOT_X}]")
+	if got := s.ended(invalid); got.Reason != "InvalidSpec" {
+		t.Errorf("%+v", got)
+	}
+	s.Condition(invalid, crdv1.ConditionAccepted, "False", "InvalidSpec")
+	s.free()
+	s.Get(pod)
+	if pod.Annotations[crdv1.AnnotationDraining] != "" || pod.Annotations[crdv1.AnnotationJobResults] != crdv1.JobResultsKept {
+		t.Errorf("the pod is %v", pod.Annotations)
+	}
+}
+
+// An execution with a deleted pod, or a killed executor, has no outcome: it fails, or runs once more if the
+// job permits it. No script begins twice in one execution.
+func TestAnExecutionWithoutAnOutcomeFails(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.manage()
+	first, one := s.pod("t-1")
+	killed := s.submit("killed", "echo killed >> $LEDGER; sleep 600")
+	s.begun("killed")
+	one.KillExecutor()
+	one.StartExecutor()
+	if got := s.ended(killed); got.Success || !got.Retryable || got.Reason != "ExecutorLost" {
+		t.Errorf("%+v", got)
+	}
+	gone := s.submit("gone", "echo gone >> $LEDGER; sleep 600")
+	s.begun("gone")
+	one.Kill()
+	s.Remove(first)
+	if got := s.ended(gone); got.Success || !got.Retryable || got.Reason != "PodDeleted" {
+		t.Errorf("%+v", got)
+	}
+	if o := gone.Status.Execution.Output; o == nil || o.State != crdv1.OutputLost {
+		t.Errorf("%+v", o)
+	}
+	s.Eventually("the loss of earlier output is stated", func() error {
+		s.Get(killed)
+		if o := killed.Status.Execution.Output; o.State != crdv1.OutputLost {
+			return fmt.Errorf("%+v", o)
+		}
+		return nil
+	})
+
+	second, two := s.pod("t-2")
+	again := s.submit("again", "echo again >> $LEDGER; [ -e go ] || { touch go; sleep 600; }")
+	world.Edit(s.World, again, func(j *crdv1.Job) { j.Annotations = map[string]string{crdv1.AnnotationRetries: "1"} })
+	s.begun("again")
+	two.Kill()
+	s.Remove(second)
+	s.Says(s.waits(again, "PodsNotReady"))
+	_, three := s.pod("t-3")
+	s.Eventually("it runs again", func() error {
+		if n := strings.Count(strings.Join(s.lines(), " "), "again"); n != 2 {
+			return fmt.Errorf("it ran %d times", n)
+		}
+		return nil
+	})
+	world.Edit(s.World, again, func(j *crdv1.Job) { j.Spec.Canceled = true })
+	if got := s.ended(again); !got.Canceled || again.Status.Execution.Count != 2 {
+		t.Errorf("%+v %+v", got, again.Status.Execution)
+	}
+	evicted := s.submit("evicted", "echo evicted >> $LEDGER; sleep 600")
+	s.begun("evicted")
+	three.Terminate(time.Minute)
+	if got := s.ended(evicted); got.Success || !got.Retryable || got.Reason != "PodTerminated" {
+		t.Errorf("%+v", got)
+	}
+	if lines := strings.Join(s.lines(), " "); lines != "killed gone again again evicted" {
+		t.Error(lines)
+	}
+}
+
+// A pod of a group that does not reuse pods gets one job, and keeps its results.
+func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
+	s := newScene(t, "reusePods: false")
+	s.gate.reset(0, false)
+	s.manage()
+	pod, _ := s.pod("t-1")
+	one := s.submit("one", "true")
+	if got := s.ended(one); !got.Success {
+		t.Errorf("%+v", got)
+	}
+	s.free()
+	s.Get(pod)
+	if a := pod.Annotations; a[crdv1.AnnotationDraining] != crdv1.DrainingJobEnded || a[crdv1.AnnotationJobResults] != crdv1.JobResultsKept || a[crdv1.AnnotationJobResultsSince] == "" {
+		t.Errorf("%v", a)
+	}
+	runner, err := (job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}).Runner(pod)
+	s.Must(err)
+	_, err = runner.Release(s.Context(), jobs.Ref(one))
+	s.Must(errors.Join(err, runner.Close()))
+	s.Eventually("the pod is released", func() error {
+		s.Get(pod)
+		s.Get(one)
+		if one.Status.Execution.Output.State != crdv1.OutputReleased || pod.Annotations[crdv1.AnnotationJobResults] != crdv1.JobResultsReleased {
+			return fmt.Errorf("%+v %v", one.Status.Execution.Output, pod.Annotations)
+		}
+		return nil
+	})
+	next := s.submit("next", "true")
+	s.waits(next, "NoIdlePod")
+	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = []string{crdv1.Finalizer} }) // As its controller would.
+	s.Remove(s.group)
+	if got := s.ended(next); got.Success || got.Reason != "RunnerGroupDeleted" {
+		t.Errorf("%+v", got)
+	}
+	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = nil })
+	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
+}
+
+// The controller is killed before or after any of its effects while a job runs: the next one ends the job, and the
+// script has begun once.
+func TestAControllerIsKilledAtAnyEffect(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.pod("t-1")
+	s.manage()
+	whole := s.submit("whole", "echo whole >> $LEDGER")
+	s.ended(whole)
+	s.free()
+	s.stop()
+	n := len(s.gate.effects)
+	if n < 5 {
+		t.Fatalf("a job has %d effects: %q", n, s.gate.effects)
+	}
+	want := []string{"whole"}
+	for last := 1; last <= n; last++ {
+		for _, before := range []bool{true, false} {
+			name := fmt.Sprintf("at-%d-%v", last, before)
+			s.gate.reset(last, before)
+			s.manage()
+			j := s.submit(name, "echo "+name+" >> $LEDGER")
+			select {
+			case <-s.gate.killed:
+			case <-time.After(world.Patience):
+				t.Fatalf("%s: only %q", name, s.gate.effects)
+			}
+			s.stop()
+			s.gate.reset(0, false)
+			s.manage()
+			if got := s.ended(j); !got.Success || j.Status.Execution.Count != 1 {
+				t.Errorf("%s: %+v %+v", name, got, j.Status.Execution)
+			}
+			s.free()
+			s.stop()
+			want = append(want, name)
+		}
+	}
+	if got := strings.Join(s.lines(), " "); got != strings.Join(want, " ") {
+		t.Errorf("the ledger is %s", got)
+	}
+}
+
+// A short job on a pod that is reused costs at most six writes with its creation, whether the pod is idle or the job
+// waits for it.
+func TestWritesOfAJob(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.pod("t-1")
+	s.manage()
+	s.ended(s.submit("first", "true"))
+	s.free()
+	count := func(jobs int) float64 {
+		s.gate.mu.Lock()
+		defer s.gate.mu.Unlock()
+		return 1 + float64(len(s.gate.writes))/float64(jobs)
+	}
+	s.gate.reset(0, false)
+	for i := range 10 {
+		s.ended(s.submit(fmt.Sprint("idle-", i), "true"))
+		s.free()
+	}
+	if n := count(10); n > 6 {
+		t.Errorf("%.1f writes for a job on an idle pod: %q", n, s.gate.writes)
+	}
+	s.gate.reset(0, false)
+	var all []*crdv1.Job
+	for i := range 30 {
+		all = append(all, s.submit(fmt.Sprint("queued-", i), "true"))
+	}
+	for _, j := range all {
+		if got := s.ended(j); !got.Success {
+			t.Errorf("%s: %+v", j.Name, got)
+		}
+	}
+	s.free()
+	if n := count(30); n > 6 {
+		t.Errorf("%.1f writes for a job that waits: %q", n, s.gate.writes)
+	}
+}
+
+// Finished Jobs are deleted when they are old, or too many.
+func TestFinishedJobsAreDeleted(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.limits.Keep, s.limits.Most, s.limits.Unread = time.Hour, 2, time.Nanosecond
+	s.pod("t-1")
+	s.manage()
+	for i := range 4 {
+		s.ended(s.submit(fmt.Sprint("j-", i), "true"))
+		time.Sleep(time.Second) // times of statuses are whole seconds
+	}
+	s.Eventually("two are left", func() error {
+		var list crdv1.JobList
+		s.List(&list)
+		left := 0
+		for _, j := range list.Items {
+			if strings.HasPrefix(j.Name, s.group.Namespace+"-") {
+				left++
+			}
+		}
+		if left != 2 {
+			return fmt.Errorf("%d", left)
+		}
+		return nil
+	})
+	var pods corev1.PodList
+	s.List(&pods, client.InNamespace(s.group.Namespace))
+	if len(pods.Items) != 1 {
+		t.Error("the pod was deleted")
+	}
+}

@@ -1,0 +1,186 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/callers/tokens"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/reconcilers/jobrunnergroup"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/runners"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobpod"
+)
+
+// Jobs are the settings of the pods that run jobs.
+type Jobs struct {
+	// Settings have the pod template. The manager adds its namespace and the CAs that pods trust.
+	Settings jobpod.Settings
+	// Limits bound how long these pods keep results.
+	Limits jobrunnergroup.Limits
+	// Runners reaches the runners in these pods, and Finished are the limits of finished jobs (job.Defaults).
+	Runners  job.Runners
+	Finished job.Limits
+}
+
+// Enabled reports whether jobs run at all: they do where the images of the operator's containers are known.
+func (j Jobs) Enabled() bool { return j.Settings.InitImage != "" }
+
+// Validate returns an error if required settings are missing.
+func (j Jobs) Validate() error {
+	if j.Enabled() && (j.Settings.ProxyImage == "" || j.Settings.Authority == "") {
+		return errors.New("manager: jobs need the images of both job-executor-init and job-executor-proxy, and the address of the authority of runners")
+	}
+	return nil
+}
+
+// Defaults of the operator's configuration, as in the chart.
+const (
+	keepResults     = 15 * time.Minute
+	artifactsPerPod = 1 << 30
+)
+
+// jobsFromEnv reads the images of the operator's containers in runners, their pull settings and resources,
+// from the variables that the chart sets (JOB_EXECUTOR_INIT_IMAGE, JOB_EXECUTOR_PROXY_IMAGE and their kin).
+// Without images no job runs.
+func jobsFromEnv(get func(string) string) (Jobs, error) {
+	first, err := inject.ContainerFromEnv(get, "JOB_EXECUTOR_INIT", "JOB_EXECUTOR_INIT_CONTAINER_RESOURCES")
+	if err != nil {
+		return Jobs{}, err
+	}
+	second, err := inject.ContainerFromEnv(get, "JOB_EXECUTOR_PROXY", "JOB_EXECUTOR_PROXY_CONTAINER_RESOURCES")
+	if err != nil {
+		return Jobs{}, err
+	}
+	j := Jobs{Settings: jobpod.Settings{
+		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
+		ProxyImage: second.Image, ProxyPullPolicy: second.PullPolicy, ProxyResources: second.Resources,
+		PullSecrets: pullSecrets(first, second), Authority: runners.At(operatorNamespace),
+	}}
+	return j, j.Validate()
+}
+
+// pullSecrets returns the pull secrets of containers, each once.
+func pullSecrets(containers ...inject.Container) (out []string) {
+	for _, c := range containers {
+		if c.PullSecret != "" && !slices.Contains(out, c.PullSecret) {
+			out = append(out, c.PullSecret)
+		}
+	}
+	return out
+}
+
+// within returns the settings of jobs, completed from the operator's configuration.
+func (j Jobs) within(c clusterconfig.Cluster) Jobs {
+	s := &j.Settings
+	s.Allow, s.AuthorAsked, s.Labels, s.Annotations = c.Runners.Allow, c.AskAuthors, c.Runners.Labels, c.Runners.Annotations
+	s.ArtifactBytes = cmp.Or(c.Runners.ArtifactBytes, artifactsPerPod)
+	j.Limits.Results = cmp.Or(c.Runners.KeepResults, keepResults)
+	return j
+}
+
+// addJobs has the controllers run jobs.
+func (m *Main) addJobs(c *kinds.Config) error {
+	j := m.config.Jobs
+	if !j.Enabled() {
+		return nil
+	}
+	held, err := m.podsWith(crdv1.JobRunnerGroupLabel, "runners")
+	if err != nil {
+		return err
+	}
+	j.Settings.OperatorNamespace = m.config.Namespace
+	j.Limits.Results = cmp.Or(j.Limits.Results, keepResults)
+	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
+	if m.config.Trust != nil {
+		c.Jobs.CA = m.config.Trust.PEM
+	}
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
+	}
+	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
+	if c.Jobs.Runners == nil {
+		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+	}
+	return nil
+}
+
+// addRunners adds the listener for runners and their users. Its certificate is that of the webhook.
+func (m *Main) addRunners() error {
+	if !m.config.Jobs.Enabled() || m.injector == nil {
+		return nil
+	}
+	kube, err := kubernetes.NewForConfig(m.config.REST)
+	if err != nil {
+		return fmt.Errorf("reach the API server for runners: %w", err)
+	}
+	asks, keys := kube.AuthenticationV1().TokenReviews(), kube.Discovery().RESTClient()
+	rights := kube.AuthorizationV1().SubjectAccessReviews()
+	verifier, err := tokens.New(tokens.Config{Reviews: asks, Audience: layout.Audience, Keys: tokens.PublishedKeys(keys)})
+	if err != nil {
+		return err
+	}
+	users, err := access.New(access.Config{Tokens: asks, Rights: rights, Issuer: tokens.NewIssuer(keys, nil), Logger: m.config.Logger})
+	if err != nil {
+		return err
+	}
+	served, err := runners.New(runners.Config{
+		Certificate: m.injector.Certificate, Keys: m.runnerKeys, Live: m.manager.GetAPIReader(), Tokens: verifier,
+		Users: users, Rights: access.NewReviews(rights, time.Now), Accounts: []string{m.accountUser(agentAccount), m.ownUser()},
+		Metrics: m.config.Metrics, Address: m.config.RunnersAddress, Logger: m.config.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	m.runners = served
+	m.add("the listener for runners", served)
+	return nil
+}
+
+// RunnersAddress is where the service of runners is, as host:port; empty where there is none.
+func (m *Main) RunnersAddress() string {
+	if m.runners == nil {
+		return ""
+	}
+	return m.runners.Address()
+}
+
+// everywhere is something that runs on every replica.
+type everywhere func(ctx context.Context) error
+
+// Start runs it.
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection returns false, so that controller-runtime runs it on every replica.
+func (everywhere) NeedLeaderElection() bool { return false }
+
+// podsWith returns a cache of the pods with a label, of what. It is separate because the other cache has all
+// pods of some namespaces, and reduces them.
+func (m *Main) podsWith(label, what string) (labeledPods, error) {
+	held, err := crcache.New(m.config.REST, crcache.Options{
+		DefaultNamespaces: inNamespaces(m.config.Namespaces),
+		ByObject:          map[client.Object]crcache.ByObject{&corev1.Pod{}: {Label: exists(label), Transform: transform(keepNoBooks)}},
+	})
+	if err != nil {
+		return labeledPods{}, fmt.Errorf("make the cache of pods of %s: %w", what, err)
+	}
+	all := labeledPods{held}
+	m.add("the cache of pods of "+what, all)
+	return all, nil
+}

@@ -1,0 +1,22 @@
+// Package runners is the service Runners of the manager (protos/jobexec/v1), on a listener of its own, on every
+// replica: it gives runners of jobs their certificates, and users the tickets with which runners admit them.
+//
+//	Keeper  the keys, in a Secret of the operator's namespace   keys.go
+//	Enrol   certificates of runners                             enrol.go
+//	Ticket  tickets of readers                                  ticket.go
+//	Main    the listener and its limits                         server.go
+//
+// # Runners
+//
+// A runner is a pod that shows its token, if the status of its runner group has its UID: the manager writes the UIDs of the pods
+// that it has created there. Labels and owners of a pod prove nothing, and other pods get the same answer whatever
+// group they name. The API server is read for each enrolment, and no cache.
+//
+// # Readers
+//
+// A user with the right to get pods/log in the namespace of the job's runner group, to read this job. Some accounts of
+// the operator's (Config.Accounts), to read any job and release its output: they check their users
+// themselves. A ticket is for one job in the pod of its present execution.
+//
+// Record 0077 (tools/adr) has the reasons.
+package runners

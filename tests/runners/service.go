@@ -1,0 +1,79 @@
+package runners
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/trust/trusttest"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/reconcilers/runners"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/tunnels/access"
+	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobpod"
+)
+
+// Service is the real service of a manager at a real API server.
+type Service struct {
+	// Address is where it is served, with a certificate of CA, in PEM. Keys are its keys.
+	Address, CA string
+	Keys        *runners.Keeper
+
+	w *world.World
+}
+
+// Serve serves it for an operator's namespace until the test ends. Accounts are users that get any ticket.
+func Serve(w *world.World, operator string, accounts ...string) *Service {
+	w.Helper()
+	kube, err := kubernetes.NewForConfig(w.As(""))
+	w.Must(err)
+	keys := kube.Discovery().RESTClient()
+	verifier, err := tokens.New(tokens.Config{Reviews: kube.AuthenticationV1().TokenReviews(), Audience: layout.Audience, Keys: tokens.PublishedKeys(keys)})
+	w.Must(err)
+	users, err := access.New(access.Config{Tokens: kube.AuthenticationV1().TokenReviews(), Rights: kube.AuthorizationV1().SubjectAccessReviews(), Issuer: tokens.NewIssuer(keys, nil)})
+	w.Must(err)
+	authority := trusttest.New(w, "operator")
+	leaf := authority.Leaf(w, "127.0.0.1")
+	pair, err := tls.X509KeyPair(leaf.Cert, leaf.Key)
+	w.Must(err)
+	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
+	w.Must(s.Keys.Ensure(w.Context()))
+	main, err := runners.New(runners.Config{
+		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, Keys: s.Keys, Live: w.Client, Tokens: verifier,
+		Users: users, Rights: access.NewReviews(kube.AuthorizationV1().SubjectAccessReviews(), time.Now), Accounts: accounts,
+		Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0",
+	})
+	w.Must(err)
+	s.Address = main.Address()
+	background.Run(w, main.Start)
+	return s
+}
+
+// Runners returns a client of the service.
+func (s *Service) Runners() jobexecv1.RunnersClient {
+	s.w.Helper()
+	roots := trust.NewRoots("the test")
+	s.w.Must(roots.Set([]byte(s.CA)))
+	conn, err := trust.Dial(s.Address, s.Address, roots)
+	s.w.Must(err)
+	s.w.Cleanup(func() { _ = conn.Close() })
+	return jobexecv1.NewRunnersClient(conn)
+}
+
+// Pod returns a pod of a group, as the operator creates it.
+func Pod(g *crdv1.JobRunnerGroup, name string) *corev1.Pod {
+	p := jobpod.Pod(g, name, jobpod.Settings{InitImage: "i", ProxyImage: "p", OperatorNamespace: "signadot", Authority: "a:1", CA: "ca"})
+	p.Namespace = g.Namespace
+	p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(g, crdv1.GroupVersion().WithKind(crdv1.KindJobRunnerGroup))}
+	return p
+}

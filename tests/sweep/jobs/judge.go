@@ -1,0 +1,126 @@
+package jobs
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// asked is a job as it was submitted.
+type asked struct {
+	// code is the exit code of its script, and retries how often it may run again.
+	code, retries int
+}
+
+// did is what the script of a job has written to the ledger.
+type did struct {
+	// begun is the number of its starts, and ends are the exit codes of those that came to their end.
+	begun int
+	ends  []int
+}
+
+// read reads the ledger: lines "JOB begun" and "JOB end CODE".
+func read(ledger string) (map[string]did, error) {
+	out := map[string]did{}
+	for line := range strings.Lines(ledger) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 2 && fields[1] == "begun":
+			d := out[fields[0]]
+			d.begun++
+			out[fields[0]] = d
+		case len(fields) == 3 && fields[1] == "end":
+			code, err := strconv.Atoi(fields[2])
+			if err != nil {
+				return nil, fmt.Errorf("the ledger has the line %q", line)
+			}
+			d := out[fields[0]]
+			d.ends = append(d.ends, code)
+			out[fields[0]] = d
+		default:
+			return nil, fmt.Errorf("the ledger has the line %q", line)
+		}
+	}
+	return out, nil
+}
+
+// evidence is what a run is judged by.
+type evidence struct {
+	asked  map[string]asked
+	ledger map[string]did
+	jobs   map[string]crdv1.JobStatus
+	// struck has the UIDs of pods of which the executor was killed, or that were killed or evicted.
+	struck map[string]bool
+}
+
+// outcome is what a run came to.
+type outcome struct {
+	// findings are its errors; falseSuccesses is the number of jobs that succeeded without having done their work.
+	findings       []string
+	falseSuccesses int
+	// lost is the number of jobs without a proved outcome, and again of those that ran more than once.
+	lost, again int
+}
+
+func (e evidence) judge() (out outcome) {
+	for name := range e.ledger {
+		if _, is := e.asked[name]; !is {
+			out.findings = append(out.findings, "a script has run for job "+name+", which was not submitted")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.asked)) {
+		st, is := e.jobs[name]
+		if !is || st.State == nil || st.State.Terminated == nil {
+			out.findings = append(out.findings, fmt.Sprintf("job %s has not ended: %+v", name, st.State))
+			continue
+		}
+		e.judgeJob(&out, name, st)
+	}
+	return out
+}
+
+// judgeJob judges a job that has ended.
+func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
+	want, ran, end := e.asked[name], e.ledger[name], st.State.Terminated
+	wrong := func(format string, args ...any) {
+		out.findings = append(out.findings, fmt.Sprintf("job %s (%s: %s; ledger: %+v): ", name, end.Reason, end.Message, ran)+fmt.Sprintf(format, args...))
+	}
+	count, pod := 0, ""
+	if st.Execution != nil {
+		count, pod = int(st.Execution.Count), st.Execution.PodUID
+	}
+	if ran.begun > count {
+		wrong("its script has begun %d times, and its status has %d executions", ran.begun, count)
+	}
+	if count > 1+want.retries {
+		wrong("it has %d executions, and may have %d", count, 1+want.retries)
+	}
+	if len(ran.ends) > 1 && want.retries == 0 {
+		wrong("its script came to its end %d times", len(ran.ends))
+	}
+	if ran.begun > 1 {
+		out.again++
+	}
+	switch {
+	case end.Success:
+		if !slices.Contains(ran.ends, 0) {
+			out.falseSuccesses++
+			wrong("it succeeded, and its script has not done its work")
+		}
+	case end.ExitCode != nil && int(*end.ExitCode) == want.code && want.code != 0:
+		if !slices.Contains(ran.ends, want.code) {
+			wrong("its script failed by itself, and has not come to its end")
+		}
+	case !e.struck[pod]:
+		wrong("it failed, and nothing of its pod %q was killed", pod)
+	default:
+		out.lost++
+		if end.Reason == "" || end.Message == "" {
+			wrong("it failed without a reason")
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+)
+
+func download(s *command.Session) *cobra.Command {
+	c := &cobra.Command{
+		Use: "get JOB PATH", Short: "Get an artifact of a job, or its output", Args: cobra.ExactArgs(2),
+		Long: `Get an artifact of a job, by its path in the specification; @stdout and @stderr are the output.
+"job get" lists the artifacts. It is printed, or written to the file of -o.`,
+		Example: "  switchyard artifact get pr-12-x7k2p /tmp/report.xml -o report.xml\n  switchyard artifact get pr-12-x7k2p @stdout",
+	}
+	file := c.Flags().StringP("output", "o", "", "write to this `file`")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		at, err := open(c.Context(), s, "")
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(c.Context())
+		defer cancel()
+		if *file == "" {
+			return at.download(ctx, args[0], args[1], s.Out)
+		}
+		part := *file + ".part"
+		to, err := os.Create(part)
+		if err != nil {
+			return exit.Failed.Errorf("%w", err)
+		}
+		err = at.download(ctx, args[0], args[1], to)
+		if closed := to.Close(); err == nil {
+			err = closed
+		}
+		if err == nil {
+			return os.Rename(part, *file)
+		}
+		_ = os.Remove(part)
+		return err
+	}
+	return c
+}

@@ -1,0 +1,207 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/eventbus/trust"
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/command/reach"
+	"switchyard.dev/tools/switchyard/local/authority"
+	"switchyard.dev/tools/switchyard/local/identity"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/layout"
+)
+
+// manager is the service of the manager that issues tickets (reconcilers/runners).
+var manager = reach.Target{Name: "controller manager", Deployment: "signadot-controller-manager", Pods: "control-plane=controller-manager", Port: 9444, Otherwise: "install the operator"}
+
+// patience is how long a call to a runner is tried again before its pod is determined again.
+const patience = 3 * time.Second
+
+// moment is the time before a runner is asked again that does not have the execution yet.
+const moment = 30 * time.Millisecond
+
+// runner is the runner of a job, through a port-forward to its pod.
+type runner struct {
+	*client.Client
+	of  string
+	ref *jobexecv1.ExecutionRef
+	end func()
+}
+
+// tickets returns the service that issues tickets, through a port-forward until ctx ends, and what adds the user's token
+// to calls.
+func (c *cluster) tickets(ctx context.Context) (jobexecv1.RunnersClient, func(context.Context) (context.Context, error), error) {
+	access, err := c.s.Cluster.Rest()
+	if err != nil {
+		return nil, nil, err
+	}
+	address, err := c.s.Cluster.Forward(ctx, manager)
+	if err != nil {
+		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
+	}
+	kube, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return nil, nil, err
+	}
+	bundle, err := authority.Published(ctx, kube, c.s.Cluster.Namespace)
+	if err != nil {
+		return nil, nil, err
+	}
+	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
+	if err := roots.Set(bundle); err != nil {
+		return nil, nil, err
+	}
+	conn, err := trust.Dial(address, manager.Deployment+"."+c.s.Cluster.Namespace+".svc", roots)
+	if err != nil {
+		return nil, nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	token, err := c.token()
+	return jobexecv1.NewRunnersClient(conn), func(ctx context.Context) (context.Context, error) {
+		shown, err := token(ctx, false)
+		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
+	}, err
+}
+
+// token returns the token of the user.
+func (c *cluster) token() (workstation.Token, error) {
+	if file := c.s.TokenFile(); file != "" {
+		return identity.FromFile(file), nil
+	}
+	return identity.Narrowed(c.s.Cluster.Rest, func(string) {}) // The manager reviews tokens of both kinds.
+}
+
+// reached returns the runner of the present execution of a job. It is kept until ctx ends, or dropped.
+func (c *cluster) reached(ctx context.Context, job string) (*runner, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runner != nil && c.runner.of == job {
+		return c.runner, nil
+	}
+	ctx, end := context.WithCancel(ctx)
+	r, err := c.reach(ctx, job)
+	if err != nil {
+		end()
+		return nil, err
+	}
+	r.end, c.runner = end, r
+	return r, nil
+}
+
+func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
+	service, with, err := c.tickets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ask := func(ctx context.Context) (*jobexecv1.TicketAnswer, error) {
+		ctx, cancel := c.s.Patiently(ctx)
+		defer cancel()
+		ctx, err := with(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%w. Or give a file with a token of yours with --token-file", err)
+		}
+		return service.Ticket(ctx, &jobexecv1.TicketRequest{Job: job})
+	}
+	first, err := ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	access, err := c.s.Cluster.Rest()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: first.GetPodNamespace(), Name: first.GetPodName()}}
+	address, err := reach.Forward(ctx, kube, access, pod, layout.Port)
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("the runner of job %s is not reached: %w", job, err)
+	}
+	answer := first
+	run, err := client.New(client.Runner{Address: address, PodUID: first.GetPodUid(), Authority: first.GetAuthority(), Patience: patience,
+		Ticket: func(ctx context.Context) (_ string, _ time.Time, err error) {
+			if answer == nil {
+				answer, err = ask(ctx)
+			}
+			ticket, expires := answer.GetTicket(), answer.GetExpires().AsTime()
+			answer = nil
+			return ticket, expires, err
+		}})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { _ = run.Close() })
+	return &runner{Client: run, of: job, ref: &jobexecv1.ExecutionRef{JobUid: first.GetJobUid(), Execution: first.GetExecution()}}, nil
+}
+
+// drop forgets a runner: the next call determines the pod again.
+func (c *cluster) drop(r *runner) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.runner == r {
+		c.runner.end()
+		c.runner = nil
+	}
+}
+
+// kinds are the streams of runners.
+var kinds = map[string]jobexecv1.LogsRequest_Kind{"stdout": jobexecv1.LogsRequest_STDOUT, "stderr": jobexecv1.LogsRequest_STDERR}
+
+func (c *cluster) output(ctx context.Context, job string, of *stream, to io.Writer) error {
+	r, err := c.reached(ctx, job)
+	if err != nil {
+		return err
+	}
+	var offset uint64
+	var execution uint32
+	if n, _ := fmt.Sscanf(of.cursor, "%d/%d", &execution, &offset); n < 2 || execution != r.ref.GetExecution() {
+		offset = 0
+		if n == 2 {
+			note(c.s, fmt.Sprintf("the script of job %s runs again: this is the %s of execution %d", job, of.name, r.ref.GetExecution()))
+		}
+	}
+	ask := &jobexecv1.LogsRequest{Ref: r.ref, Kind: kinds[of.name], Offset: offset, Follow: of.follow}
+	if offset == 0 {
+		ask.TailLines = uint64(max(0, of.tail))
+	}
+	write := client.To(to, offset, of.tail == 0 || offset > 0)
+	for begin := time.Now(); ; time.Sleep(moment) {
+		_, err = r.Logs(ctx, ask, func(chunk *jobexecv1.Chunk) error {
+			err := write(chunk)
+			of.cursor = fmt.Sprintf("%d/%d", r.ref.GetExecution(), chunk.GetOffset()+uint64(len(chunk.GetData())))
+			return err
+		})
+		if status.Code(err) != codes.NotFound || time.Since(begin) > pause { // The script is about to begin.
+			break
+		}
+	}
+	if err != nil {
+		c.drop(r)
+		return err
+	}
+	of.of = int(r.ref.GetExecution())
+	return nil
+}
+
+func (c *cluster) download(ctx context.Context, job, path string, to io.Writer) error {
+	r, err := c.reached(ctx, job)
+	if err == nil {
+		_, err = r.Artifact(ctx, &jobexecv1.ArtifactRequest{Ref: r.ref, Path: path}, client.To(to, 0, true))
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Begin records at a path that a script begins, by a file with a note and a lock that ends with this process. The
+// record is on disk when it returns. The error is fs.ErrExist when one has begun there before.
+func Begin(path, note string) (*os.File, error) {
+	f, err := os.OpenFile(fmt.Sprintf("%s.%d", path, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.WriteString(note)
+	if err := errors.Join(err, f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), f.Sync()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	// It gets its name after it is locked, and only if the name is free.
+	err = os.Link(f.Name(), path)
+	if err = errors.Join(err, os.Remove(f.Name()), syncFolder(filepath.Dir(path))); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// syncFolder writes the names of a folder to disk.
+func syncFolder(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Locked reports whether the process that has begun the script still runs.
+func Locked(begun *os.File) (bool, error) {
+	err := syscall.Flock(int(begun.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Put writes a file atomically, readable for every user in the pod.
+func Put(path string, content []byte, mode fs.FileMode) error {
+	beside := path + ".new"
+	if err := os.WriteFile(beside, content, mode); err != nil { //nolint:gosec // Containers have users of their own.
+		return err
+	}
+	if err := os.Chmod(beside, mode); err != nil { // regardless of the umask
+		return err
+	}
+	return os.Rename(beside, path)
+}

@@ -1,0 +1,76 @@
+package script_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"switchyard.dev/workflows/script"
+)
+
+func TestProgramsAreFoundByThePathOfTheScript(t *testing.T) {
+	dir := t.TempDir()
+	own := filepath.Join(dir, "own")
+	if err := errors.Join(os.WriteFile(own, []byte("#!/bin/sh\n"), 0o700), os.WriteFile(filepath.Join(dir, "text"), nil, 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir) // of this process, which does not count
+	for what, tt := range map[string]struct {
+		program string
+		environ []string
+		want    string
+	}{
+		"of the environment":       {"own", []string{"PATH=/none:" + dir}, own},
+		"the last one counts":      {"own", []string{"PATH=/none", "PATH=" + dir}, own},
+		"not of this process":      {"own", []string{"PATH=/none"}, ""},
+		"without a path":           {"sh", nil, "/bin/sh"},
+		"a path is not looked up":  {"./own", nil, "./own"},
+		"a file that is no script": {"text", []string{"PATH=" + dir}, ""},
+		"a folder":                 {"folder", []string{"PATH=" + dir}, ""},
+	} {
+		command, wrong := script.Program([]string{tt.program, "argument"}, tt.environ)
+		switch {
+		case tt.want == "" && (wrong == nil || wrong.Reason != script.CommandMissing || wrong.ExitCode != 127 || !strings.Contains(wrong.Message, tt.program)):
+			t.Errorf("%s: %v, %+v", what, command, wrong)
+		case tt.want != "" && (wrong != nil || command.Path != tt.want || len(command.Args) != 2):
+			t.Errorf("%s: %v, %+v", what, command, wrong)
+		}
+		text := filepath.Join(dir, "script")
+		if err := script.Put(text, []byte("#!/usr/bin/env "+tt.program+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, wrong := script.Script(text, tt.environ); tt.program != "./own" && (wrong != nil) != (tt.want == "") {
+			t.Errorf("%s, as interpreter: %+v", what, wrong)
+		}
+	}
+}
+
+func TestARecordIsMadeOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "begun")
+	begun, err := script.Begin(path, "a note")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := script.Begin(path, "another"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second one: %v", err)
+	}
+	if note, err := os.ReadFile(path); string(note) != "a note" || err != nil {
+		t.Errorf("the note is %q, %v", note, err)
+	}
+	for _, alive := range []bool{true, false} {
+		reader, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if locked, err := script.Locked(reader); locked != alive || err != nil {
+			t.Errorf("locked: %t, %v", locked, err)
+		}
+		_ = errors.Join(reader.Close(), begun.Close()) // a second time on the last round
+	}
+	if files, err := os.ReadDir(filepath.Dir(path)); len(files) != 1 || err != nil {
+		t.Errorf("the folder has %v, %v", files, err)
+	}
+}

@@ -1,0 +1,57 @@
+package routingkey_test
+
+import (
+	"maps"
+	"net/textproto"
+	"reflect"
+	"testing"
+
+	"switchyard.dev/xds/routingkey"
+	"switchyard.dev/xds/routingkey/keytest"
+)
+
+// A key that a request has stays, byte for byte; each request without one gets it, in each form that is read.
+func TestAKeyIsAddedWhereThereIsNone(t *testing.T) {
+	custom := keytest.CustomHeaders()
+	for name, form := range keytest.Forms() {
+		h := textproto.MIMEHeader{}
+		for _, line := range form.Lines {
+			h.Add(line[0], line[1])
+		}
+		before := textproto.MIMEHeader{}
+		for header, values := range h {
+			before[header] = append([]string(nil), values...)
+		}
+		got := routingkey.Add(h, "mine", custom)
+		if form.Key != "" {
+			if got != form.Key || !reflect.DeepEqual(h, before) {
+				t.Errorf("%s: Add returned %q, and changed %q to %q", name, got, before, h)
+			}
+			continue
+		}
+		for _, header := range append([]string{routingkey.Baggage, routingkey.Tracestate}, custom...) {
+			only := textproto.MIMEHeader{}
+			maps.Copy(only, h)
+			maps.DeleteFunc(only, func(other string, _ []string) bool { return other != textproto.CanonicalMIMEHeaderKey(header) })
+			if key := routingkey.Of(only.Values, custom); got != "mine" || key != "mine" {
+				t.Errorf("%s: Add returned %q, and %s has the key %q", name, got, header, key)
+			}
+		}
+		for _, header := range routingkey.Copies() {
+			if h.Get(header) != "mine" {
+				t.Errorf("%s: %s is %q", name, header, h.Get(header))
+			}
+		}
+	}
+}
+
+func TestAKeyThatOnlyACopyHasIsKept(t *testing.T) {
+	h := textproto.MIMEHeader{"Ot-Baggage-Sd-Routing-Key": {"other"}}
+	if key := routingkey.Add(h, "mine", nil); key != "other" || h.Get("Baggage") != "sd-routing-key=other" || h.Get("Uberctx-Sd-Sandbox") != "other" {
+		t.Errorf("Add returned %q: %q", key, h)
+	}
+	h = textproto.MIMEHeader{"A": {"b"}}
+	if key := routingkey.Add(h, "", nil); key != "" || len(h) != 1 {
+		t.Errorf("without a key, Add returned %q: %q", key, h)
+	}
+}
