@@ -211,6 +211,9 @@ func (r *Runner) Kill() {
 	r.proxy.Kill()
 }
 
+// PIDs are those of the processes.
+func (r *Runner) PIDs() (executor, proxy int) { return r.executor.PID(), r.proxy.PID() }
+
 // Ended reports which of the processes have ended.
 func (r *Runner) Ended() (executor, proxy bool) {
 	return r.executor.Running() != nil, r.proxy.Running() != nil

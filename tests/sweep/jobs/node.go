@@ -23,9 +23,12 @@ import (
 	"switchyard.dev/workflows/jobexec/layout"
 )
 
-// node acts as the kubelet of runner pods: their main container and their proxy are processes, which it starts
+// Node acts as the kubelet of runner pods: their main container and their proxy are processes, which it starts
 // again when they have ended.
-type node struct {
+type Node struct {
+	// Pause is the time between two looks at the pods.
+	Pause time.Duration
+
 	t         testing.TB
 	kube      kubernetes.Interface
 	namespace string
@@ -57,12 +60,17 @@ const (
 	evictPod     = "evicted pod"
 )
 
-// lookPause is the time between two lists of pods.
+// lookPause is the time between two lists of pods, unless a node has another one.
 const lookPause = 50 * time.Millisecond
 
-// run runs pods until ctx ends, and then ends their processes.
-func (n *node) run(ctx context.Context) error {
-	for wait.For(ctx, lookPause) == nil {
+// NewNode returns the node of the pods in a namespace. env is added to the environment of scripts.
+func NewNode(t testing.TB, kube kubernetes.Interface, namespace string, env ...string) *Node {
+	return &Node{Pause: lookPause, t: t, kube: kube, namespace: namespace, env: env, pods: map[string]*pod{}, struck: map[string]bool{}}
+}
+
+// Run runs pods until ctx ends, and then ends their processes.
+func (n *Node) Run(ctx context.Context) error {
+	for wait.For(ctx, n.Pause) == nil {
 		if err := n.look(ctx); err != nil && ctx.Err() == nil {
 			n.t.Logf("the node tries again: %v", err)
 		}
@@ -77,7 +85,7 @@ func (n *node) run(ctx context.Context) error {
 }
 
 // look compares the pods of the API server with those of the node.
-func (n *node) look(ctx context.Context) error {
+func (n *Node) look(ctx context.Context) error {
 	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: crdv1.JobRunnerGroupLabel})
 	if err != nil {
 		return err
@@ -102,7 +110,7 @@ func (n *node) look(ctx context.Context) error {
 }
 
 // tend does what a pod needs next.
-func (n *node) tend(ctx context.Context, o *corev1.Pod) error {
+func (n *Node) tend(ctx context.Context, o *corev1.Pod) error {
 	p := n.pods[string(o.UID)]
 	switch {
 	case p == nil && o.DeletionTimestamp != nil:
@@ -130,12 +138,12 @@ func (n *node) tend(ctx context.Context, o *corev1.Pod) error {
 }
 
 // remove deletes a pod of which no process is left.
-func (n *node) remove(ctx context.Context, o *corev1.Pod) error {
+func (n *Node) remove(ctx context.Context, o *corev1.Pod) error {
 	return n.kube.CoreV1().Pods(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: &metav1.Preconditions{UID: &o.UID}})
 }
 
 // start binds a pod, and starts its containers, with the settings that its specification has.
-func (n *node) start(ctx context.Context, o *corev1.Pod) error {
+func (n *Node) start(ctx context.Context, o *corev1.Pod) error {
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID}, Target: corev1.ObjectReference{Kind: "Node", Name: "sweep"}}
 	if err := n.kube.CoreV1().Pods(o.Namespace).Bind(ctx, binding, metav1.CreateOptions{}); err != nil && o.Spec.NodeName == "" {
 		return err
@@ -174,7 +182,7 @@ func (p *pod) restart() {
 func (p *pod) container() string { return fmt.Sprintf("sweep://%s-%d", p.object.UID, p.starts) }
 
 // report writes the status of a pod if it has changed.
-func (n *node) report(ctx context.Context, p *pod, o *corev1.Pod) error {
+func (n *Node) report(ctx context.Context, p *pod, o *corev1.Pod) error {
 	ready := p.ready(ctx)
 	main := execunit.MainOf(o.Spec, layout.ProxyContainer)
 	condition := corev1.ConditionFalse
@@ -213,7 +221,7 @@ func (p *pod) ready(ctx context.Context) bool {
 }
 
 // strike kills a part of a pod: one with a job if there is one. It returns the name of the pod; empty: there is none.
-func (n *node) strike(ctx context.Context, random *rand.Rand, part string) (string, error) {
+func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (string, error) {
 	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: crdv1.JobRunnerGroupLabel})
 	if err != nil {
 		return "", err
@@ -256,7 +264,7 @@ func (n *node) strike(ctx context.Context, random *rand.Rand, part string) (stri
 }
 
 // left returns the processes of main containers that are left.
-func (n *node) left() string {
+func (n *Node) left() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var out []string

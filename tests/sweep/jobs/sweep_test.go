@@ -61,7 +61,7 @@ const killManager = "manager"
 // scene is a run.
 type scene struct {
 	*world.World
-	node    *node
+	node    *Node
 	service *runners.Service
 	random  *rand.Rand
 	log     *memory.Store
@@ -120,8 +120,8 @@ func newScene(t *testing.T) *scene {
 		s.Make(g, fmt.Sprintf("metadata: {name: group-%d, namespace: %s}\nspec: {image: debian, %s}", i, s.ns, spec))
 		s.groups = append(s.groups, g)
 	}
-	s.node = &node{t: t, kube: s.Kube, namespace: s.ns, env: []string{"LEDGER=" + s.ledger}, pods: map[string]*pod{}, struck: map[string]bool{}}
-	background.Run(t, s.node.run)
+	s.node = NewNode(t, s.Kube, s.ns, "LEDGER="+s.ledger)
+	background.Run(t, s.node.Run)
 	s.begin()
 	t.Cleanup(s.end)
 	return s
