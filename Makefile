@@ -101,7 +101,7 @@ test-packages: ## tests of every package: with a real API server and etcd, a rea
 	@# four packages at a time used 65 % of two processors.
 	@unchanged='$(unchanged)'; echo "skipped, unchanged since the last make test-all: $${unchanged:-nothing}"; \
 		when=$$(for folder in $(filter-out tools/%,$(WHEN_CHANGED)); do [[ " $$unchanged " = *" $$folder "* ]] || echo "./$$folder"; done); \
-		set -x; $(GO) test -vet=off -p 5 $(TIMEOUT) $(SLOW) $$when $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/upgrade tests/meshes tests/sweep/sensitivity))
+		set -x; $(GO) test -vet=off -p 5 $(TIMEOUT) $(SLOW) $$when $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/bench/jobs tests/upgrade tests/meshes tests/sweep/sensitivity))
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
@@ -371,6 +371,11 @@ RESOURCES ?= 200
 bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflows, and 200 resources at once, on a real cluster (as root, 20 minutes; TIMES= RESOURCES= for less)
 	@$(GO) build -o $(CACHE)/tools/bench-workflows ./tests/bench/workflows
 	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
+
+.PHONY: bench-jobs
+bench-jobs: ## jobs on pods that are there: the first line, the next job, 1,000 jobs and their writes, output at 100 MB/s (as root, five minutes; PROFILES= for a folder of profiles)
+	@$(GO) test -c -o $(CACHE)/tools/bench-jobs ./tests/bench/jobs
+	@$(CACHE)/tools/bench-jobs
 
 .PHONY: bench-tunnels
 bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, its way back after a cut, and 10,000 idle connections (as root, 25 minutes; ARGS=-muxes for multiplexers alone)

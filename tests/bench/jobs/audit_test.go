@@ -14,8 +14,12 @@ import (
 )
 
 // policy has the API server log who writes what, without the objects.
-const policy = `{apiVersion: audit.k8s.io/v1, kind: Policy, omitStages: [RequestReceived], rules: [
-{level: None, verbs: [get, list, watch]}, {level: Metadata}]}`
+const policy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: None, verbs: [get, list, watch]}, {level: Metadata}]
+`
 
 // auditing returns flags of an API server that logs writes, and the file with the log.
 func auditing(t testing.TB) (flags []string, log string) {
