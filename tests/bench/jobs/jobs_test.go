@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,11 +21,18 @@ import (
 	"switchyard.dev/tests/runners"
 )
 
+var (
+	firstLines = flag.Int("lines", 200, "jobs that get an idle pod")
+	inRow      = flag.Int("row", 60, "jobs that run one after the other in one pod")
+	thousand   = flag.Int("jobs", 1000, "jobs that sleep")
+	pods       = flag.Int("pods", 20, "pods for these")
+)
+
 const (
-	// firstLines is how many jobs get an idle pod, and inRow how many run one after the other in one pod.
-	firstLines, inRow = 200, 60
-	// thousand is how many jobs run in pods, submitters how many of them are created at the same time.
-	thousand, pods, submitters = 1000, 20, 8
+	// submitters is how many jobs are created at the same time.
+	submitters = 8
+	// setup is how many first lines are not counted.
+	setup = 5
 )
 
 // report has the figures; TestMain prints it, after all that tests print.
@@ -70,7 +78,7 @@ func TestALineOfAJobWithAnIdlePod(t *testing.T) {
 	r.group("one", 1)
 	profile(t, "line")
 	var whole, given, asked []time.Duration
-	for i := range firstLines + 5 {
+	for i := range *firstLines + setup {
 		j := r.job("one", fmt.Sprint("line-", i), "echo line; exit 0")
 		var has time.Time
 		pod := r.follow(func(j *crdv1.Job) bool { has = time.Now(); return j.Status.Execution != nil }, client.MatchingFields{"metadata.name": j.Name})
@@ -86,7 +94,7 @@ func TestALineOfAJobWithAnIdlePod(t *testing.T) {
 		}
 		r.Must(<-end)
 		time.Sleep(50 * time.Millisecond) // The pod is idle again.
-		if i >= 5 {                       // The first ones include one-time setup.
+		if i >= setup {
 			whole, given, asked = append(whole, got.Sub(begun)), append(given, has.Sub(begun)), append(asked, got.Sub(has))
 		}
 	}
@@ -102,7 +110,7 @@ func (r *rig) inRow(ledger string) {
 	r.Helper()
 	left := map[string]bool{}
 	var all []*crdv1.Job
-	for i := range inRow {
+	for i := range *inRow {
 		j := r.job("one", fmt.Sprint("row-", i), `echo begin $(date +%s%N) >> $LEDGER; sleep 0.2; echo end $(date +%s%N) >> $LEDGER`)
 		all, left[j.Name] = append(all, j), true
 	}
@@ -119,8 +127,8 @@ func (r *rig) inRow(ledger string) {
 	text, err := os.ReadFile(ledger)
 	r.Must(err)
 	words := strings.Fields(string(text))
-	if len(words) != 4*inRow {
-		r.Fatalf("the ledger has %d words, want %d", len(words), 4*inRow)
+	if len(words) != 4**inRow {
+		r.Fatalf("the ledger has %d words, want %d", len(words), 4**inRow)
 	}
 	var pauses []time.Duration
 	for i := 4; i < len(words); i += 4 {
@@ -139,9 +147,9 @@ func (r *rig) inRow(ledger string) {
 
 func TestAThousandJobsOnReusedPods(t *testing.T) {
 	r := newRig(t)
-	r.group("many", pods)
+	r.group("many", *pods)
 	profile(t, "thousand")
-	failed, left := []string{}, thousand
+	failed, left := []string{}, *thousand
 	over := map[string]bool{}
 	done := r.follow(func(j *crdv1.Job) bool {
 		if end := ended(j); end != nil && !over[j.Name] {
@@ -155,7 +163,7 @@ func TestAThousandJobsOnReusedPods(t *testing.T) {
 	begun := time.Now()
 	var group errgroup.Group
 	group.SetLimit(submitters)
-	for i := range thousand {
+	for i := range *thousand {
 		group.Go(func() error { return r.user.Create(t.Context(), r.job("many", fmt.Sprint("sleep-", i), "sleep 1")) })
 	}
 	r.Must(group.Wait())
@@ -173,8 +181,8 @@ func TestAThousandJobsOnReusedPods(t *testing.T) {
 	if !slices.ContainsFunc(all, func(w write) bool { return w.what == using+" create jobs" }) {
 		t.Fatal("the audit log has no job that was created")
 	}
-	figures.AtMost(&report, "jobs-writes-each", float64(len(all))/thousand, "writes", 6)
-	table(&report, all, thousand)
+	figures.AtMost(&report, "jobs-writes-each", float64(len(all))/float64(*thousand), "writes", 6)
+	table(&report, all, *thousand)
 	const status = managing + " patch jobrunnergroups/status"
 	n := 0
 	for _, w := range all {
