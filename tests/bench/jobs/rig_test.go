@@ -28,6 +28,7 @@ import (
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/wait"
 	executor "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
@@ -95,7 +96,7 @@ func (r *rig) group(name string, replicas int) *crdv1.JobRunnerGroup {
 	r.Helper()
 	g := &crdv1.JobRunnerGroup{}
 	r.Make(g, fmt.Sprintf("metadata: {name: %s, namespace: %s}\nspec: {image: debian, replicas: %d, reusePods: true}", name, r.ns, replicas))
-	r.Eventually("the pods of "+name+" are ready", func() error {
+	r.Must(wait.Until(r.Context(), 10*time.Minute, "the pods of "+name+" are ready", func() error {
 		if err := r.Look(g); err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (r *rig) group(name string, replicas int) *crdv1.JobRunnerGroup {
 			return fmt.Errorf("%d of %d", n, replicas)
 		}
 		return nil
-	})
+	}))
 	return g
 }
 
