@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// policy has the API server log who writes what, without the objects.
+// policy has the API server log writes with the programs that make them, without the objects.
 const policy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -1,10 +1,10 @@
-// Package jobs measures what jobs on pods that are there cost: how long they wait, what is written for them, and how
+// Package jobs measures the cost of jobs on pods that are ready: their waiting time, the writes for them, and how
 // fast their output is. `make bench-jobs` runs it and prints the figures at its end.
 //
 // # What runs
 //
 // The API server and etcd are real, and so are the manager, in this process, and the processes job-executor and
-// job-executor-proxy of each pod. There is no node: package tests/sweep/jobs acts as the kubelet, and looks at the
+// job-executor-proxy of each pod. There is no node: package tests/sweep/jobs acts as the kubelet, and reads the
 // pods once a second, as often as a kubelet probes them.
 //
 // # A line of output, with an idle pod

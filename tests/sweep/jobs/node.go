@@ -26,7 +26,7 @@ import (
 // Node acts as the kubelet of runner pods: their main container and their proxy are processes, which it starts
 // again when they have ended.
 type Node struct {
-	// Pause is the time between two looks at the pods.
+	// Pause is the time between two lists of the pods.
 	Pause time.Duration
 
 	t         testing.TB
