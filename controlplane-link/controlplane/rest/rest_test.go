@@ -109,7 +109,7 @@ func TestPathsMatchExactly(t *testing.T) {
 		"/api/v2/orgs//sandboxes":                                  "404",
 		"/api/v2/orgs/acme/sandboxes/%00":                          "400",
 		"/api/v2/orgs/acme/sandboxes/%ff":                          "400",
-		"/api/v2/orgs/acme/jobs":                                   "501",
+		"/api/v2/orgs/acme/jobs":                                   "listJobs orgName=acme",
 		"/api/v2/orgs/acme/plans/executions/x/outputs/y":           "501",
 		"/api/v2/meta/plans":                                       "501",
 		"/api/v2/meta/openapi.json":                                "getOpenAPI",
