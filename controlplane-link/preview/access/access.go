@@ -29,7 +29,7 @@ type Sites func(host string) (Site, bool)
 
 // Visitor is the sender of a request.
 type Visitor struct {
-	// User is empty for a preflight, which has no credential, and whose answer, if it has one, is no refusal.
+	// User is empty for a preflight, which has no credential; an answer to it is no refusal.
 	User      string
 	Preflight bool
 	// Guesses reports that the credential is not known, or that the address sends too many requests: the answer is to
