@@ -6,7 +6,7 @@
 //	attacks      what attackers do with a connection (a package of its own)
 //	crowd.go     as many attackers as are asked for, from addresses of their own
 //	siege.go     one listener, without the attack and with it
-//	random.go    random inputs, to the listeners of tunnels
+//	random.go    random inputs (tests/hostile/inputs), to the listeners of tunnels
 //	together.go  the most expensive attacks at once, while a leader is ended and sandboxes come
 //	shared.go    the control plane beside the cluster, and its agents that share one address (tests/hostile/beside)
 //	world.go     the cluster: its pods, tokens, memory

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/hostile/attacks"
+	"switchyard.dev/tests/hostile/inputs"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -40,7 +41,7 @@ type Finding struct {
 	// Attackers counts their connections; There is how many were open at most.
 	Attackers Counts
 	// Ends are the outcomes of random inputs, and Honest the legitimate calls beside them.
-	Ends   Ends
+	Ends   inputs.Ends
 	Honest Calls
 	// Shared are the agents beside silent connections from their address; nil for other listeners.
 	Shared *Shared
