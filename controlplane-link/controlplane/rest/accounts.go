@@ -8,12 +8,13 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/identity"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
 
-var noAccount = missing("service account not found")
+var noAccount = failure.Missing("service account not found")
 
 // decodeAccount changes a service account to that of the body. A field that is not in the body stays.
 func (r *request) decodeAccount(a *model.ServiceAccount) error {
@@ -46,10 +47,10 @@ func (h *Handler) createServiceAccount(r *request) (any, error) {
 		return nil, err
 	}
 	if err := identity.Valid("service account", a.Name); err != nil {
-		return nil, fail(http.StatusBadRequest, "%v", err)
+		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
 	err := h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
-	return one(encode.ServiceAccount, taken("service account"))(a, err)
+	return one(encode.ServiceAccount, failure.Taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
@@ -75,7 +76,7 @@ func keyOwner(r *request) (model.Principal, error) {
 	}
 	owner := model.Principal{Kind: model.KindUser, ID: r.vars["userId"]}
 	if self := r.caller.Principal; r.caller.Role != model.RoleAdmin && (self.Kind != owner.Kind || self.ID != owner.ID) {
-		return owner, fail(http.StatusForbidden, "access denied: API keys of others need role %s", model.RoleAdmin)
+		return owner, failure.New(http.StatusForbidden, "access denied: API keys of others need role %s", model.RoleAdmin)
 	}
 	return owner, nil
 }
@@ -91,7 +92,7 @@ func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
 		return owner, noAccount(err)
 	}
 	_, err = h.Store.User(r.Context(), r.org(), owner.ID)
-	return owner, missing("user not found")(err)
+	return owner, failure.Missing("user not found")(err)
 }
 
 func (h *Handler) listKeys(r *request) (any, error) {
@@ -129,10 +130,10 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 	if id := r.vars["apiKeyId"]; err == nil {
 		err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
 	}
-	return nil, missing("API key not found")(err)
+	return nil, failure.Missing("API key not found")(err)
 }
 
-var noSecret = missing("secret not found")
+var noSecret = failure.Missing("secret not found")
 
 func (h *Handler) listSecrets(r *request) (any, error) {
 	return each(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
@@ -155,10 +156,10 @@ func (h *Handler) createSecret(r *request, in secret, _ tree) (any, error) {
 		return nil, err
 	}
 	if err := identity.Valid("secret", s.Name); err != nil {
-		return nil, fail(http.StatusBadRequest, "%v", err)
+		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
 	err = h.Store.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
-	return one(encode.Secret, taken("secret"))(s, err)
+	return one(encode.Secret, failure.Taken("secret"))(s, err)
 }
 
 func (h *Handler) updateSecret(r *request, in secret, _ tree) (any, error) {

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/eventbus/callers"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
@@ -42,16 +43,16 @@ func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
 	}
 	leave, err := h.senders.Enter(from)
 	if err != nil {
-		return caller, fail(http.StatusTooManyRequests, "%v", err)
+		return caller, failure.New(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
 	if secret == "" {
-		return caller, fail(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
+		return caller, failure.New(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
 	}
 	caller, err = h.checks.Caller(r.Context(), digest, by, r.now)
 	if err != nil {
-		err = as(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
-		return caller, as(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
+		err = failure.As(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
+		return caller, failure.As(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 	}
 	r.guesses = false
 	h.checks.Use(r.Context(), caller, r.now, r.RemoteAddr, h.Logger.With("request", r.id))
@@ -65,13 +66,13 @@ func (a access) allows(r *request) error {
 	case a == open || a == anyone:
 		return nil
 	case caller.Org != r.org():
-		return fail(http.StatusForbidden, "access denied: the credential is not of organisation %q", r.org())
+		return failure.New(http.StatusForbidden, "access denied: the credential is not of organisation %q", r.org())
 	case caller.Principal.Kind != model.KindUser && caller.Principal.Kind != model.KindServiceAccount:
-		return fail(http.StatusForbidden, "access denied: a cluster token has no access to this operation")
+		return failure.New(http.StatusForbidden, "access denied: a cluster token has no access to this operation")
 	case a == admin && caller.Role != model.RoleAdmin:
-		return fail(http.StatusForbidden, "access denied: the operation needs role %s", model.RoleAdmin)
+		return failure.New(http.StatusForbidden, "access denied: the operation needs role %s", model.RoleAdmin)
 	case caller.Role != model.RoleAdmin && caller.Role != model.RoleMember:
-		return fail(http.StatusForbidden, "access denied: the credential has no role")
+		return failure.New(http.StatusForbidden, "access denied: the credential has no role")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/identity"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/sidecars/coverage"
@@ -18,10 +19,10 @@ import (
 
 // noCluster replaces the text of an error about a cluster that does not exist.
 func (r *request) noCluster(err error) error {
-	return missing(fmt.Sprintf("cluster %q not found", r.vars["clusterName"]))(err)
+	return failure.Missing(fmt.Sprintf("cluster %q not found", r.vars["clusterName"]))(err)
 }
 
-var noToken = missing("cluster token not found")
+var noToken = failure.Missing("cluster token not found")
 
 func (h *Handler) listClusters(r *request) (any, error) {
 	return each(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
@@ -34,10 +35,10 @@ func (h *Handler) getCluster(r *request) (any, error) {
 func (h *Handler) addCluster(r *request) (any, error) {
 	c := model.Cluster{Org: r.org(), Name: r.vars["clusterName"], CreatedAt: r.now}
 	if err := identity.Valid("cluster", c.Name); err != nil {
-		return nil, fail(http.StatusBadRequest, "%v", err)
+		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
 	err := h.Store.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
-	return one(encode.Cluster, taken("cluster"))(c, err)
+	return one(encode.Cluster, failure.Taken("cluster"))(c, err)
 }
 
 func (h *Handler) deleteCluster(r *request) (any, error) {
@@ -92,14 +93,14 @@ var meshStatuses = []string{string(v2.ClustersDevMeshWorkloadStatusOk), string(v
 func (h *Handler) unreadable(r *request, cluster string, err error) error {
 	switch {
 	case errors.Is(err, model.ErrUnreachable):
-		return fail(http.StatusBadGateway, "cluster %q cannot be read: its agent %v", cluster, model.ErrUnreachable)
+		return failure.New(http.StatusBadGateway, "cluster %q cannot be read: its agent %v", cluster, model.ErrUnreachable)
 	case errors.Is(err, model.ErrRefused):
-		return fail(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
+		return failure.New(http.StatusBadGateway, "cluster %q cannot be read: %v", cluster, err)
 	case isMissing(err), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.org(), "cluster", cluster, "error", err)
-	return fail(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
+	return failure.New(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
 }
 
 func (h *Handler) analyzeDevMesh(r *request) (any, error) {
@@ -110,7 +111,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	statuses := listed(r.URL.Query().Get("status"))
 	for _, s := range statuses {
 		if !slices.Contains(meshStatuses, s) {
-			return nil, fail(http.StatusBadRequest, "status has %q; use %s", s, strings.Join(meshStatuses, ", "))
+			return nil, failure.New(http.StatusBadRequest, "status has %q; use %s", s, strings.Join(meshStatuses, ", "))
 		}
 	}
 	namespaces := listed(r.URL.Query().Get("namespace"))
@@ -119,7 +120,7 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	}
 	of := r.org() + "/" + name
 	if _, busy := h.surveys.LoadOrStore(of, true); busy {
-		return nil, fail(http.StatusTooManyRequests, "another request reads the workloads of cluster %q now; send this one again", name)
+		return nil, failure.New(http.StatusTooManyRequests, "another request reads the workloads of cluster %q now; send this one again", name)
 	}
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
@@ -138,13 +139,13 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	mode := r.URL.Query().Get("mode")
 	switch {
 	case mode == string(v2.SandboxesExplainModeContext):
-		return nil, fail(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
+		return nil, failure.New(http.StatusNotImplemented, "mode context is not served by this control plane; use explain")
 	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
-		return nil, fail(http.StatusBadRequest, "mode is %q; use explain", mode)
+		return nil, failure.New(http.StatusBadRequest, "mode is %q; use explain", mode)
 	}
 	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
-		return nil, missing(sandboxNotFound)(err)
+		return nil, failure.Missing(sandboxNotFound)(err)
 	}
 	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.caller.Author())
 	if err != nil && !isMissing(err) {
@@ -154,7 +155,7 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	if err != nil {
 		of = nil
 	}
-	out, err := single(h.sandboxes(r, s))
+	out, err := encode.Single(h.sandboxes(r, s))
 	return encode.Explanation(s.Cluster, out, of), err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
@@ -42,10 +43,10 @@ func (r *request) mayUse(d model.Devbox) bool {
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
 	d, err := h.Store.Devbox(r.Context(), r.org(), r.vars["devboxId"])
 	if err != nil {
-		return d, missing("devbox not found")(err)
+		return d, failure.Missing("devbox not found")(err)
 	}
 	if !r.mayUse(d) {
-		return d, fail(http.StatusForbidden, "access denied: the devbox is of another user")
+		return d, failure.New(http.StatusForbidden, "access denied: the devbox is of another user")
 	}
 	return d, nil
 }
@@ -102,7 +103,7 @@ func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, erro
 	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
 	isNew, err := h.Store.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
 	if err != nil {
-		return nil, as(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
+		return nil, failure.As(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
 	}
 	r.vars["devboxId"] = d.ID
 	answer := h.getDevbox
@@ -156,5 +157,5 @@ func (h *Handler) releaseDevbox(r *request) (any, error) {
 
 // claimed replaces the text of an error about a devbox that another session has.
 func claimed(err error) error {
-	return as(err, model.ErrHeld, http.StatusConflict, "devbox is claimed by another session")
+	return failure.As(err, model.ErrHeld, http.StatusConflict, "devbox is claimed by another session")
 }

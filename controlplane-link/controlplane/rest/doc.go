@@ -5,4 +5,11 @@
 //   - Paths match exactly, with or without a slash at their end, and nothing is redirected.
 //   - Published operations that are not served answer 501, and name what serves them instead.
 //   - The credential is in a header. No cookie is read.
+//
+// Packages below it:
+//
+//	decode   bodies, paths and queries (pure)
+//	encode   values of the API (pure)
+//	failure  statuses and texts of errors
+//	work     operations of runner groups and jobs
 package rest

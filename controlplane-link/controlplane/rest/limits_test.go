@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -94,17 +93,6 @@ func TestClientsWithoutACredentialCountByTheirAddressGroup(t *testing.T) {
 	}
 	if got := refresh("[2001:db8:1::1]:1234"); got != http.StatusBadRequest {
 		t.Errorf("another network: status %d", got)
-	}
-}
-
-func TestStatusesOfErrors(t *testing.T) {
-	for err, want := range map[error]int{
-		model.ErrText: 400, model.ErrNotFound: 404, model.ErrExists: 409, model.ErrInUse: 409, model.ErrMoved: 409, model.ErrDeleting: 409, model.ErrHeld: 409,
-		model.ErrKeyTaken: 503, context.Canceled: 503, io.ErrUnexpectedEOF: 500,
-	} {
-		if got, text := statusOf(fmt.Errorf("x: %w", err)); got != want || got == 500 && text != "internal error" {
-			t.Errorf("%v: %d %s, want %d", err, got, text, want)
-		}
 	}
 }
 

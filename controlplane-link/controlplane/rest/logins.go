@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/eventbus/callers"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
@@ -26,7 +27,7 @@ const (
 func login(serve func(*Handler, *request) (any, error)) func(*Handler, *request) (any, error) {
 	return func(h *Handler, r *request) (any, error) {
 		if h.LoginURL == "" {
-			return nil, fail(http.StatusNotImplemented, "this control plane has no login; use an API key")
+			return nil, failure.New(http.StatusNotImplemented, "this control plane has no login; use an API key")
 		}
 		return serve(h, r)
 	}
@@ -36,14 +37,14 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	from := callers.Behind(r.RemoteAddr, h.Forwards)
 	leave, err := h.logins.Enter(from)
 	if err != nil {
-		return nil, fail(http.StatusTooManyRequests, "%v", err)
+		return nil, failure.New(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
 	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor), Address: from.Address()}
 	if err := h.Store.CreateDeviceLogin(r.Context(), l); err != nil {
-		return nil, as(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
+		return nil, failure.As(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
 	return v2.AuthdevicesCode{
 		DeviceCode: secret, UserCode: code, VerificationURI: h.LoginURL + "?" + url.Values{"user_code": {code}}.Encode(),
@@ -57,7 +58,7 @@ type deviceCode struct {
 }
 
 func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error) {
-	unknown := forbidden("access denied: the device code is unknown, or has expired")
+	unknown := failure.Forbidden("access denied: the device code is unknown, or has expired")
 	device := model.DigestOf(in.DeviceCode)
 	l, err := h.Store.DeviceLogin(r.Context(), device)
 	switch {
@@ -66,7 +67,7 @@ func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error
 	case !r.now.Before(l.ExpiresAt):
 		return nil, unknown(model.ErrNotFound)
 	case l.Denied:
-		return nil, fail(http.StatusForbidden, "access denied")
+		return nil, failure.New(http.StatusForbidden, "access denied")
 	}
 	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
 	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
@@ -101,7 +102,7 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	if !ok {
 		return nil, specfile.Problems{{Text: "the body must be a JSON string: the refresh token"}}
 	}
-	unknown := forbidden("access denied: the refresh token is unknown, was used, or has expired; log in again")
+	unknown := failure.Forbidden("access denied: the refresh token is unknown, was used, or has expired; log in again")
 	refresh := model.DigestOf(token)
 	old, err := h.Store.SessionByRefresh(r.Context(), refresh)
 	if err == nil && !r.now.Before(old.RefreshBy) {

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/workflows/compile"
 	"switchyard.dev/workflows/plugins"
@@ -35,7 +36,7 @@ func (h *Handler) versions(r *request) ([]model.Plugin, error) {
 func (h *Handler) listResourcePlugins(r *request) (any, error) {
 	version := r.URL.Query().Get("version")
 	if version != "" && version != latest && version != allVersions {
-		return nil, fail(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, allVersions)
+		return nil, failure.New(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, allVersions)
 	}
 	kept, err := h.Store.Plugins(r.Context(), r.org())
 	if err != nil {
@@ -61,7 +62,7 @@ func (h *Handler) version(r *request) (model.Plugin, error) {
 	if version := r.URL.Query().Get("version"); version != "" && version != latest {
 		name, err := spec.ParsePluginName(r.vars["pluginName"] + "@" + version)
 		if err != nil {
-			return model.Plugin{}, fail(http.StatusBadRequest, "version %v", err)
+			return model.Plugin{}, failure.New(http.StatusBadRequest, "version %v", err)
 		}
 		kept = slices.DeleteFunc(kept, func(p model.Plugin) bool { return p.Name != name })
 	}
@@ -72,7 +73,7 @@ func (h *Handler) version(r *request) (model.Plugin, error) {
 }
 
 func (h *Handler) getResourcePlugin(r *request) (any, error) {
-	return one(encode.Plugin, missing("unable to fetch resource plugin: not found"))(h.version(r))
+	return one(encode.Plugin, failure.Missing("unable to fetch resource plugin: not found"))(h.version(r))
 }
 
 func (h *Handler) applyResourcePlugin(r *request, in spec.Plugin, body tree) (any, error) {
@@ -91,8 +92,8 @@ func (h *Handler) applyResourcePlugin(r *request, in spec.Plugin, body tree) (an
 		return nil, err
 	}
 	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Store.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", specified(name.String(), p.Spec)))
-	return nil, as(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
+	err = h.Store.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", store.Specified(name.String(), p.Spec)))
+	return nil, failure.As(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 
 func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
@@ -101,9 +102,9 @@ func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
 		err = h.Store.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	}
 	if errors.Is(err, model.ErrInUse) { // it names the sandboxes
-		return nil, fail(http.StatusBadRequest, "%v; delete them first", err)
+		return nil, failure.New(http.StatusBadRequest, "%v; delete them first", err)
 	}
-	return nil, missing("unable to delete resource plugin: not found")(err)
+	return nil, failure.Missing("unable to delete resource plugin: not found")(err)
 }
 
 // pluginsOf are the resource plugins of an organisation, as sandboxes.Plugins.

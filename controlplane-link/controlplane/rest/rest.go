@@ -21,6 +21,8 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/rest/work"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/workflows/specfile"
@@ -116,7 +118,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := h.answer(w, r)
 	if err != nil {
 		var text string
-		if r.status, text = statusOf(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
+		if r.status, text = failure.Status(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
 			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "operation", r.op.name, "organisation", r.org(), "error", err)
 		}
 		body = errorBody(r, text)
@@ -124,9 +126,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if r.guesses && h.Refused != nil {
 		h.Refused(r.Context(), true)
 	}
-	if serve, is := body.(raw); is {
-		serve(req.Context(), w)
-		return
+	if serve, is := body.(work.Raw); is {
+		if err = serve(req.Context(), w); err == nil {
+			return
+		}
+		var text string
+		r.status, text = failure.Status(err)
+		body = errorBody(r, text)
 	}
 	h.write(w, r, body)
 }
@@ -155,7 +161,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	}
 	leave, err := h.users.Enter(by)
 	if err != nil {
-		return nil, fail(http.StatusTooManyRequests, "%v", err)
+		return nil, failure.New(http.StatusTooManyRequests, "%v", err)
 	}
 	defer leave()
 	if err := r.op.access.allows(r); err != nil {

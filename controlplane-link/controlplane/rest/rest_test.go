@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/protos"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/spec"
@@ -122,7 +123,7 @@ func TestPathsMatchExactly(t *testing.T) {
 		op, err := route(httptest.NewRecorder(), r)
 		var got string
 		if err != nil {
-			status, _ := statusOf(err)
+			status, _ := failure.Status(err)
 			got = fmt.Sprint(status)
 		} else {
 			got = op.name

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/rest/work"
 	"switchyard.dev/protos"
 )
 
@@ -50,7 +52,7 @@ func below(path string) (string, bool) {
 func route(w http.ResponseWriter, r *request) (*operation, error) {
 	path, ok := below(r.URL.EscapedPath())
 	if !ok {
-		return nil, fail(http.StatusNotFound, "no such path; the API is below %s", prefix)
+		return nil, failure.New(http.StatusNotFound, "no such path; the API is below %s", prefix)
 	}
 	parts, err := decode.Segments(path)
 	if err != nil {
@@ -70,17 +72,17 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	switch {
 	case len(allowed) > 0:
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return nil, fail(http.StatusMethodNotAllowed, "method %s is not allowed; use %s", r.Method, strings.Join(allowed, " or "))
+		return nil, failure.New(http.StatusMethodNotAllowed, "method %s is not allowed; use %s", r.Method, strings.Join(allowed, " or "))
 	case len(parts) == 9 && parts[2] == "artifacts" && parts[8] == "upload", // runners store files in their pods
 		len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
-		return nil, fail(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
+		return nil, failure.New(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
 	}
 	for _, other := range []string{strings.TrimSuffix(path, "/"), path + "/"} {
 		if _, is := Operation(r.Method, prefix+other); is {
-			return nil, fail(http.StatusNotFound, "no such path; use %s%s", prefix, other)
+			return nil, failure.New(http.StatusNotFound, "no such path; use %s%s", prefix, other)
 		}
 	}
-	return nil, fail(http.StatusNotFound, "no such path")
+	return nil, failure.New(http.StatusNotFound, "no such path")
 }
 
 // Operation returns the operationId of a request, by its method and its escaped path; false if there is
@@ -137,20 +139,20 @@ var operations = []operation{
 	{"PUT", "/orgs/{orgName}/routegroups/{routegroupName}", "applyRouteGroup", member, with((*Handler).applyRouteGroup)},
 	{"DELETE", "/orgs/{orgName}/routegroups/{routegroupName}", "deleteRouteGroup", member, (*Handler).deleteRouteGroup},
 
-	{"GET", "/orgs/{orgName}/runnergroups", "listRunnerGroups", member, (*Handler).listRunnerGroups},
-	{"GET", "/orgs/{orgName}/runnergroups/{runnergroupName}", "getRunnerGroup", member, (*Handler).getRunnerGroup},
-	{"PUT", "/orgs/{orgName}/runnergroups/{runnergroupName}", "applyRunnerGroup", admin, with((*Handler).applyRunnerGroup)},
-	{"DELETE", "/orgs/{orgName}/runnergroups/{runnergroupName}", "deleteRunnerGroup", admin, (*Handler).deleteRunnerGroup},
+	{"GET", "/orgs/{orgName}/runnergroups", "listRunnerGroups", member, forWork(work.Work.ListGroups)},
+	{"GET", "/orgs/{orgName}/runnergroups/{runnergroupName}", "getRunnerGroup", member, forWork(work.Work.GetGroup)},
+	{"PUT", "/orgs/{orgName}/runnergroups/{runnergroupName}", "applyRunnerGroup", admin, workOn(work.Work.ApplyGroup)},
+	{"DELETE", "/orgs/{orgName}/runnergroups/{runnergroupName}", "deleteRunnerGroup", admin, forWork(work.Work.RemoveGroup)},
 
-	{"GET", "/orgs/{orgName}/jobs", "listJobs", member, (*Handler).listJobs},
-	{"POST", "/orgs/{orgName}/jobs", "submitJob", member, with((*Handler).submitJob)},
-	{"GET", "/orgs/{orgName}/jobs/{jobName}", "getJob", member, (*Handler).getJob},
-	{"DELETE", "/orgs/{orgName}/jobs/{jobName}", "deleteJob", member, (*Handler).deleteJob},
-	{"PUT", "/orgs/{orgName}/jobs/{jobName}/cancel", "cancelJob", member, (*Handler).cancelJob},
-	{"GET", "/orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream", "streamJobLogs", member, (*Handler).streamJobLogs},
-	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}", "listJobArtifacts", member, (*Handler).listJobArtifacts},
-	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/", "getJobArtifact", member, (*Handler).getJobArtifact},
-	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download", "downloadJobArtifact", member, (*Handler).downloadJobArtifact},
+	{"GET", "/orgs/{orgName}/jobs", "listJobs", member, forWork(work.Work.ListJobs)},
+	{"POST", "/orgs/{orgName}/jobs", "submitJob", member, workOn(work.Work.SubmitJob)},
+	{"GET", "/orgs/{orgName}/jobs/{jobName}", "getJob", member, forWork(work.Work.GetJob)},
+	{"DELETE", "/orgs/{orgName}/jobs/{jobName}", "deleteJob", member, forWork(work.Work.RemoveJob)},
+	{"PUT", "/orgs/{orgName}/jobs/{jobName}/cancel", "cancelJob", member, forWork(work.Work.CancelJob)},
+	{"GET", "/orgs/{orgName}/jobs/{jobName}/attempts/{jobAttempt}/logs/stream", "streamJobLogs", member, forWork(work.Work.StreamLogs)},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}", "listJobArtifacts", member, forWork(work.Work.ListArtifacts)},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/", "getJobArtifact", member, forWork(work.Work.GetArtifact)},
+	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download", "downloadJobArtifact", member, forWork(work.Work.DownloadArtifact)},
 
 	{"GET", "/orgs/{orgName}/resource-plugins", "listResourcePlugins", member, (*Handler).listResourcePlugins},
 	{"GET", "/orgs/{orgName}/resource-plugins/{pluginName}", "getResourcePlugin", member, (*Handler).getResourcePlugin},

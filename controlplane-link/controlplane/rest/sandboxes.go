@@ -2,8 +2,6 @@ package rest
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +12,10 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
@@ -58,14 +59,6 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	})
 }
 
-// single returns the value in a list of one.
-func single[V any](all []V, err error) (v V, _ error) {
-	if err == nil {
-		v = all[0]
-	}
-	return v, err
-}
-
 // previews returns the domains of previews, by cluster.
 func (h *Handler) previews(r *request) (map[string]string, error) {
 	clusters, err := h.Store.Clusters(r.Context(), r.org())
@@ -94,24 +87,19 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 func (h *Handler) getSandbox(r *request) (any, error) {
 	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
 	if err != nil {
-		return nil, missing(sandboxNotFound)(err)
+		return nil, failure.Missing(sandboxNotFound)(err)
 	}
-	return single(h.sandboxes(r, s))
+	return encode.Single(h.sandboxes(r, s))
 }
 
-// specification is a body of which the specification counts.
-type specification[S any] struct {
-	Spec S `json:"spec"`
-}
-
-func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], body tree) (any, error) {
+func (h *Handler) applySandbox(r *request, in decode.Specification[spec.SandboxSpec], body tree) (any, error) {
 	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
 	before, err := h.Store.Sandbox(r.Context(), r.org(), asked.Name)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
 	if before.Status.Reason == model.ReasonForeign && before.DeletedAt.IsZero() {
-		return nil, fail(http.StatusConflict, "%s", before.Status.Message)
+		return nil, failure.New(http.StatusConflict, "%s", before.Status.Message)
 	}
 	plugins, err := h.checkSandbox(r, asked, before)
 	if err != nil {
@@ -125,7 +113,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
 		return nil, err
 	}
-	ev := r.event("sandbox.apply", specified(s.Name, s.Spec))
+	ev := r.event("sandbox.apply", store.Specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
 		return h.Store.PutSandbox(r.Context(), s, ev)
@@ -133,7 +121,7 @@ func (h *Handler) applySandbox(r *request, in specification[spec.SandboxSpec], b
 	if err != nil {
 		return nil, conflict(err, "sandbox", asked.Name)
 	}
-	return single(h.sandboxes(r, s))
+	return encode.Single(h.sandboxes(r, s))
 }
 
 // checkSandbox compiles a sandbox and returns the versions of its plugins. A resource without a version
@@ -143,7 +131,7 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 		return nil, specfile.Problems{{Path: "spec.cluster", Text: "is missing; name a registered cluster"}}
 	}
 	if _, err := h.Store.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
-		return nil, as(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
+		return nil, failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	var err error
@@ -170,12 +158,12 @@ func (h *Handler) deleteSandbox(r *request) (any, error) {
 	if text := r.URL.Query().Get("force"); text != "" {
 		var err error
 		if force, err = strconv.ParseBool(text); err != nil {
-			return nil, fail(http.StatusBadRequest, "force must be true or false, not %q", text)
+			return nil, failure.New(http.StatusBadRequest, "force must be true or false, not %q", text)
 		}
 	}
 	name := r.vars["sandboxName"]
 	err := h.Store.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
-	return nil, missing("can't delete sandbox: not found")(err)
+	return nil, failure.Missing("can't delete sandbox: not found")(err)
 }
 
 // written returns the specification of a body as it is kept: without null, and with the default start of
@@ -186,13 +174,6 @@ func written(body tree, from string) (json.RawMessage, error) {
 		ttl["offsetFrom"] = from
 	}
 	return json.Marshal(of)
-}
-
-// specified is the entry of a specification in the audit trail, to which a store adds the generation. It has
-// a digest only, because a specification can have secrets, such as values of variables.
-func specified(name string, text json.RawMessage) tree {
-	sum := sha256.Sum256(text)
-	return tree{"name": name, "sha256": hex.EncodeToString(sum[:])}
 }
 
 // keyAttempts is how many routing keys are proposed for a new object.
@@ -213,9 +194,9 @@ func newKey() string { return strings.ToLower(rand.Text()[:13]) }
 
 // conflict replaces the text of an error about the name or the state of an object that is written.
 func conflict(err error, kind, name string) error {
-	err = as(err, model.ErrExists, http.StatusConflict, fmt.Sprintf("the name %q is taken; a sandbox and a route group cannot share a name", name))
-	err = as(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
-	return as(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
+	err = failure.As(err, model.ErrExists, http.StatusConflict, fmt.Sprintf("the name %q is taken; a sandbox and a route group cannot share a name", name))
+	err = failure.As(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("%s %q is being deleted; apply it again when the deletion has ended", kind, name))
+	return failure.As(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster of %s %q cannot be changed; delete it first", kind, name))
 }
 
 func (h *Handler) listRouteGroups(r *request) (any, error) {
@@ -243,12 +224,12 @@ func (h *Handler) groups(r *request, all ...model.RouteGroup) ([]v2.RouteGroup, 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
 	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
 	if err != nil {
-		return nil, missing(routeGroupNotFound)(err)
+		return nil, failure.Missing(routeGroupNotFound)(err)
 	}
-	return single(h.groups(r, g))
+	return encode.Single(h.groups(r, g))
 }
 
-func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], body tree) (any, error) {
+func (h *Handler) applyRouteGroup(r *request, in decode.Specification[spec.GroupSpec], body tree) (any, error) {
 	name := r.vars["routegroupName"]
 	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
 		return nil, err
@@ -265,7 +246,7 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 	if err := endpoints.Check(endpoints.OfGroup(g), endpoints.OfGroup(before)); err != nil {
 		return nil, err
 	}
-	ev := r.event("routegroup.apply", specified(name, g.Spec))
+	ev := r.event("routegroup.apply", store.Specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key
 		return h.Store.PutRouteGroup(r.Context(), g, ev)
@@ -273,11 +254,11 @@ func (h *Handler) applyRouteGroup(r *request, in specification[spec.GroupSpec], 
 	if err != nil {
 		return nil, conflict(err, "route group", name)
 	}
-	return single(h.groups(r, g))
+	return encode.Single(h.groups(r, g))
 }
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {
 	name := r.vars["routegroupName"]
 	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
-	return nil, missing("unable to delete routegroup: not found")(err)
+	return nil, failure.Missing("unable to delete routegroup: not found")(err)
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,6 +21,13 @@ func Entry(by model.Caller, what string, at time.Time, data map[string]any) mode
 		panic(fmt.Sprintf("event %s: %v", what, err)) // the write must not happen without its entry
 	}
 	return model.Event{Org: by.Org, ID: rand.Text(), Type: what, At: at, By: by.Principal, Role: by.Role, Method: by.Method, Masked: by.Masked, Data: text}
+}
+
+// Specified is the entry of a specification in the audit trail, to which a store adds the generation. It has
+// a digest only, because a specification can have secrets, such as values of variables.
+func Specified(name string, text json.RawMessage) map[string]any {
+	sum := sha256.Sum256(text)
+	return map[string]any{"name": name, "sha256": hex.EncodeToString(sum[:])}
 }
 
 // Record adds an event without a write, such as a login that was refused.

@@ -26,6 +26,11 @@ var tooDeep = fmt.Sprintf("the body is nested deeper than %d levels", maxDepth)
 // Tree is a JSON object.
 type Tree = map[string]any
 
+// Specification is a body of which the specification counts.
+type Specification[S any] struct {
+	Spec S `json:"spec"`
+}
+
 // JSON decodes a body. Numbers stay as they are written. The error is specfile.Problems.
 func JSON(text []byte) (any, error) {
 	var problems specfile.Problems

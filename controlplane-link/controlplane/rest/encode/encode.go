@@ -25,6 +25,14 @@ func Each[M, V any](all []M, of func(M) (V, error)) ([]V, error) {
 	return out, nil
 }
 
+// Single returns the value in a list of one.
+func Single[V any](all []V, err error) (v V, _ error) {
+	if err == nil {
+		v = all[0]
+	}
+	return v, err
+}
+
 // text returns a text; nil if it is empty.
 func text(text string) *string {
 	if text == "" {

@@ -1,0 +1,212 @@
+package work
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"switchyard.dev/controlplane-link/controlplane/desired"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
+	"switchyard.dev/controlplane-link/controlplane/rest/encode"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/store"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/specfile"
+)
+
+// runnerGroups returns runner groups as the API has them.
+func (w Work) runnerGroups(r *Call, all ...model.RunnerGroup) ([]v2.JobRunnerGroup, error) {
+	phases, err := w.Phases(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return encode.Each(all, func(g model.RunnerGroup) (v2.JobRunnerGroup, error) { return encode.RunnerGroup(g, phases[g.Name]) })
+}
+
+// ListGroups returns all runner groups.
+func (w Work) ListGroups(r *Call) (any, error) {
+	all, err := w.Groups(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	return w.runnerGroups(r, all...)
+}
+
+// GetGroup returns the runner group in the path.
+func (w Work) GetGroup(r *Call) (any, error) {
+	g, err := w.Group(r.Context(), r.org(), r.Vars["runnergroupName"])
+	if err != nil {
+		return nil, failure.Missing("unable to fetch runnergroup: not found")(err)
+	}
+	return encode.Single(w.runnerGroups(r, g))
+}
+
+// ApplyGroup creates or changes the runner group in the path.
+func (w Work) ApplyGroup(r *Call, in decode.Specification[desired.RunnerGroupSpec], body decode.Tree) (any, error) {
+	name := r.Vars["runnergroupName"]
+	text, err := json.Marshal(body["spec"])
+	if err != nil {
+		return nil, err
+	}
+	g := model.RunnerGroup{
+		Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Namespace: cmp.Or(in.Spec.Namespace, desired.DefaultNamespace), Spec: text,
+		CreatedAt: r.Now, UpdatedAt: r.Now, Author: r.Caller.Author(),
+	}
+	if _, err := desired.RunnerGroup(g, 0); err != nil {
+		return nil, err
+	}
+	if _, err := w.Cluster(r.Context(), r.org(), g.Cluster); err != nil {
+		return nil, failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", g.Cluster))
+	}
+	g, err = w.PutGroup(r.Context(), g, r.event("runnergroup.apply", store.Specified(name, g.Spec)))
+	if err != nil {
+		err = failure.As(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("runner group %q is being deleted; apply it again when the deletion has ended", name))
+		return nil, failure.As(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster and spec.namespace of runner group %q cannot be changed; delete it first", name))
+	}
+	return encode.Single(w.runnerGroups(r, g))
+}
+
+// RemoveGroup begins the deletion of the runner group in the path.
+func (w Work) RemoveGroup(r *Call) (any, error) {
+	name := r.Vars["runnergroupName"]
+	err := w.DeleteGroup(r.Context(), r.org(), name, r.Now, r.event("runnergroup.delete", map[string]any{"name": name}))
+	return nil, failure.Missing("unable to delete runnergroup: not found")(err)
+}
+
+// jobsAs returns jobs as the API has them.
+func (w Work) jobsAs(r *Call, all ...model.Job) ([]v2.Job, error) {
+	groups, err := w.Groups(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
+	named := map[string]model.RunnerGroup{}
+	for _, g := range groups {
+		named[g.Name] = g
+	}
+	return encode.Each(all, func(j model.Job) (v2.Job, error) { return encode.Job(j, named[j.Group]) })
+}
+
+// ListJobs returns the jobs, the newest first, or those of query targetSandbox.
+func (w Work) ListJobs(r *Call) (any, error) {
+	all, err := w.Jobs(r.Context(), r.org(), r.URL.Query().Get("targetSandbox"))
+	if err != nil {
+		return nil, err
+	}
+	return w.jobsAs(r, all...)
+}
+
+var jobMissing = failure.Missing("unable to fetch job: not found")
+
+// jobIn returns the job in the path.
+func (w Work) jobIn(r *Call) (model.Job, error) {
+	j, err := w.Job(r.Context(), r.org(), r.Vars["jobName"])
+	if attempt := r.Vars["jobAttempt"]; err == nil && attempt != "" && attempt != "0" {
+		return j, failure.New(http.StatusNotFound, "attempt %q of job %q not found; the only one is 0", attempt, j.Name)
+	}
+	return j, jobMissing(err)
+}
+
+// GetJob returns the job in the path.
+func (w Work) GetJob(r *Call) (any, error) {
+	j, err := w.jobIn(r)
+	if err != nil {
+		return nil, err
+	}
+	return encode.Single(w.jobsAs(r, j))
+}
+
+// mostNames is how many names are proposed for a job.
+const mostNames = 5
+
+// SubmitJob adds a job, which is queued, with a new name.
+func (w Work) SubmitJob(r *Call, in decode.Specification[desired.JobSpec], body decode.Tree) (any, error) {
+	text, err := json.Marshal(body["spec"])
+	if err != nil {
+		return nil, err
+	}
+	j := model.Job{Org: r.org(), Group: in.Spec.RunnerGroup, Spec: text, CreatedAt: r.Now, Author: r.Caller.Author()}
+	if j.Group == "" {
+		return nil, specfile.Problems{{Path: "spec.runnerGroup", Text: "is missing; name a runner group"}}
+	}
+	g, err := w.Group(r.Context(), r.org(), j.Group)
+	if err == nil && !g.DeletedAt.IsZero() {
+		return nil, failure.New(http.StatusConflict, "spec.runnerGroup: runner group %q is being deleted; name another one", j.Group)
+	}
+	if err != nil {
+		return nil, failure.As(err, model.ErrNotFound, http.StatusBadRequest, fmt.Sprintf("spec.runnerGroup: runner group %q not found", j.Group))
+	}
+	j.Cluster, j.Namespace = g.Cluster, g.Namespace
+	if _, err := desired.Job(j); err != nil {
+		return nil, err
+	}
+	if j.Sandbox, j.RoutingKey, err = w.target(r, in.Spec.RoutingContext, g.Cluster); err != nil {
+		return nil, err
+	}
+	for range mostNames {
+		j.Name = jobName(in.Spec.NamePrefix)
+		out, err := w.Submit(r.Context(), j, r.event("job.submit", store.Specified(j.Name, j.Spec)))
+		if errors.Is(err, model.ErrExists) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return encode.Single(w.jobsAs(r, out))
+	}
+	return nil, failure.New(http.StatusServiceUnavailable, "no name is free for the job; send the request again")
+}
+
+// jobName returns a new name: that of an object of Kubernetes.
+func jobName(prefix string) string {
+	prefix = strings.Trim(strings.ReplaceAll(strings.ToLower(prefix), "_", "-"), "-")
+	return cmp.Or(prefix, "job") + "-" + strings.ToLower(rand.Text()[:10])
+}
+
+// target returns the sandbox and the routing key of a routing context, which has to be in the cluster of the runner group.
+func (w Work) target(r *Call, c desired.JobRoutingContext, cluster string) (sandbox, key string, err error) {
+	var of model.Sandbox
+	path, kind, name := "spec.routingContext.sandbox", "sandbox", c.Sandbox
+	switch {
+	case c.Sandbox != "":
+		of, err = w.Sandbox(r.Context(), r.org(), name)
+	case c.RouteGroup != "":
+		var g model.RouteGroup
+		path, kind, name = "spec.routingContext.routegroup", "route group", c.RouteGroup
+		g, err = w.RouteGroup(r.Context(), r.org(), name)
+		of = model.Sandbox(g)
+	default:
+		return "", "", nil
+	}
+	switch {
+	case errors.Is(err, model.ErrNotFound) || err == nil && !of.DeletedAt.IsZero():
+		return "", "", failure.New(http.StatusNotFound, "%s: %s %q not found", path, kind, name)
+	case err != nil:
+		return "", "", err
+	case of.Cluster != "" && of.Cluster != cluster:
+		return "", "", failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, and the runner group in %q: name one of the same cluster", path, kind, name, of.Cluster, cluster)
+	}
+	return c.Sandbox, of.RoutingKey, nil
+}
+
+// CancelJob cancels the job in the path.
+func (w Work) CancelJob(r *Call) (any, error) {
+	name := r.Vars["jobName"]
+	j, err := w.Cancel(r.Context(), r.org(), name, r.Now, r.event("job.cancel", map[string]any{"name": name}))
+	if err != nil {
+		err = failure.As(failure.Missing("unable to cancel job: not found")(err), jobstore.ErrEnded, http.StatusConflict, "job is already finished")
+		return nil, failure.As(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("job %q is being deleted", name))
+	}
+	return encode.Single(w.jobsAs(r, j))
+}
+
+// RemoveJob begins the deletion of the job in the path.
+func (w Work) RemoveJob(r *Call) (any, error) {
+	name := r.Vars["jobName"]
+	return nil, failure.Missing("unable to delete job: not found")(w.DeleteJob(r.Context(), r.org(), name, r.Now, r.event("job.delete", map[string]any{"name": name})))
+}

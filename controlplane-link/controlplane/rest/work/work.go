@@ -1,0 +1,43 @@
+// Package work serves the operations of the REST API for runner groups and jobs.
+//
+//	jobs.go    runner groups, and jobs: submission, cancellation
+//	output.go  output streams and artifacts of jobs
+package work
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/controlplane-link/controlplane/jobs"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store"
+)
+
+// Work serves operations. Each returns a value for JSON, or Raw. failure.Status has the status and the text of its error.
+type Work struct {
+	jobstore.Store
+	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
+	Streams *jobs.Streams
+	Kept    *artifacts.Kept
+	Logger  *slog.Logger
+}
+
+// Call is a request of a caller that may call the operation.
+type Call struct {
+	*http.Request
+	Now time.Time
+	// Vars are the variables of the path.
+	Vars   map[string]string
+	Caller model.Caller
+}
+
+// org is the organisation in the path.
+func (r *Call) org() string { return r.Vars["orgName"] }
+
+// event returns the entry of a write in the audit trail. data has no secret.
+func (r *Call) event(what string, data map[string]any) model.Event {
+	return store.Entry(r.Caller, what, r.Now, data)
+}
