@@ -53,7 +53,7 @@ var before = map[string]func(*world){
 	"sandbox-apply-409":              func(w *world) { w.free("demo-sb"); w.group("demo-sb") },
 	"routegroup-apply-409":           func(w *world) { w.free("demo-rg"); w.sandbox("demo-rg", "x7w2xq9m4zt1c", nil) },
 	"cluster-add-token-400":          func(w *world) { w.many = true },
-	"sdk-cluster-remove":             func(w *world) { w.free("demo-sb"); w.free("alex-sb"); w.free("demo-rg") },
+	"sdk-cluster-remove":             func(w *world) { w.free("demo-sb"); w.free("alex-sb"); w.free("demo-rg"); w.withoutRunners() },
 	"secret-delete-404":              func(w *world) { w.must(w.store.DeleteSecret(w.ctx(), org, "demo-secret", w.event())) },
 	"resourceplugin-apply-again-409": func(w *world) { w.plugin("new-rp@0.0.0") },
 	"resourceplugin-apply-version": func(w *world) {
