@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/controlplane-link/controlplane/rest"
 )
 
 const artifactsPath = "/artifacts/jobs/demo-job-1/attempts/0"
@@ -49,6 +52,10 @@ func TestDownloads(t *testing.T) {
 	list := w.send("GET", orgPath+artifactsPath+"?space=user", "")
 	if !strings.Contains(string(list.body), `"problem":"There is no such file."`) || strings.Contains(string(list.body), "stdout") {
 		t.Errorf("the list: %s", list.body)
+	}
+	w.must(w.handler.(*rest.Handler).Kept.Finish(w.ctx(), org, "demo-job-1", artifacts.Manifest{Files: []artifacts.File{{Path: "/data/lost.txt", Space: artifacts.User}}}))
+	if got := w.send("GET", of("/data/lost.txt", "user"), ""); got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), `"error":"the artifact cannot be read"`) {
+		t.Errorf("a file that is lost: %d %s", got.status, got.body)
 	}
 }
 
