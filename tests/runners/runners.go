@@ -185,7 +185,7 @@ func (r *Runner) StartExecutor() {
 func (r *Runner) StartProxy() {
 	r.t.Helper()
 	cmd := r.command("job-executor-proxy", "-address", fmt.Sprintf("%s:%d", r.IP, layout.Port), "-health-address", fmt.Sprintf("%s:%d", r.IP, layout.HealthPort),
-		"-routing-address", fmt.Sprintf("%s:%d", r.IP, layout.RoutingPort),
+		"-routing-address", "127.0.0.1:0",
 		"-store", filepath.Join(r.Dir, "store"), "-socket", filepath.Join(r.volume(), "run/executor.sock"), "-token", filepath.Join(r.Dir, "token"), "-log-level", "debug")
 	cmd.Env = append(cmd.Env, layout.EnvPodUID+"="+r.uid, layout.EnvAuthority+"="+r.authority.address, layout.EnvCA+"="+r.authority.roots)
 	p, err := program.Start(r.Dir, "proxy", cmd, nil)
