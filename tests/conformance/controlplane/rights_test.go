@@ -168,7 +168,7 @@ func TestWritesAreAudited(t *testing.T) {
 // first one: it reads none of them, and changes none.
 func TestAnotherOrganisation(t *testing.T) {
 	w := newWorld(t)
-	lists := []string{"clusters/", "clusters/demo/tokens/", "sandboxes", "routegroups", "resource-plugins?version=all", "devboxes/?all=true", "secrets", "service-accounts", "users/u-1/api-keys", "service-accounts/ci/api-keys"}
+	lists := []string{"clusters/", "clusters/demo/tokens/", "sandboxes", "routegroups", "resource-plugins?version=all", "devboxes/?all=true", "runnergroups", "jobs", "secrets", "service-accounts", "users/u-1/api-keys", "service-accounts/ci/api-keys"}
 	state := func() (all string) {
 		for _, list := range lists {
 			got := w.send("GET", orgPath+"/"+list, "")
@@ -183,10 +183,12 @@ func TestAnotherOrganisation(t *testing.T) {
 	}
 	before := state()
 	names := strings.NewReplacer("{orgName}", "other-org", "{userId}", "u-1", "{serviceAccountName}", "ci", "{clusterName}", "demo", "{tokenId}", "tok-1", "{apiKeyId}", "of-u-1",
-		"{sandboxName}", "demo-sb", "{routegroupName}", "demo-rg", "{pluginName}", "demo-rp", "{devboxId}", "dbx-1", "{devboxSessionId}", "ses-1", "{secretName}", "demo-secret")
+		"{sandboxName}", "demo-sb", "{routegroupName}", "demo-rg", "{pluginName}", "demo-rp", "{devboxId}", "dbx-1", "{devboxSessionId}", "ses-1", "{secretName}", "demo-secret",
+		"{runnergroupName}", "demo-jrg", "{jobName}", "demo-job-1", "{jobAttempt}", "0")
 	bodies := map[string]string{
 		"applySandbox": `{"spec":` + virtual("") + `}`, "applyRouteGroup": `{"spec":{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}}}}`,
 		"updateSecret": `{"value":"taken"}`, "updateServiceAccount": `{"role":"admin"}`, "createUserKey": `{}`, "createServiceAccountKey": `{}`, "createClusterToken": `{}`,
+		"applyRunnerGroup": `{"spec":{"cluster":"demo","image":"i"}}`, "submitJob": `{"spec":{"runnerGroup":"demo-jrg","script":"#!/bin/sh\n"}}`,
 	}
 	// creates are the operations that create an object, which they may in their own organisation.
 	creates := []string{"createServiceAccount", "createSecret", "addCluster", "registerDevbox", "applyResourcePlugin"}
@@ -202,6 +204,9 @@ func TestAnotherOrganisation(t *testing.T) {
 		read++
 		got := w.send(method, "/api/v2"+names.Replace(path), bodies[name])
 		empty := method == "GET" && got.status == http.StatusOK && slices.Contains([]string{"[]", `{"apiKeys":[]}`}, string(got.body))
+		if name == "submitJob" { // it names the group in its body
+			empty = got.status == http.StatusBadRequest && strings.Contains(string(got.body), "not found")
+		}
 		if name == "listEvents" {
 			empty = got.status == http.StatusOK && !strings.Contains(string(got.body), "demo")
 		}
