@@ -55,7 +55,7 @@ type port struct {
 }
 
 // services is the table of the published chart, for the parts that exist, with
-// what is ours: the event bus, xDS on the route server, and its peers.
+// what is ours: the event bus, xDS on the route server, its peers, and the service of runners.
 var services = map[string]struct {
 	ports    []port
 	selector map[string]string
@@ -63,6 +63,7 @@ var services = map[string]struct {
 	ignored  bool // is kept out of sandbox routing
 }{
 	"signadot-webhook-service":            {[]port{{"", 443, 9443}}, managerPods, false, false},
+	"signadot-controller-manager":         {[]port{{"runners", 9444, 9444}}, managerPods, false, false},
 	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, managerPods, true, false},
 	"routeserver": {[]port{
 		{"grpc", 7777, 7777}, {"http-api", 7778, 7778}, {"grpc-xds", 7779, 7779}}, app("routeserver"), true, true},
