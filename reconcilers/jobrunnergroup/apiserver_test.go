@@ -57,7 +57,7 @@ func start(t *testing.T) *cluster {
 	of.Authority, of.OperatorNamespace = "manager:9444", ""
 	main, err := manager.New(c.Context(), manager.Config{
 		REST: access, Log: memory.New(), WithoutWebhook: true, SeveralInProcess: true, MetricsAddress: "0", HealthAddress: "0",
-		Namespace: "ops", Logger: world.Quiet, Jobs: manager.Jobs{Settings: of, Limits: jobrunnergroup.Limits{Results: 15 * time.Minute}},
+		Namespace: "ops", Logger: world.Quiet, Jobs: manager.Jobs{Settings: of, Limits: jobrunnergroup.Limits{Results: 15 * time.Minute}, GroupsAlone: true},
 	})
 	c.Must(err)
 	t.Cleanup(background.Run(c, main.Run))

@@ -35,6 +35,8 @@ type Jobs struct {
 	// Runners reaches the runners in these pods, and Finished are the limits of finished jobs (job.Defaults).
 	Runners  job.Runners
 	Finished job.Limits
+	// GroupsAlone assigns no job, for tests of runner groups.
+	GroupsAlone bool
 }
 
 // Enabled reports whether jobs run at all: they do where the images of the operator's containers are known.
@@ -115,7 +117,7 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
-	if c.Jobs.Runners == nil {
+	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
 		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
 	}
 	return nil
