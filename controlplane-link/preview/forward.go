@@ -137,12 +137,9 @@ func (h *Handler) rewrite(p *httputil.ProxyRequest) {
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
 		p.Out.URL.Opaque = path // as the client has written it
 	}
-	switch upgrade := p.In.Header.Get("Upgrade"); {
-	case strings.EqualFold(upgrade, "websocket"):
-		p.Out.Header.Set("Upgrade", upgrade) // without Connection: Upgrade too: the Service refuses it as without a preview
-	default: // requests in another protocol would have no authorization
-		p.Out.Header.Del("Upgrade")
-		p.Out.Header.Del("Connection")
+	if h := p.Out.Header; !strings.EqualFold(h.Get("Upgrade"), "websocket") { // requests in another protocol would have no authorization
+		h.Del("Upgrade")
+		h.Del("Connection")
 	}
 	p.Out.Host = authority(t.Endpoint)
 	p.Out.Trailer = p.In.Trailer // it has its values after the body

@@ -329,21 +329,6 @@ func TestNoOtherUpgradePasses(t *testing.T) {
 	}
 }
 
-// Upgrade reaches the Service without Connection: Upgrade if the client has sent it so: the Service refuses it then.
-// A proxy in front of the preview could take another answer than a refusal for an interim one.
-func TestAWebSocketHasTheConnectionOfItsClient(t *testing.T) {
-	s := preview.New(t, preview.Options{})
-	s.Sandbox("sockets", map[string]string{"web": "http://" + service(s, "web", echo)})
-	for connection, want := range map[string]string{"": "", "keep-alive": "", "Upgrade": "Upgrade"} {
-		r := request(s, http.MethodGet, preview.URL("web", "sockets"), nil)
-		r.Header["Upgrade"], r.Header["Connection"] = []string{"websocket"}, []string{connection}
-		a, text := send(s, s.Client(true), r)
-		if got := read(s, text); a.StatusCode != http.StatusOK || got.Header.Get("Upgrade") != "websocket" || got.Header.Get("Connection") != want {
-			t.Errorf("with Connection: %s: status %d, the Service has received %v", connection, a.StatusCode, got.Header)
-		}
-	}
-}
-
 func TestARequestEndsWithItsKey(t *testing.T) {
 	s := preview.New(t, preview.Options{})
 	s.Sandbox("revoked", map[string]string{"web": "http://" + service(s, "web", func(w http.ResponseWriter, r *http.Request) {

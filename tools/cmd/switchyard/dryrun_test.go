@@ -190,7 +190,7 @@ func TestARejectionByTheAPIServerHasItsOwnExitCode(t *testing.T) {
 
 func TestADryRunListsUnansweredQuestions(t *testing.T) {
 	args := shop(t, "dry-ask", "{}")
-	none, jobs := file(t, "kind: [\n"), file(t, "apiVersion: signadot.com/v1\nkind: Job\nmetadata: {name: j}\n")
+	none := file(t, "kind: [\n")
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -201,7 +201,6 @@ func TestADryRunListsUnansweredQuestions(t *testing.T) {
 		"a specification":                {[]string{"-f", file(t, "apiVersion: signadot.com/v1\nkind: Sandbox\nname: a\nspec: {forks: []}\n")}, "use the output of switchyard sandbox render"},
 		"one without a header":           {[]string{"-f", file(t, "name: a\nspec: {forks: []}\n")}, "use the output of switchyard sandbox render"},
 		"an empty file":                  {[]string{"-f", os.DevNull}, "holds no object"},
-		"a kind of ours that is not run": {[]string{"-f", jobs}, "not supported"},
 		"an object that is not there":    {[]string{"--delete", "sandbox", "none"}, "there is no such object"},
 		"a kind that cannot be asked":    {[]string{"--delete", "pod", "shop/x"}, "a pod cannot be asked about"},
 		"a fork without its namespace":   {[]string{"--delete", "forkedworkload", "x"}, "has to have a namespace"},

@@ -178,6 +178,9 @@ func TestOutputOverManyClients(t *testing.T) {
 	if got := s.output(job, socket.Stderr, 0); !bytes.Equal(got, content[:1000]) {
 		t.Errorf("stderr has %d bytes", len(got))
 	}
+	if _, err = s.client.Output(s.ctx, job, socket.Stdout, size, nil); err != nil { // acknowledges all of it
+		t.Error(err)
+	}
 	_, err = s.client.Output(s.ctx, job, socket.Stdout, size+1, nil)
 	s.refused(err, socket.BadRequest)
 	if chunk, err := s.client.Output(s.ctx, job, socket.Stdout, 5, nil); err != nil || chunk.Offset != size || !chunk.End {
