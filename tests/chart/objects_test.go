@@ -55,7 +55,7 @@ type port struct {
 }
 
 // services is the table of the published chart, for the parts that exist, with
-// what is ours: the event bus, xDS on the route server, its peers, and the service of runners.
+// those that the published one lacks: the event bus, xDS on the route server, its peers, and the service of runners.
 var services = map[string]struct {
 	ports    []port
 	selector map[string]string

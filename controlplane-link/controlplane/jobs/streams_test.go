@@ -214,7 +214,7 @@ func parsed(w *world, of string) (text, cursor string, signals []string) {
 	return text, cursor, signals
 }
 
-// TestStreamsAreLiveAndEndTogether with a real runner: both end after the job has, and what is stored afterwards is the same.
+// TestStreamsAreLiveAndEndTogether with a real runner: both streams end after the job, and the stored output is the same.
 func TestStreamsAreLiveAndEndTogether(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
@@ -248,7 +248,7 @@ func TestStreamsAreLiveAndEndTogether(t *testing.T) {
 	if report == nil || report.Size != 5 || report.Meta["of"] != dir+"/report" || missing == nil || missing.Problem == "" {
 		t.Errorf("%+v, %+v", report, missing)
 	}
-	w.runner.Kill() // only what was collected remains
+	w.runner.Kill() // the collected output remains
 	whole, _, signals := w.read("type=stdout", "")
 	if whole != "first\n"+ends[0].text || len(signals) != 1 {
 		t.Errorf("stored: %d bytes, %q", len(whole), signals)
