@@ -2,19 +2,15 @@ package devmesh
 
 import (
 	_ "embed" // the script
-	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	luav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
-	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
-	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	upstreamproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
 	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
-	metadatav3 "github.com/envoyproxy/go-control-plane/envoy/type/metadata/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -33,38 +29,20 @@ func (b *builder) app() *clusterv3.Cluster {
 	return c
 }
 
-// forks sends requests to the address that the matched route has written into the internal header.
-// On the way the address moves into the request's metadata, where later tries find it (retry.lua):
-// forks do not receive the header, and without an address Envoy would send the request to the baseline.
+// forks sends requests to the address in their filter state, which translate.DestinationFilter has
+// set from the matched route; it is there for all tries. Without one Envoy takes the header, and
+// without that it would send the request to the baseline: routes to this cluster that lack the
+// address in the form that the filter reads have it in the header (package translate).
 func (b *builder) forks() *clusterv3.Cluster {
 	c := b.originalDestination(translate.ForksCluster)
 	c.ConnectTimeout = durationpb.New(forkConnectTimeout)
 	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 		UseHttpHeader: true, HttpHeaderName: translate.DestinationHeader,
-		MetadataKey: &metadatav3.MetadataKey{Key: translate.MetadataNamespace, Path: []*metadatav3.MetadataKey_PathSegment{{
-			Segment: &metadatav3.MetadataKey_PathSegment_Key{Key: destinationKey},
-		}}},
 	}}
-	options := b.sameProtocol(toServers(idleToApp, forkConnection),
-		b.httpFilter("envoy.filters.http.lua", keepDestination()),
-		b.httpFilter("envoy.filters.http.upstream_codec", &upstreamcodecv3.UpstreamCodec{}),
-	)
+	options := b.sameProtocol(toServers(idleToApp, forkConnection))
 	options.RetryPolicy = connectAgain()
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(options)}
 	return c
-}
-
-// destinationKey is where in a request's metadata the tries after the first find the address.
-const destinationKey = "destination"
-
-//go:embed retry.lua
-var retryScript string
-
-// keepDestination is a script because nothing else of Envoy can keep a header's value for later
-// tries: filters that write metadata or filter state do not run on the way to a cluster.
-func keepDestination() *luav3.Lua {
-	script := strings.NewReplacer("HEADER", translate.DestinationHeader, "NAMESPACE", translate.MetadataNamespace, "KEY", destinationKey).Replace(retryScript)
-	return &luav3.Lua{DefaultSourceCode: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: script}}}
 }
 
 // connectAgain has a request sent again when no connection to its fork could be made. The fork
@@ -89,7 +67,7 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 
 // sameProtocol speaks upstream what the client spoke: HTTP/1.1 stays HTTP/1.1,
 // and HTTP/2 (gRPC) stays HTTP/2.
-func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*hcmv3.HttpFilter) *httpv3.HttpProtocolOptions {
+func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions) *httpv3.HttpProtocolOptions {
 	return &httpv3.HttpProtocolOptions{
 		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
@@ -97,7 +75,6 @@ func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*h
 				HttpProtocolOptions: http1(), Http2ProtocolOptions: http2ToServers(),
 			},
 		},
-		HttpFilters: filters,
 	}
 }
 

@@ -1,6 +1,7 @@
 package devmesh
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	celv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/filters/cel/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
@@ -59,7 +61,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		EarlyHeaderMutationExtensions: []*corev3.TypedExtensionConfig{
 			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(b.asSent())},
 		},
-		LocalReplyConfig: failures(),
+		LocalReplyConfig: b.failures(),
 	}
 }
 
@@ -73,6 +75,7 @@ func (b *builder) httpFilters() []*hcmv3.HttpFilter {
 		filters = append(filters,
 			b.switchedOff(translate.KeyFilter, translate.KeyExtraction(nil)),
 			b.switchedOff(translate.MatchFilter, matchValueToState()),
+			b.switchedOff(translate.DestinationFilter, &setfilterstatev3.Config{}), // the routes configure it
 			b.switchedOff(translate.ExplainFilter, explain()))
 	}
 	return append(filters, b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
@@ -124,7 +127,7 @@ const unanswered = "%ROUTE_NAME% holds this routing key, and its fork or its wor
 
 // failures puts a reason on the answers that Envoy gives in place of a destination that it could
 // not reach, and names the sandbox in the body where that is the destination.
-func failures() *hcmv3.LocalReplyConfig {
+func (b *builder) failures() *hcmv3.LocalReplyConfig {
 	reason := func(reason string, flags ...string) []*hcmv3.ResponseMapper {
 		failed := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
 			ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
@@ -135,7 +138,7 @@ func failures() *hcmv3.LocalReplyConfig {
 			}}
 		}
 		ofSandbox := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_AndFilter{
-			AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{failed, sent()}},
+			AndFilter: &accesslogv3.AndFilter{Filters: []*accesslogv3.AccessLogFilter{failed, b.sent()}},
 		}}
 		return []*hcmv3.ResponseMapper{mapper(ofSandbox, format(unanswered)), mapper(failed, nil)}
 	}
@@ -145,16 +148,14 @@ func failures() *hcmv3.LocalReplyConfig {
 	)}
 }
 
-// sent matches requests that were sent to a sandbox: keepDestination has noted the address.
-func sent() *accesslogv3.AccessLogFilter {
-	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_MetadataFilter{
-		MetadataFilter: &accesslogv3.MetadataFilter{
-			Matcher: &envoymatcherv3.MetadataMatcher{
-				Filter: translate.MetadataNamespace,
-				Path:   []*envoymatcherv3.MetadataMatcher_PathSegment{{Segment: &envoymatcherv3.MetadataMatcher_PathSegment_Key{Key: destinationKey}}},
-				Value:  &envoymatcherv3.ValueMatcher{MatchPattern: &envoymatcherv3.ValueMatcher_PresentMatch{PresentMatch: true}},
-			},
-			MatchIfKeyNotFound: wrapperspb.Bool(false),
+// sent matches requests that a route has sent to a sandbox.
+func (b *builder) sent() *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ExtensionFilter{
+		ExtensionFilter: &accesslogv3.ExtensionFilter{
+			Name: "envoy.access_loggers.extension_filters.cel",
+			ConfigType: &accesslogv3.ExtensionFilter_TypedConfig{TypedConfig: b.any(&celv3.ExpressionFilter{
+				Expression: fmt.Sprintf("xds.cluster_name == %q", translate.ForksCluster),
+			})},
 		},
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/eventbus/lists"
@@ -67,6 +68,9 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	if err == nil {
 		err = checkInput(p.input)
 	}
+	if err == nil {
+		p.ready, err = forProxy(p.entries)
+	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
 	}
@@ -87,8 +91,8 @@ func PlaceOf(w table.Workload, name string) (int, error) {
 }
 
 // Compose puts parts together: the RouteConfiguration that Envoy takes, with the version of the
-// whole. The parts are copied as bytes; the head is generated from its statements. It returns
-// an error if the parts do not belong together.
+// whole. The parts are copied as bytes, with the destinations where the proxy reads them; the
+// head is generated from its statements. It returns an error if the parts do not belong together.
 func Compose(h *Head, parts *Parts) (Resource, error) {
 	var input []byte
 	var entries [][]byte
@@ -102,7 +106,11 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		entries = append(entries, p.entries)
+		ready, err := p.forProxy()
+		if err != nil {
+			return Resource{}, fmt.Errorf("part %s: %w", partLabel(i), err)
+		}
+		entries = append(entries, ready)
 	}
 	around, err := hostOf(h.says)
 	if err != nil {
@@ -139,6 +147,12 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
 	if host.TypedPerFilterConfig, err = perHost(says.keyHeaders, KeyExtraction); err != nil {
+		return nil, err
+	}
+	if host.TypedPerFilterConfig == nil {
+		host.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	if host.TypedPerFilterConfig[DestinationFilter], err = packed(noteDestination()); err != nil {
 		return nil, err
 	}
 	return host, switchOn(host, says.keyHeaders)
@@ -184,6 +198,7 @@ func Refit(r Resource, edge bool) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	host.Matcher.MatcherType = was.Matcher.MatcherType
+	refitRoutes(host.Matcher)
 	whole := forAll()
 	whole.Name, whole.VirtualHosts = config.Name, []*routev3.VirtualHost{host}
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)

@@ -11,7 +11,8 @@
 // to the byte, so a client can check that it has put together the intended whole.
 //
 // A part without entries is left out. Parts are cut out and inserted as bytes; Updated marshals
-// only the entries that changed.
+// only the entries that changed. In the whole, destinations are where the proxy reads them: ReadPart
+// moves them.
 //
 // # Dynamic configuration
 //
@@ -21,7 +22,8 @@
 // has one virtual host with one matcher: a map from MatchValue, which is the
 // port and the routing key of the request, to a route.
 //
-//	rule, port with an address  → cluster ForksCluster, DestinationHeader set to it
+//	rule, port with an address  → cluster ForksCluster, with it in the route's metadata
+//	                              (in parts: DestinationHeader set to it)
 //	rule, port without address  → 503, ReasonHeader and a text that names the sandbox
 //	rule that is not ready      → 503, likewise, on each of its ports
 //	rule that is kept           → cluster AppCluster, under a name of its own
@@ -45,8 +47,8 @@
 // the request, must not let a client's own DestinationHeader through, must copy the
 // client's x-forwarded-proto into ProtoHeader before it sets its own, must take expressions
 // of 200 steps (re2.max_program_size.error_level; Envoy's default is 100), and must
-// have the two clusters. KeyFilter, MatchFilter (which sets that state), RefuseFilter
-// and ExplainFilter may be disabled if all four are there: the routes that Compose gives
-// switch them on for the requests that need them. Custom headers cost a little more: they
+// have the two clusters. KeyFilter, MatchFilter (which sets that state), DestinationFilter,
+// RefuseFilter and ExplainFilter may be disabled if all five are there: the routes that Compose
+// gives switch them on for the requests that need them. Custom headers cost a little more: they
 // switch KeyFilter on for every request. Bootstrap in sidecars/devmesh does all that.
 package translate

@@ -17,10 +17,11 @@ const (
 	PartCount = 64
 	// AppCluster is the application in the proxy's pod: the baseline.
 	AppCluster = "app"
-	// ForksCluster is the address in DestinationHeader: a sandbox.
+	// ForksCluster is the destination of the matched route, which DestinationFilter notes: a
+	// sandbox.
 	ForksCluster = "forks"
-	// DestinationHeader carries the address from the matched route to
-	// ForksCluster, within the proxy. It leaves the proxy in no direction.
+	// DestinationHeader carries the destination of a route in a part. Routes that Compose gives
+	// have it in their metadata. It leaves the proxy in no direction.
 	DestinationHeader = "x-sd-destination"
 	// ProtoHeader carries the client's x-forwarded-proto past where the proxy sets one
 	// of its own; the routes put it back, and nothing when there was none.

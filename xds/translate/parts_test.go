@@ -9,11 +9,14 @@ import (
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	"pgregory.net/rapid"
@@ -34,17 +37,18 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if err != nil {
 		return nil, err
 	}
-	entries := map[string]*matcherv3.Matcher_OnMatch{}
-	for r := range t.Of(w) {
-		for _, m := range r.Mappings {
-			if entries[MatchValue(m.WorkloadPort, r.RoutingKey)], err = onMatch(routeOf(r, m)); err != nil {
-				return nil, err
-			}
-		}
+	entries, err := entriesFor(t, w, moveDestination)
+	if err != nil {
+		return nil, err
 	}
 	if len(entries) > 0 {
 		host.Matcher.MatcherType = treeOf(input, entries)
 	}
+	note, err := packed(noteDestination())
+	if err != nil {
+		return nil, err
+	}
+	host.TypedPerFilterConfig = map[string]*anypb.Any{DestinationFilter: note}
 	if err := switchOn(host, t.KeyHeaders()); err != nil {
 		return nil, err
 	}
@@ -52,6 +56,34 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil
+}
+
+// moveDestination does with a message what inMetadata does with bytes.
+func moveDestination(r *routev3.Route) {
+	if r.GetRoute().GetCluster() != ForksCluster {
+		return
+	}
+	r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
+		Fields: map[string]*structpb.Value{DestinationKey: structpb.NewStringValue(r.RequestHeadersToAdd[0].Header.Value)},
+	}}}
+	r.RequestHeadersToAdd, r.RequestHeadersToRemove = nil, []string{DestinationHeader}
+}
+
+// entriesFor returns the entries of a workload's map, each route changed by edit.
+func entriesFor(t table.Table, w table.Workload, edit func(*routev3.Route)) (map[string]*matcherv3.Matcher_OnMatch, error) {
+	entries := map[string]*matcherv3.Matcher_OnMatch{}
+	for r := range t.Of(w) {
+		for _, m := range r.Mappings {
+			route := routeOf(r, m)
+			edit(route)
+			match, err := onMatch(route)
+			if err != nil {
+				return nil, err
+			}
+			entries[MatchValue(m.WorkloadPort, r.RoutingKey)] = match
+		}
+	}
+	return entries, nil
 }
 
 func treeOf(input *xdscorev3.TypedExtensionConfig, entries map[string]*matcherv3.Matcher_OnMatch) *matcherv3.Matcher_MatcherTree_ {
@@ -124,7 +156,11 @@ func checkRoutes(t *rapid.T, w *world, routes Translation) Resource {
 	same(t, "the whole", want, config)
 	checkEncoded(t, whole)
 
-	all, union := want.VirtualHosts[0].GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap(), map[string]*matcherv3.Matcher_OnMatch{}
+	all, err := entriesFor(w.Table, customer, func(*routev3.Route) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	union := map[string]*matcherv3.Matcher_OnMatch{}
 	for _, p := range routes.Parts() {
 		checkEncoded(t, p)
 		host := &routev3.VirtualHost{}

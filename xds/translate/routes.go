@@ -152,8 +152,7 @@ func appRoute(name string) *routev3.Route {
 	}
 }
 
-// forkRoute sends requests to a sandbox's Service. The header overwrites the client's, if any;
-// ForksCluster removes it.
+// forkRoute sends requests to a sandbox's Service, in the form of parts (destination.go).
 func forkRoute(name string, destination netip.AddrPort) *routev3.Route {
 	return &routev3.Route{
 		Name: name, Match: everything(), Action: toCluster(ForksCluster),

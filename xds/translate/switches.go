@@ -21,6 +21,8 @@ import (
 const (
 	// RefuseFilter refuses a request.
 	RefuseFilter = "signadot.com/refuse"
+	// DestinationFilter notes the destination of a request to a sandbox (destination.go).
+	DestinationFilter = "signadot.com/destination"
 	// MatchFilter sets the filter state FilterStateKey from what KeyFilter found.
 	MatchFilter = "envoy.filters.http.set_filter_state"
 	// ExplainFilter adds response headers that report how the request was routed.
@@ -30,11 +32,21 @@ const (
 )
 
 // switchOn expands the route for no match, of a virtual host that headOf built, to four forms that
-// differ in the filters that they enable. This is done where the parts are composed, as with
+// differ in the filters that they enable; DestinationFilter is off in the last only. This is done where the parts are composed, as with
 // forAll, so that the forms match the filters of this program's proxy. custom are the
 // headers that carry keys.
 func switchOn(host *routev3.VirtualHost, custom []string) error {
-	plain := host.GetMatcher().GetOnNoMatch()
+	// A filter that the virtual host configures is on unless the route switches it off.
+	off, err := packed(&routev3.FilterConfig{Disabled: true})
+	if err != nil {
+		return err
+	}
+	without := baselineRoute()
+	without.TypedPerFilterConfig = map[string]*anypb.Any{DestinationFilter: off}
+	plain, err := onMatch(without)
+	if err != nil {
+		return err
+	}
 	on := switches{host: host, route: baselineRoute()}
 	// Envoy joins several Host headers into one, with a comma; servers refuse them.
 	on.when(contains(":authority", ","), RefuseFilter, KeyFilter, MatchFilter)

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,38 @@ func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A request that reaches the route of a sandbox without its destination noted would go to the baseline.
+func TestDestinationsAreNotedWhereverKeysAreMatched(t *testing.T) {
+	for _, custom := range [][]string{nil, {"x-team"}} {
+		host, err := hostOf(heading{keyHeaders: custom})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if host.TypedPerFilterConfig[DestinationFilter] == nil {
+			t.Fatal("the virtual host does not configure the filter")
+		}
+		inner := host.Matcher.OnNoMatch.GetMatcher()
+		if off := formOf(t, inner.OnNoMatch).TypedPerFilterConfig[DestinationFilter]; off == nil {
+			t.Error("requests without a key pay for the filter")
+		}
+		for _, m := range inner.GetMatcherList().Matchers {
+			form := formOf(t, m.OnMatch).TypedPerFilterConfig
+			if form[MatchFilter] == nil || form[DestinationFilter] != nil {
+				t.Errorf("%v matches keys: %v, with its own setting of destinations: %v", m.Predicate, form[MatchFilter], form[DestinationFilter])
+			}
+		}
+	}
+}
+
+func formOf(t *testing.T, m *matcherv3.Matcher_OnMatch) *routev3.Route {
+	t.Helper()
+	route := &routev3.Route{}
+	if err := m.GetAction().TypedConfig.UnmarshalTo(route); err != nil {
+		t.Fatal(err)
+	}
+	return route
 }
 
 // Sidecars of earlier releases take the expressions of a head as they are, and not more than
@@ -92,6 +125,11 @@ func TestRoutesOfAnotherReleaseAreFittedToThisOne(t *testing.T) {
 	host := earlier.VirtualHosts[0]
 	earlier.RequestHeadersToAdd, earlier.RequestHeadersToRemove, host.RequestHeadersToRemove = nil, nil, nil
 	host.Matcher.OnNoMatch = host.Matcher.OnNoMatch.GetMatcher().OnNoMatch
+	inHeaders, err := onMatch(forkRoute(RoutedSandbox+"feature", netip.MustParseAddrPort("10.0.0.1:80")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Matcher.GetMatcherTree().GetExactMatchMap().Map[MatchValue(8080, "k1")] = inHeaders
 	old := whole[0]
 	old.Any = anyOfMessage(t, earlier)
 	for name, r := range map[string]Resource{"of an earlier one": old, "of its own": whole[0]} {
@@ -143,12 +181,9 @@ func lastForm(t *testing.T, host *routev3.VirtualHost) (conditions []string, on 
 	if host, err = hostOf(says); err != nil {
 		t.Fatal(err)
 	}
-	route := &routev3.Route{}
 	forms := host.Matcher.OnNoMatch.GetMatcher().GetMatcherList().Matchers
 	last := forms[len(forms)-1]
-	if err := last.OnMatch.GetAction().TypedConfig.UnmarshalTo(route); err != nil {
-		t.Fatal(err)
-	}
+	route := formOf(t, last.OnMatch)
 	for _, p := range last.Predicate.GetOrMatcher().GetPredicate() {
 		conditions = append(conditions, conditionOf(t, p.GetSinglePredicate()))
 	}

@@ -15,15 +15,18 @@ import (
 // cost of a change is proportional to its size. These are the field numbers on the path to the
 // map's entries.
 const (
-	configName, configHosts   = 1, 2 // RouteConfiguration
-	hostMatcher               = 21   // VirtualHost
-	matcherTree               = 2    // Matcher
-	treeInput, treeMap        = 1, 2 // Matcher.MatcherTree
-	mapEntry                  = 1    // Matcher.MatcherTree.MatchMap
-	entryKey, entryValue      = 1, 2 // an entry of it
-	anyType, anyValue         = 1, 2 // Any
-	deltaVersion, deltaAny    = 1, 2 // discovery Resource
-	deltaName, deltaResources = 3, 2 // discovery Resource, DeltaDiscoveryResponse
+	configName, configHosts   = 1, 2  // RouteConfiguration
+	hostMatcher               = 21    // VirtualHost
+	matcherTree               = 2     // Matcher
+	treeInput, treeMap        = 1, 2  // Matcher.MatcherTree
+	mapEntry                  = 1     // Matcher.MatcherTree.MatchMap
+	entryKey, entryValue      = 1, 2  // an entry of it, or of any map
+	matchAction, configAny    = 2, 2  // Matcher.OnMatch, TypedExtensionConfig
+	routeMetadata, routeAdds  = 4, 9  // Route
+	routeRemoves, valueText   = 12, 3 // Route, google.protobuf.Value
+	anyType, anyValue         = 1, 2  // Any
+	deltaVersion, deltaAny    = 1, 2  // discovery Resource
+	deltaName, deltaResources = 3, 2  // discovery Resource, DeltaDiscoveryResponse
 )
 
 // field writes a field that holds a message or a text.
@@ -76,6 +79,24 @@ func fields(message []byte, each func(number protowire.Number, raw, value []byte
 		message = message[tag+size:]
 	}
 	return nil
+}
+
+// within returns a message in which edit has replaced the content of the fields at a path.
+func within(message []byte, path []protowire.Number, edit func(content []byte) ([]byte, error)) ([]byte, error) {
+	if len(path) == 0 {
+		return edit(message)
+	}
+	out := make([]byte, 0, len(message)+32)
+	err := fields(message, func(number protowire.Number, raw, value []byte) error {
+		if number != path[0] {
+			out = append(out, raw...)
+			return nil
+		}
+		content, err := within(value, path[1:], edit)
+		out = field(out, number, content)
+		return err
+	})
+	return out, err
 }
 
 // only returns the content of a message's one field of a number.

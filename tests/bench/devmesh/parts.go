@@ -32,8 +32,6 @@ type taken struct {
 	listener  *listenerv3.Listener
 	// app and forks are the clusters that routes have as destinations.
 	app, forks *clusterv3.Cluster
-	// err is what went wrong when a part was taken out.
-	err error
 }
 
 // part is what can be absent.
@@ -78,8 +76,7 @@ func parts() []part {
 		{name: "no HTTP limits", take: func(t *taken) {
 			t.http.CommonHttpProtocolOptions, t.http.HttpProtocolOptions, t.http.Http2ProtocolOptions = nil, nil, nil
 		}},
-		{name: "internal header stays", take: func(t *taken) { t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions }},
-		{name: "a header that Envoy consumes", take: consumed},
+		{name: "no second try", take: func(t *taken) { t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions }},
 		{name: "no statistics", take: func(t *taken) {
 			t.bootstrap.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: &metricsv3.StatsMatcher{
 				StatsMatcher: &metricsv3.StatsMatcher_RejectAll{RejectAll: true},
@@ -97,26 +94,6 @@ func sayProto(t *taken) {
 	routes := t.http.GetRouteConfig()
 	routes.RequestHeadersToAdd, routes.RequestHeadersToRemove = nil, nil
 	routes.VirtualHosts[0].RequestHeadersToRemove = nil
-}
-
-// consumed passes the destination to the forks' cluster in a header that Envoy removes from every
-// request, so that no filter is needed.
-func consumed(t *taken) {
-	const header = "x-envoy-retriable-header-names"
-	t.forks.GetOriginalDstLbConfig().HttpHeaderName = header
-	t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions
-	for _, m := range t.http.GetRouteConfig().VirtualHosts[0].GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap() {
-		packed, route := m.GetAction().GetTypedConfig(), &routev3.Route{}
-		if t.err = errors.Join(t.err, packed.UnmarshalTo(route)); t.err != nil {
-			return
-		}
-		for _, h := range route.RequestHeadersToAdd {
-			if h.Header.Key == translate.DestinationHeader {
-				h.Header.Key = header
-			}
-		}
-		t.err = errors.Join(t.err, packed.MarshalFrom(route))
-	}
 }
 
 // begin starts the sidecar's Envoy without the part.
@@ -176,7 +153,7 @@ func (t *taken) manager() *anypb.Any { return t.listener.FilterChains[0].Filters
 // write writes the bootstrap into a directory and returns its path.
 func (t *taken) write(dir string) (string, error) {
 	packed, err := anypb.New(t.http)
-	if err = errors.Join(t.err, err); err != nil {
+	if err != nil {
 		return "", err
 	}
 	proto.Reset(t.manager())

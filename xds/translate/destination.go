@@ -1,0 +1,111 @@
+package translate
+
+import (
+	"errors"
+
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
+	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// A route to a sandbox is sent with the destination in a header, the form that sidecars of all
+// releases accept. The proxy gets it in the route's metadata instead: DestinationFilter copies it
+// from there to the request's filter state, where ForksCluster finds it at each try, and no
+// header has to be removed on the way to the fork. See tools/adr/0026.
+
+// destinationState is the filter state that clusters of Envoy's type ORIGINAL_DST read first.
+const destinationState = "envoy.network.transport_socket.original_dst_address"
+
+// DestinationKey is where the destination is in a route's metadata, within MetadataNamespace.
+const DestinationKey = "destination"
+
+// noteDestination returns the configuration of DestinationFilter. It is in the virtual host: the
+// filter's own configuration is evaluated before Envoy selects the route that MatchFilter makes
+// possible, and that of the virtual host after.
+func noteDestination() *setfilterstatev3.Config {
+	const value = "%METADATA(ROUTE:" + MetadataNamespace + ":" + DestinationKey + ")%"
+	return &setfilterstatev3.Config{OnRequestHeaders: []*filterstatev3.FilterStateValue{{
+		Key:         &filterstatev3.FilterStateValue_ObjectKey{ObjectKey: destinationState},
+		SkipIfEmpty: true,
+		Value: &filterstatev3.FilterStateValue_FormatString{FormatString: &corev3.SubstitutionFormatString{
+			OmitEmptyValues: true,
+			Format: &corev3.SubstitutionFormatString_TextFormatSource{TextFormatSource: &corev3.DataSource{
+				Specifier: &corev3.DataSource_InlineString{InlineString: value},
+			}},
+		}},
+	}}}
+}
+
+// forProxy returns the entries of a map in the form that the proxy takes. They are edited as bytes:
+// to decode all of them would take several times the memory that they need.
+func forProxy(entries []byte) ([]byte, error) {
+	out := make([]byte, 0, len(entries)+len(entries)/8)
+	err := mapEntries(entries, func(_ string, raw []byte) error {
+		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny, anyValue}, inMetadata); err == nil {
+			raw = edited
+		}
+		out = append(out, raw...)
+		return nil
+	})
+	return out, err
+}
+
+// forProxy returns the part's entries in that form; of a part that was received they are kept.
+func (p *Part) forProxy() ([]byte, error) {
+	if p.ready != nil {
+		return p.ready, nil
+	}
+	return forProxy(p.entries)
+}
+
+// errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
+// finds an address in the header, so that no such route sends requests to the baseline.
+var errNoDestination = errors.New("it has no destination in its one added header")
+
+// inMetadata moves the destination of an encoded route from the header that it adds to its metadata,
+// and has it remove the header of the client, if any.
+func inMetadata(route []byte) ([]byte, error) {
+	out, found := make([]byte, 0, len(route)+32), false
+	err := fields(route, func(number protowire.Number, raw, value []byte) error {
+		switch number {
+		case routeMetadata:
+			return errNoDestination
+		case routeAdds:
+			var added corev3.HeaderValueOption
+			if err := proto.Unmarshal(value, &added); err != nil || found || added.GetHeader().GetKey() != DestinationHeader {
+				return errNoDestination
+			}
+			found = true
+			out = field(out, routeMetadata, inStruct(MetadataNamespace, DestinationKey, added.Header.Value))
+			out = field(out, routeRemoves, []byte(DestinationHeader))
+		default:
+			out = append(out, raw...)
+		}
+		return nil
+	})
+	if err == nil && !found {
+		err = errNoDestination
+	}
+	return out, err
+}
+
+// inStruct encodes the metadata with one text in one namespace.
+func inStruct(namespace, key, text string) []byte {
+	entry := func(key string, value []byte) []byte {
+		return field(nil, mapEntry, field(nil, entryKey, []byte(key)), field(nil, entryValue, value))
+	}
+	return entry(namespace, entry(key, field(nil, valueText, []byte(text))))
+}
+
+// refitRoutes does for a whole map what forProxy does for its entries.
+func refitRoutes(m *matcherv3.Matcher) {
+	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
+		route := match.GetAction().GetTypedConfig()
+		if edited, err := inMetadata(route.GetValue()); err == nil {
+			route.Value = edited
+		}
+	}
+}

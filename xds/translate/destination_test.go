@@ -1,0 +1,46 @@
+package translate
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// An address that was taken from its header and not found by DestinationFilter would send requests to the
+// baseline: only the one form of routes to sandboxes is edited.
+func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
+	fork := func() *routev3.Route { return forkRoute(RoutedSandbox+"s", netip.MustParseAddrPort("10.0.0.9:80")) }
+	two, other, known := fork(), fork(), fork()
+	two.RequestHeadersToAdd = append(two.RequestHeadersToAdd, header("x-other", "1"))
+	other.RequestHeadersToAdd[0].Header.Key = "x-other"
+	known.Metadata = &corev3.Metadata{}
+	for name, route := range map[string]*routev3.Route{
+		"two headers": two, "another header": other, "metadata of its own": known,
+		"the application": appRoute(RoutedKept + "s"), "a refusal": refusal(RoutedSandbox+"s", ReasonNotReady, "no"),
+	} {
+		raw, err := entry(MatchValue(80, "k1"), route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
+			t.Errorf("%s: got %x, %v; want %x", name, got, err, raw)
+		}
+	}
+	want := fork()
+	moveDestination(want)
+	raw, err := entry(MatchValue(80, "k1"), fork())
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited, err := forProxy(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := routeIn(edited); err != nil || !proto.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
