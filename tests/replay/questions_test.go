@@ -104,11 +104,8 @@ func (s *story) xds(ctx context.Context, d *datadriven.TestData) (string, error)
 // routeText returns where a route leads: to an address, to the application, or to an answer.
 func routeText(r *routev3.Route) string {
 	if r.GetDirectResponse() == nil {
-		out := r.GetRoute().GetCluster()
-		for _, h := range r.GetRequestHeadersToAdd() {
-			out += " " + h.GetHeader().GetValue()
-		}
-		return out + " (" + r.GetName() + ")"
+		to := r.GetMetadata().GetFilterMetadata()[translate.MetadataNamespace].GetFields()[translate.DestinationKey].GetStringValue()
+		return strings.TrimSpace(r.GetRoute().GetCluster()+" "+to) + " (" + r.GetName() + ")"
 	}
 	out := fmt.Sprint(r.GetDirectResponse().GetStatus())
 	for _, h := range r.GetResponseHeadersToAdd() {
