@@ -1,6 +1,7 @@
 package configdump
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
@@ -21,12 +22,16 @@ type filters struct {
 	keyFilter, written string
 	// stateFilter is the name of the one that sets the state.
 	stateFilter string
+	// destinationFilter is the name of the one that copies the destination of the matched route
+	// into the filter state. The virtual host configures it.
+	destinationFilter string
 	// off are the names of filters that are disabled unless a route enables them.
 	off map[string]bool
 }
 
 // filtersOf reads a manager's filters: first the key goes into the metadata, then port and key
-// into the filter state; later filters must not touch either.
+// into the filter state, then the destination of the route that was found by these; later
+// filters must not touch any.
 func filtersOf(manager node) (f filters, err error) {
 	f.routes = manager.at("rds", "route_config_name").text()
 	if f.routes == "" {
@@ -50,6 +55,8 @@ func filtersOf(manager node) (f filters, err error) {
 				return f, err
 			}
 			f.stateFilter = filter.at("name").text()
+		case config.is("set_filter_state.v3.Config") && f.state != "" && f.destinationFilter == "" && config.only() == nil:
+			f.destinationFilter = filter.at("name").text()
 		case config.is("router.v3.Router") || changesAnswers(config):
 		case refuses(config) && filter.at("disabled").yes():
 		default:
@@ -59,27 +66,41 @@ func filtersOf(manager node) (f filters, err error) {
 	if f.state == "" {
 		return f, manager.wrong("puts nothing into the filter state that a route could be found by")
 	}
+	if f.destinationFilter == "" {
+		return f, manager.wrong("has no filter that could copy the destination of a route")
+	}
 	return f, nil
 }
 
-// filtersOfHost reads what the virtual host changes of the filters: from where the
-// key is taken, and nothing else.
-func (r *Reading) filtersOfHost(changes node) error {
+// filtersOfHost reads what the virtual host changes of the filters: from where the key and the
+// destination are taken, and nothing else.
+func (r *Reading) filtersOfHost(changes node) (err error) {
 	for name, config := range changes.fields() {
-		if name != r.keyFilter || !config.is("header_to_metadata.v3.Config") {
-			return config.wrong("changes a filter that it should not")
+		switch {
+		case name == r.keyFilter && config.is("header_to_metadata.v3.Config"):
+			err = r.keysOfHost(config)
+		case name == r.destinationFilter && config.is("set_filter_state.v3.Config"):
+			r.destination, err = destinationOf(config)
+		default:
+			err = config.wrong("changes a filter that it should not")
 		}
-		keys, written, err := keysOf(config)
 		if err != nil {
 			return err
 		}
-		if written != r.written {
-			return config.wrong("puts the key elsewhere than the filter does")
-		}
-		r.keys = keys
 		delete(r.off, name)
 	}
+	if r.destination == nil {
+		return changes.wrong("does not configure the filter %q, which is to copy the destination of a route", r.destinationFilter)
+	}
 	return nil
+}
+
+func (r *Reading) keysOfHost(config node) (err error) {
+	written := ""
+	if r.keys, written, err = keysOf(config); err == nil && written != r.written {
+		err = config.wrong("puts the key elsewhere than the filter does")
+	}
+	return err
 }
 
 // keysOf reads the extractions, in their order, and where the key is written, as a
@@ -119,6 +140,33 @@ func stateOf(config node, written string) (string, error) {
 		return "", format.wrong("is not the port and the key")
 	}
 	return values[0].at("object_key").text(), nil
+}
+
+// clusterState is the filter state from which Envoy's clusters of type ORIGINAL_DST take the
+// address, before anything else.
+const clusterState = "envoy.network.transport_socket.original_dst_address"
+
+var ofRoute = regexp.MustCompile(`^%METADATA\(ROUTE:([^:()%]+):([^:()%]+)\)%$`)
+
+// destinationOf returns where in a route's metadata the destination is that is copied to where
+// clusters find it.
+func destinationOf(config node) ([]string, error) {
+	values := config.at("on_request_headers").list()
+	if err := config.only("on_request_headers"); err != nil || len(values) != 1 {
+		return nil, config.wrong("does more than set one value")
+	}
+	value, format := values[0], values[0].at("format_string")
+	if err := errors.Join(value.only("object_key", "format_string", "skip_if_empty"), format.only("text_format_source", "omit_empty_values")); err != nil {
+		return nil, err
+	}
+	if value.at("object_key").text() != clusterState {
+		return nil, value.wrong("is not where clusters find the destination")
+	}
+	path := ofRoute.FindStringSubmatch(format.at("text_format_source", "inline_string").text())
+	if path == nil {
+		return nil, format.wrong("is not from the metadata of the route alone")
+	}
+	return path[1:], nil
 }
 
 func changesAnswers(does node) bool {

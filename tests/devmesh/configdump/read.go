@@ -3,6 +3,7 @@ package configdump
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Reading is what a proxy does, in plain words.
@@ -16,11 +17,15 @@ type Reading struct {
 	Otherwise Decision
 
 	filters
+	// always: requests pass the filters that read keys without any header that enables these.
+	always bool
 	// enabling are the headers that enable the filters that read keys, with the text that they must
 	// contain for that.
 	enabling map[string]string
+	// destination is where routes have it in their metadata.
+	destination []string
 	// clusters are those with an original destination: "" for the connection's own, or the header
-	// that has it.
+	// that has it for requests without one in their filter state.
 	clusters map[string]string
 }
 
@@ -43,7 +48,9 @@ func Read(dump []byte) (Reading, error) {
 	if len(parts) != 3 {
 		return r, fmt.Errorf("the dump has not its listeners, clusters and routes: %d of them", len(parts))
 	}
-	r.clustersOf(parts["ClustersConfigDump"])
+	if err := r.clustersOf(parts["ClustersConfigDump"]); err != nil {
+		return r, err
+	}
 	managers := managersIn(parts["ListenersConfigDump"])
 	if len(managers) == 0 {
 		return r, errors.New("no listener speaks HTTP")
@@ -74,19 +81,29 @@ func Read(dump []byte) (Reading, error) {
 	return r, nil
 }
 
-// clustersOf finds the clusters with an original destination.
-func (r *Reading) clustersOf(part node) {
+// clustersOf finds the clusters with an original destination. Filters on the way to one could
+// change it, and these have none.
+func (r *Reading) clustersOf(part node) error {
 	for _, static := range part.at("static_clusters").list() {
 		cluster := static.at("cluster")
 		if cluster.at("type").text() != "ORIGINAL_DST" || cluster.at("lb_policy").text() != "CLUSTER_PROVIDED" {
 			continue
 		}
-		header := ""
-		if config := cluster.at("original_dst_lb_config"); config.at("use_http_header").yes() {
-			header = config.at("http_header_name").text()
+		for _, options := range cluster.at("typed_extension_protocol_options").fields() {
+			if filters := options.at("http_filters"); !filters.absent() {
+				return filters.wrong("are on the way to an original destination")
+			}
+		}
+		header, config := "", cluster.at("original_dst_lb_config")
+		if err := config.only("use_http_header", "http_header_name"); err != nil {
+			return err
+		}
+		if config.at("use_http_header").yes() {
+			header = strings.ToLower(config.at("http_header_name").text())
 		}
 		r.clusters[cluster.at("name").text()] = header
 	}
+	return nil
 }
 
 // managersIn finds the HTTP connection managers, wherever they are.

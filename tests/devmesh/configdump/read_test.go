@@ -1,6 +1,8 @@
 package configdump
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -68,75 +70,134 @@ func TestADumpIsReadAsTheProxysDecisions(t *testing.T) {
 	}
 }
 
-// hostWith returns the virtual host of a dump a configuration of its own for a filter.
-func hostWith(t *testing.T, filter, config string) string {
+// hostWith returns a dump in which the virtual host configures a filter in place of the one that takes keys.
+func hostWith(t *testing.T, text, filter, config string) string {
 	t.Helper()
-	const host = `"name": "requests",`
-	if !strings.Contains(dump(t), host) {
-		t.Fatal("the dump has no virtual host")
+	var whole, with any
+	if err := errors.Join(json.Unmarshal([]byte(text), &whole), json.Unmarshal([]byte(config), &with)); err != nil {
+		t.Fatal(err)
 	}
-	return strings.Replace(dump(t), host, host+` "typed_per_filter_config": {"`+filter+`": `+config+`},`, 1)
+	routes, ok := whole.(map[string]any)["configs"].([]any)[2].(map[string]any)["dynamic_route_configs"].([]any)[0].(map[string]any)["route_config"]
+	if !ok {
+		t.Fatal("the dump has no routes in third place")
+	}
+	filters := routes.(map[string]any)["virtual_hosts"].([]any)[0].(map[string]any)["typed_per_filter_config"].(map[string]any)
+	delete(filters, "envoy.filters.http.header_to_metadata")
+	filters[filter] = with
+	out, err := json.Marshal(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }
 
 func TestTheVirtualHostNamesTheKeyHeaders(t *testing.T) {
 	const rule = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config", "request_rules": [{"header": "x-other",
 		"on_header_present": {"metadata_namespace": "signadot.com", "key": "key", "regex_value_rewrite": {"pattern": {"regex": "^(.*)$"}, "substitution": "\\1"}}}]}`
 	const filter = "envoy.filters.http.header_to_metadata"
-	const given = `"header_name": "x-team-key"`
-	switching := strings.ReplaceAll(hostWith(t, filter, rule), given, `"header_name": "x-other"`)
-	r, err := Read([]byte(switching))
+	switching := strings.ReplaceAll(dump(t), `"header_name": "x-team-key"`, `"header_name": "x-other"`)
+	r, err := Read([]byte(hostWith(t, switching, filter, rule)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if key := r.Key(with("x-other", "slow")); key != "slow" {
 		t.Errorf("the key is %q, want that of x-other, which the virtual host names", key)
 	}
-	for name, bad := range map[string]string{
-		"switches nothing": hostWith(t, filter, rule),
-		"another filter":   hostWith(t, "envoy.filters.http.lua", rule),
-		"another type":     hostWith(t, filter, strings.Replace(rule, "header_to_metadata.v3", "lua.v3", 1)),
-		"put elsewhere":    hostWith(t, filter, strings.Replace(rule, `"key": "key"`, `"key": "other"`, 1)),
-		"takes no key":     hostWith(t, filter, `{"@type": "x.header_to_metadata.v3.Config"}`),
-		"a rule with more": hostWith(t, filter, strings.Replace(rule, `"header": "x-other"`, `"header": "x-other", "remove": true`, 1)),
+	for name, c := range map[string]struct{ text, filter, config, want string }{
+		"switches nothing": {dump(t), filter, rule, `for the header "x-other"`},
+		"another filter":   {switching, "envoy.filters.http.lua", rule, "changes a filter that it should not"},
+		"another type":     {switching, filter, strings.Replace(rule, "header_to_metadata.v3", "lua.v3", 1), "changes a filter that it should not"},
+		"put elsewhere":    {switching, filter, strings.Replace(rule, `"key": "key"`, `"key": "other"`, 1), "puts the key elsewhere"},
+		"takes no key":     {switching, filter, `{"@type": "x.header_to_metadata.v3.Config"}`, "takes no key"},
+		"a rule with more": {switching, filter, strings.Replace(rule, `"header": "x-other"`, `"header": "x-other", "remove": true`, 1), "is not understood"},
 	} {
-		if _, err := Read([]byte(bad)); err == nil {
-			t.Errorf("%s: it is taken for good", name)
+		if _, err := Read([]byte(hostWith(t, c.text, c.filter, c.config))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error with %q", name, err, c.want)
 		}
+	}
+}
+
+// rejected fails the test unless a dump in which the old text is replaced is rejected with a reason.
+func rejected(t *testing.T, old, instead, want string) {
+	t.Helper()
+	good := dump(t)
+	bad := strings.ReplaceAll(good, old, instead)
+	if bad == good {
+		t.Fatalf("the dump has no %s", old)
+	}
+	if _, err := Read([]byte(bad)); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error with %q", err, want)
 	}
 }
 
 func TestADumpWithOtherDestinationsIsRejected(t *testing.T) {
 	const stateOn = `"envoy.filters.http.set_filter_state": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", `
-	good := dump(t)
 	for name, c := range map[string]struct{ old, new, want string }{
-		"a client may set the destination itself": {"OVERWRITE_IF_EXISTS_OR_ADD", "APPEND_IF_EXISTS_OR_ADD", "does not name the destination"},
-		"the map looks at something else":         {`"key": "signadot.com/route"`, `"key": "other"`, "is not the filter state"},
-		"the filter state is something else":      {`"object_key": "signadot.com/route"`, `"object_key": "other"`, "is not the filter state"},
-		"the port does not count":                 {"%DOWNSTREAM_LOCAL_PORT%/", "", "is not the port and the key"},
-		"the route is found before the key":       {`"clear_route_cache": true`, `"clear_route_cache": false`, "before the route is found"},
-		"a cluster is not one of the two":         {`"cluster": "forks"`, `"cluster": "xds"`, "names a cluster"},
-		"only some paths are routed":              {`"prefix": ""`, `"prefix": "/api"`, "every path"},
-		"only some hosts are routed":              {`"domains": [`, `"domains": ["shop",`, "does not take every request"},
-		"a refusal is a success":                  {`"status": 503`, `"status": 200`, "not 503"},
-		"a field that is not known":               {`"timeout": "0s"`, `"host_rewrite_literal": "x"`, "is not understood"},
-		"a filter that is not known":              {"header_to_metadata.v3.Config", "lua.v3.Lua", "is not understood"},
-		"the routes are not there":                {`"route_config_name": "`, `"route_config_name": "x`, "no routes named"},
-		"a header switches nothing on":            {`"header_name": "baggage"`, `"header_name": "other"`, `for the header "baggage"`},
-		"only some texts switch it on":            {`{"contains": "sd-routing-key"}`, `{"prefix": "sd-routing-key"}`, `for the header "tracestate"`},
-		"a filter stays off":                      {`"envoy.filters.http.set_filter_state": {`, `"other": {`, "prevents later matchers"},
-		"a filter is switched off again":          {stateOn + `"config": {}`, stateOn + `"disabled": true`, "prevents later matchers"},
-		"what is refused is not":                  {`"http_status": 400`, `"http_status": 400, "grpc_status": 0`, "is not understood"},
-		"a match value that nothing has":          {`"8080/slow"`, `"08080/slow"`, "no request has"},
+		"the map has another input":          {`"key": "signadot.com/route"`, `"key": "other"`, "is not the filter state"},
+		"the filter state is something else": {`"object_key": "signadot.com/route"`, `"object_key": "other"`, "is not the filter state"},
+		"the port does not count":            {"%DOWNSTREAM_LOCAL_PORT%/", "", "is not the port and the key"},
+		"the route is found before the key":  {`"clear_route_cache": true`, `"clear_route_cache": false`, "before the route is found"},
+		"a cluster is not one of the two":    {`"cluster": "forks"`, `"cluster": "xds"`, "names a cluster"},
+		"only some paths are routed":         {`"prefix": ""`, `"prefix": "/api"`, "every path"},
+		"only some hosts are routed":         {`"domains": [`, `"domains": ["shop",`, "does not take every request"},
+		"a refusal is a success":             {`"status": 503`, `"status": 200`, "not 503"},
+		"a field that is not known":          {`"timeout": "0s"`, `"host_rewrite_literal": "x"`, "is not understood"},
+		"a filter that is not known":         {"header_to_metadata.v3.Config", "lua.v3.Lua", "is not understood"},
+		"the routes are not there":           {`"route_config_name": "`, `"route_config_name": "x`, "no routes named"},
+		"a header switches nothing on":       {`"header_name": "baggage"`, `"header_name": "other"`, `for the header "baggage"`},
+		"only some texts switch it on":       {`{"contains": "sd-routing-key"}`, `{"prefix": "sd-routing-key"}`, `for the header "tracestate"`},
+		"a filter stays off":                 {`"envoy.filters.http.set_filter_state": {`, `"other": {`, "prevents later matchers"},
+		"a filter is switched off again":     {stateOn + `"config": {}`, stateOn + `"disabled": true`, "prevents later matchers"},
+		"the refusal has a gRPC status":      {`"http_status": 400`, `"http_status": 400, "grpc_status": 0`, "is not understood"},
+		"a match value that nothing has":     {`"8080/slow"`, `"08080/slow"`, "no request has"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bad := strings.ReplaceAll(good, c.old, c.new)
-			if bad == good {
-				t.Fatalf("the dump has no %s", c.old)
-			}
-			if _, err := Read([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an error with %q", err, c.want)
-			}
+			rejected(t, c.old, c.new, c.want)
 		})
+	}
+}
+
+// A request for a sandbox without an address in its filter state would go to the baseline, or to where
+// its client wants it.
+func TestADumpThatLosesDestinationsIsRejected(t *testing.T) {
+	const (
+		set      = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.set_filter_state.v3.Config"`
+		filter   = `{"name": "signadot.com/destination", "typed_config": ` + set + `}, "disabled": true}, `
+		host     = `"signadot.com/destination": ` + set + `, "on_request_headers": [`
+		state    = `"object_key": "envoy.network.transport_socket.original_dst_address"`
+		stateOn  = `"envoy.filters.http.set_filter_state": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "config": {}}`
+		off      = `"signadot.com/destination": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", "disabled": true}`
+		named    = `"metadata": {"filter_metadata": {"signadot.com": {"destination": "10.96.7.3:80"}}}`
+		removes  = named + `, "request_headers_to_remove": ["x-sd-destination"]`
+		app      = `"route": {"cluster": "app", "timeout": "0s"}`
+		byHeader = `"use_http_header": true`
+	)
+	for name, c := range map[string]struct{ old, new, want string }{
+		"the filter is missing":                 {filter, "", "has no filter that could copy the destination"},
+		"the filter comes before the key's":     {`"http_filters": [`, `"http_filters": [` + filter, "is not understood, or not here"},
+		"there are two such filters":            {filter, filter + filter, "is not understood, or not here"},
+		"the filter sets something else":        {filter, strings.Replace(filter, set, set+`, "on_request_headers": []`, 1), "is not understood, or not here"},
+		"the host does not configure it":        {host, `"other": ` + set + `, "on_request_headers": [`, "changes a filter that it should not"},
+		"the host configures none":              {`"typed_per_filter_config": {` + host, `"unknown": {` + host, "is not understood"},
+		"the host sets two values":              {host, host + "{}, ", "does more than set one value"},
+		"the host finds the route again":        {host, strings.Replace(host, `, "on`, `, "clear_route_cache": true, "on`, 1), "does more than set one value"},
+		"no cluster reads it":                   {state, `"object_key": "other"`, "is not where clusters find the destination"},
+		"another factory makes it":              {state, state + `, "factory_key": "envoy.string"`, "is not understood"},
+		"a client may name it":                  {"%METADATA(ROUTE:signadot.com:destination)%", "%REQ(x-sd-destination)%", "is not from the metadata of the route"},
+		"it is that of the cluster":             {"%METADATA(ROUTE:", "%METADATA(CLUSTER:", "is not from the metadata of the route"},
+		"it has another name in the host":       {"(ROUTE:signadot.com:destination)", "(ROUTE:signadot.com:other)", "does not name the destination"},
+		"it has another name in the route":      {`{"destination": `, `{"other": `, "does not name the destination"},
+		"it is no address":                      {"10.96.7.3:80", "fork:80", "does not name the destination"},
+		"a form for keys switches it off":       {stateOn, stateOn + ", " + off, "prevents later matchers"},
+		"its route replaces it":                 {named, named + `, "typed_per_filter_config": {` + off + `}`, "changes the filter"},
+		"its route adds the header":             {named, named + `, "request_headers_to_add": []`, "is not understood"},
+		"the client's header stays":             {removes, named, "lets a client set the header"},
+		"requests to the application have one":  {app, app + ", " + named, "for requests to the application"},
+		"a request's metadata have it":          {byHeader, byHeader + `, "metadata_key": {}`, "is not understood"},
+		"filters are on the way to the cluster": {`"use_downstream_protocol_config": {`, `"http_filters": [{}], "use_downstream_protocol_config": {`, "on the way"},
+		"its route has none":                    {named + `, "request_headers_to_remove": ["x-sd-destination"], "name": "sandbox=feature"`, `"name": "sandbox=feature"`, "does not name the destination"},
+	} {
+		t.Run(name, func(t *testing.T) { rejected(t, c.old, c.new, c.want) })
 	}
 }
 

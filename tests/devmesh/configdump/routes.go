@@ -2,6 +2,7 @@ package configdump
 
 import (
 	"errors"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -116,8 +117,8 @@ func (r *Reading) matchOf(value string) (Match, error) {
 // decision reads the decision of a match.
 func (r *Reading) decision(on node) (Decision, error) {
 	route := on.at("action", "typed_config")
-	if err := errors.Join(on.only("action"), route.only("name", "match", "route", "direct_response",
-		"request_headers_to_add", "request_headers_to_remove", "response_headers_to_add", "typed_per_filter_config")); err != nil {
+	if err := errors.Join(on.only("action"), route.only("name", "match", "route", "direct_response", "metadata",
+		"request_headers_to_remove", "response_headers_to_add", "typed_per_filter_config")); err != nil {
 		return Decision{}, err
 	}
 	if prefix := route.at("match", "prefix"); !route.is("Route") || prefix.absent() || prefix.text() != "" || len(route.at("match").fields()) != 1 {
@@ -135,19 +136,33 @@ func (r *Reading) decision(on node) (Decision, error) {
 	if !known {
 		return d, action.wrong("names a cluster that is not an original-destination cluster")
 	}
+	to := route.at("metadata", "filter_metadata").at(r.destination...)
 	if header == "" {
+		if !to.absent() { // Envoy would use it for this cluster too.
+			return d, to.wrong("is a destination for requests to the application")
+		}
 		d.Baseline = true
 		return d, nil
 	}
-	for _, add := range route.at("request_headers_to_add").list() {
-		if strings.EqualFold(add.at("header", "key").text(), header) && add.at("append_action").text() == "OVERWRITE_IF_EXISTS_OR_ADD" {
-			d.Fork = literal(add.at("header", "value").text())
+	d.Fork = to.text()
+	return d, r.toFork(route, to, header)
+}
+
+// toFork checks that a route sends requests to its destination, and that no client can replace
+// it: Envoy passes over one that is not an address, and takes the header.
+func (r *Reading) toFork(route, to node, header string) error {
+	if _, err := netip.ParseAddrPort(to.text()); err != nil {
+		return route.wrong("does not name the destination: its metadata have no address at %q", r.destination)
+	}
+	if !route.at("typed_per_filter_config", r.destinationFilter).absent() {
+		return route.wrong("does not copy the destination: it changes the filter %q", r.destinationFilter)
+	}
+	for _, remove := range route.at("request_headers_to_remove").list() {
+		if strings.EqualFold(remove.text(), header) {
+			return nil
 		}
 	}
-	if d.Fork == "" {
-		return d, route.wrong("does not name the destination: it does not set the header %q, or lets a client set it", header)
-	}
-	return d, nil
+	return route.wrong("lets a client set the header %q", header)
 }
 
 func (r *Reading) refusal(d Decision, route, direct node) (Decision, error) {

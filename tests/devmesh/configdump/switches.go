@@ -12,10 +12,12 @@ func (r *Reading) otherwise(on node) (Decision, error) {
 	} else if err := matcher.only("matcher_list", "on_no_match"); err != nil {
 		return Decision{}, err
 	}
-	d, err := r.decision(firstOf(matcher.at("on_no_match"), on))
+	plain := firstOf(matcher.at("on_no_match"), on)
+	d, err := r.decision(plain)
 	if err != nil {
 		return d, err
 	}
+	r.always = r.takesKeys(plain.at("action", "typed_config", "typed_per_filter_config"))
 	r.enabling = map[string]string{}
 	for _, m := range matcher.at("matcher_list", "matchers").list() {
 		also, err := r.decision(m.at("on_match"))
@@ -32,7 +34,7 @@ func (r *Reading) otherwise(on node) (Decision, error) {
 		r.recordHeaders(m.at("predicate"))
 	}
 	for _, e := range r.keys {
-		if _, ok := r.enabling[e.header]; !r.takesKeys(node{}) && !ok {
+		if _, ok := r.enabling[e.header]; !r.always && !ok {
 			return d, on.wrong("does not switch on the filters that take keys for the header %q", e.header)
 		}
 	}
@@ -46,9 +48,10 @@ func firstOf(a, b node) node {
 	return a
 }
 
-// takesKeys reports whether a request passes the filters that find its key.
+// takesKeys reports whether a request passes the filters that find its key, and the one that
+// copies the destination of the route that is found by it.
 func (r *Reading) takesKeys(switched node) bool {
-	return r.on(switched, r.keyFilter) && r.on(switched, r.stateFilter)
+	return r.on(switched, r.keyFilter) && r.on(switched, r.stateFilter) && r.on(switched, r.destinationFilter)
 }
 
 // on reports whether a request passes a filter: it is not off, or the virtual host (which
@@ -78,7 +81,7 @@ func (r *Reading) recordHeaders(predicate node) {
 
 // passes reports whether a request passes the filters that take keys.
 func (r Reading) passes(lines func(name string) []string) bool {
-	if r.takesKeys(node{}) {
+	if r.always {
 		return true
 	}
 	for header, text := range r.enabling {
