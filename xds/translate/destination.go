@@ -2,6 +2,7 @@ package translate
 
 import (
 	"errors"
+	"fmt"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -9,6 +10,7 @@ import (
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // A route to a sandbox is sent with the destination in a header, the form that sidecars of all
@@ -108,4 +110,40 @@ func refitRoutes(m *matcherv3.Matcher) {
 			route.Value = edited
 		}
 	}
+}
+
+// Portable returns composed routes in the form to keep on disk, which Refit of every release takes:
+// destinations are in headers, as in parts. Sidecars of earlier releases do not read metadata, and
+// would send the requests to the baseline.
+func Portable(r Resource) (Resource, error) {
+	routes := []protowire.Number{configHosts, hostMatcher, matcherTree, treeMap, mapEntry, entryValue, matchAction, configAny, anyValue}
+	content, err := within(r.Any.GetValue(), routes, ofPart)
+	if err != nil {
+		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	r.Any, r.Encoded = &anypb.Any{TypeUrl: r.Any.GetTypeUrl(), Value: content}, nil
+	return r, nil
+}
+
+// ofPart reverts inMetadata.
+func ofPart(route []byte) ([]byte, error) {
+	out, found := make([]byte, 0, len(route)+32), false
+	err := fields(route, func(number protowire.Number, raw, value []byte) error {
+		switch {
+		case number == routeMetadata:
+			metadata := &corev3.Metadata{}
+			if err := proto.Unmarshal(value, metadata); err != nil {
+				return err
+			}
+			address := metadata.GetFilterMetadata()[MetadataNamespace].GetFields()[DestinationKey].GetStringValue()
+			added, err := proto.Marshal(header(DestinationHeader, address))
+			out, found = field(out, routeAdds, added), true
+			return err
+		case found && number == routeRemoves && string(value) == DestinationHeader:
+		default:
+			out = append(out, raw...)
+		}
+		return nil
+	})
+	return out, err
 }

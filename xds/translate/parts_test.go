@@ -139,6 +139,31 @@ func (w *world) declare(key string) {
 	}})
 }
 
+// checkKept compares routes in the form that is kept on disk: the entries are those of parts, which sidecars
+// of all releases take, and this one's Refit restores the whole.
+func checkKept(t *rapid.T, whole Resource, parts map[string]*matcherv3.Matcher_OnMatch, want *routev3.RouteConfiguration) {
+	kept, err := Portable(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fit, err := Refit(kept, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	onDisk, config := &routev3.RouteConfiguration{}, &routev3.RouteConfiguration{}
+	if err := errors.Join(kept.Any.UnmarshalTo(onDisk), fit.Any.UnmarshalTo(config)); err != nil {
+		t.Fatal(err)
+	}
+	entries := entriesOf(t, onDisk.VirtualHosts[0])
+	if len(entries) != len(parts) || kept.Name != whole.Name || kept.Version != whole.Version {
+		t.Fatalf("%d entries of %s, version %s, are kept; want %d", len(entries), kept.Name, kept.Version, len(parts))
+	}
+	for value, match := range entries {
+		same(t, "on disk "+value, parts[value], match)
+	}
+	same(t, "from disk", want, config)
+}
+
 // checkRoutes compares routes with the expected ones, to the byte.
 func checkRoutes(t *rapid.T, w *world, routes Translation) Resource {
 	want, err := plainly(w.Table, customer)
@@ -184,6 +209,7 @@ func checkRoutes(t *rapid.T, w *world, routes Translation) Resource {
 	for value, match := range union {
 		same(t, value, all[value], match)
 	}
+	checkKept(t, whole, all, want)
 	checkEncoded(t, routes.Head())
 	if routes.Head().Version != whole.Version || routes.Version() != whole.Version {
 		t.Fatalf("the head is of version %s and the whole of %s", routes.Head().Version, whole.Version)

@@ -1,6 +1,8 @@
 package keeper
 
 import (
+	"bytes"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -8,11 +10,15 @@ import (
 	"strings"
 	"testing"
 
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/xds/translate"
+	"switchyard.dev/xds/xdstest"
 )
 
 var workload = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
@@ -102,6 +108,48 @@ func TestRoutesOnDiskAreWholeOrNone(t *testing.T) {
 				t.Fatalf("damaged at byte %d, read as %v", i, got)
 			}
 		}
+	}
+}
+
+// An image of an earlier release, which reads destinations from headers alone, can start with the
+// routes on disk.
+func TestRoutesOnDiskHaveDestinationsWhereEachReleaseReadsThem(t *testing.T) {
+	board := xdstest.NewBoard(t)
+	board.Declare(xdstest.Fork{
+		Baseline: workload, Key: "k1", Sandbox: "sb", Port: 8080, Destination: netip.MustParseAddrPort("10.96.8.1:80"),
+	})
+	board.Complete()
+	newest, _ := board.View.Current()
+	routes, err := translate.Translate(newest, workload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := routes.Whole()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := store{path: filepath.Join(t.TempDir(), "routes.pb")}
+	if err := s.save(whole); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := protowire.AppendString(protowire.AppendTag(nil, 2, protowire.BytesType), "10.96.8.1:80")
+	if !bytes.Contains(content, append([]byte(translate.DestinationHeader), added...)) {
+		t.Errorf("no route adds %s: 10.96.8.1:80 in %q", translate.DestinationHeader, content)
+	}
+	got, err := s.load(whole.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, loaded := &routev3.RouteConfiguration{}, &routev3.RouteConfiguration{}
+	if err := errors.Join(whole.Any.UnmarshalTo(saved), got[0].Any.UnmarshalTo(loaded)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(saved, loaded, protocmp.Transform()); diff != "" {
+		t.Errorf("(-saved +loaded):\n%s", diff)
 	}
 }
 

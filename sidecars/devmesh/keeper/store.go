@@ -14,7 +14,7 @@ import (
 )
 
 // store keeps the routes that Envoy last accepted in one file: the SHA-256 of
-// the rest, then the resource as it was sent.
+// the rest, then the resource in the form that each release reads.
 type store struct {
 	path string
 	edge bool // routes are loaded for the sidecar of an edge
@@ -26,6 +26,11 @@ const maxStored = 32 << 20
 // save replaces the file. The new one is on disk, whole, before the old one is removed, and is
 // durable when save returns.
 func (s store) save(r translate.Resource) error {
+	// The volume outlives the container, so an earlier image may read this.
+	r, err := translate.Portable(r)
+	if err != nil {
+		return fmt.Errorf("write the routes out: %w", err)
+	}
 	body, err := proto.Marshal(&discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: r.Any})
 	if err != nil {
 		return fmt.Errorf("write the routes out: %w", err)
