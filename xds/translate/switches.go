@@ -32,9 +32,9 @@ const (
 )
 
 // switchOn expands the route for no match, of a virtual host that headOf built, to four forms that
-// differ in the filters that they enable; DestinationFilter is off in the last only. This is done where the parts are composed, as with
-// forAll, so that the forms match the filters of this program's proxy. custom are the
-// headers that carry keys.
+// differ in the filters that they enable; DestinationFilter is off in the last only. This is done
+// where the parts are composed, as with forAll, so that the forms match the filters of this
+// program's proxy. custom are the headers that carry keys.
 func switchOn(host *routev3.VirtualHost, custom []string) error {
 	// A filter that the virtual host configures is on unless the route switches it off.
 	off, err := packed(&routev3.FilterConfig{Disabled: true})

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"switchyard.dev/xds/translate"
 )
 
 // Headers that the proxy uses inside cannot be set by a client, nor seen by an application.
@@ -27,6 +29,30 @@ func TestAClientCannotSayWhatTheProxySaysToItself(t *testing.T) {
 			}
 			if seen, there := got.echo.Header["X-Sd-Forwarded-Proto"]; there {
 				t.Errorf("%s, %v: the application sees x-sd-forwarded-proto %q", name, c.says, seen)
+			}
+		}
+	}
+}
+
+// Only the route decides where a request goes: neither the header that has destinations in parts, nor one that
+// Envoy reads by default, nor one with the name of the metadata or of the filter state.
+func TestNoClientChoosesTheDestination(t *testing.T) {
+	const forkAddress, otherAddress = "10.96.8.1:80", "10.96.8.2:80"
+	r := start(t, sandbox("k1", forkAddress, 8080), sandbox("k2", otherAddress, 8080))
+	r.serveHTTP(r.fork(forkAddress), "fork")
+	r.serveHTTP(r.fork(otherAddress), "other")
+	for name, transport := range map[string]http.RoundTripper{"h1": http.DefaultTransport, "h2": http2Only()} {
+		for k, want := range map[string]string{"k1": "fork", "k2": "other", "nobody": "baseline"} {
+			for _, address := range []string{forkAddress, otherAddress, "", "none"} {
+				for _, header := range []string{
+					translate.DestinationHeader, "x-envoy-original-dst-host", "destination",
+					"envoy.network.transport_socket.original_dst_address",
+				} {
+					got, err := r.over(transport, 8080, key(k), [2]string{header, address})
+					if err != nil || got.Side != want {
+						t.Errorf("%s, key %s, %s %q: %q, %v; want %q", name, k, header, address, got.Side, err, want)
+					}
+				}
 			}
 		}
 	}
