@@ -78,7 +78,10 @@ func (r *Reading) filtersOfHost(changes node) (err error) {
 	for name, config := range changes.fields() {
 		switch {
 		case name == r.keyFilter && config.is("header_to_metadata.v3.Config"):
-			err = r.keysOfHost(config)
+			written := ""
+			if r.keys, written, err = keysOf(config); err == nil && written != r.written {
+				err = config.wrong("puts the key elsewhere than the filter does")
+			}
 		case name == r.destinationFilter && config.is("set_filter_state.v3.Config"):
 			r.destination, err = destinationOf(config)
 		default:
@@ -93,14 +96,6 @@ func (r *Reading) filtersOfHost(changes node) (err error) {
 		return changes.wrong("does not configure the filter %q, which is to copy the destination of a route", r.destinationFilter)
 	}
 	return nil
-}
-
-func (r *Reading) keysOfHost(config node) (err error) {
-	written := ""
-	if r.keys, written, err = keysOf(config); err == nil && written != r.written {
-		err = config.wrong("puts the key elsewhere than the filter does")
-	}
-	return err
 }
 
 // keysOf reads the extractions, in their order, and where the key is written, as a
@@ -159,12 +154,9 @@ func destinationOf(config node) ([]string, error) {
 	if err := errors.Join(value.only("object_key", "format_string", "skip_if_empty"), format.only("text_format_source", "omit_empty_values")); err != nil {
 		return nil, err
 	}
-	if value.at("object_key").text() != clusterState {
-		return nil, value.wrong("is not where clusters find the destination")
-	}
 	path := ofRoute.FindStringSubmatch(format.at("text_format_source", "inline_string").text())
-	if path == nil {
-		return nil, format.wrong("is not from the metadata of the route alone")
+	if path == nil || value.at("object_key").text() != clusterState {
+		return nil, value.wrong("is not the destination in the route's metadata, or not where clusters find it")
 	}
 	return path[1:], nil
 }

@@ -81,21 +81,18 @@ func Read(dump []byte) (Reading, error) {
 	return r, nil
 }
 
-// clustersOf finds the clusters with an original destination. Filters on the way to one could
-// change it, and these have none.
+// clustersOf finds the clusters with an original destination. They have no HTTP filters, which could
+// change it.
 func (r *Reading) clustersOf(part node) error {
 	for _, static := range part.at("static_clusters").list() {
 		cluster := static.at("cluster")
 		if cluster.at("type").text() != "ORIGINAL_DST" || cluster.at("lb_policy").text() != "CLUSTER_PROVIDED" {
 			continue
 		}
-		for _, options := range cluster.at("typed_extension_protocol_options").fields() {
-			if filters := options.at("http_filters"); !filters.absent() {
-				return filters.wrong("are on the way to an original destination")
-			}
-		}
 		header, config := "", cluster.at("original_dst_lb_config")
-		if err := config.only("use_http_header", "http_header_name"); err != nil {
+		options := cluster.at("typed_extension_protocol_options", "envoy.extensions.upstreams.http.v3.HttpProtocolOptions")
+		if err := errors.Join(config.only("use_http_header", "http_header_name"),
+			options.only("common_http_protocol_options", "use_downstream_protocol_config", "retry_policy")); err != nil {
 			return err
 		}
 		if config.at("use_http_header").yes() {

@@ -151,11 +151,8 @@ func (r *Reading) decision(on node) (Decision, error) {
 // toFork checks that a route sends requests to its destination, and that no client can replace
 // it: Envoy passes over one that is not an address, and takes the header.
 func (r *Reading) toFork(route, to node, header string) error {
-	if _, err := netip.ParseAddrPort(to.text()); err != nil {
-		return route.wrong("does not name the destination: its metadata have no address at %q", r.destination)
-	}
-	if !route.at("typed_per_filter_config", r.destinationFilter).absent() {
-		return route.wrong("does not copy the destination: it changes the filter %q", r.destinationFilter)
+	if _, err := netip.ParseAddrPort(to.text()); err != nil || !route.at("typed_per_filter_config", r.destinationFilter).absent() {
+		return route.wrong("does not name the destination: its metadata have no address at %q, or it changes the filter %q", r.destination, r.destinationFilter)
 	}
 	for _, remove := range route.at("request_headers_to_remove").list() {
 		if strings.EqualFold(remove.text(), header) {
