@@ -3,6 +3,7 @@ package devmesh
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -142,10 +143,27 @@ func (b *builder) failures() *hcmv3.LocalReplyConfig {
 		}}
 		return []*hcmv3.ResponseMapper{mapper(ofSandbox, format(unanswered)), mapper(failed, nil)}
 	}
-	return &hcmv3.LocalReplyConfig{Mappers: append(
+	mappers := slices.Concat(
 		reason(translate.ReasonUnreachable, "UF", "UH", "NC", "UO"),
-		reason(translate.ReasonReset, "UC", "UR", "UPE", "URX", "UT")...,
-	)}
+		reason(translate.ReasonReset, "UC", "UR", "UPE", "URX", "UT"))
+	return &hcmv3.LocalReplyConfig{Mappers: append(mappers, tooLong())}
+}
+
+// tooLong replaces Envoy's answer to a request with a body that outgrew the buffer for the next
+// try (507, with no flag): the fork was not reached.
+func tooLong() *hcmv3.ResponseMapper {
+	return &hcmv3.ResponseMapper{
+		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_StatusCodeFilter{
+			StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
+				Op:    accesslogv3.ComparisonFilter_EQ,
+				Value: &corev3.RuntimeUInt32{DefaultValue: http.StatusInsufficientStorage, RuntimeKey: "unused"},
+			}},
+		}},
+		StatusCode: wrapperspb.UInt32(http.StatusServiceUnavailable), BodyFormatOverride: format(unanswered),
+		HeadersToAdd: []*corev3.HeaderValueOption{
+			set(translate.ReasonHeader, translate.ReasonUnreachable), set(translate.RoutedHeader, "%ROUTE_NAME%"),
+		},
+	}
 }
 
 // sent matches requests that a route has sent to a sandbox.

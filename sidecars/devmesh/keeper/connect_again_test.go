@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -90,6 +91,35 @@ func TestAForkThatRefusesEveryConnectionIsNotReplacedByTheBaseline(t *testing.T)
 		_ = answer.Body.Close()
 		if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("sd-reason") != "destination-unreachable" {
 			t.Errorf("%s: %s, sd-reason %q; want 503, destination-unreachable", name, answer.Status, answer.Header.Get("sd-reason"))
+		}
+	}
+}
+
+// The answer is the same when a body outgrows the buffer between two tries.
+func TestALongBodyForAForkThatRefusesEveryConnectionIsRefused(t *testing.T) {
+	const address = "10.96.8.1:80"
+	r := start(t, sandbox("k1", address, 8080))
+	r.must(r.fork(address).Close())
+	for name, transport := range map[string]*http.Transport{"h1": {}, "h2": http2Only()} {
+		for range 10 {
+			body, write := io.Pipe()
+			go func() {
+				_, _ = write.Write([]byte("small"))
+				time.Sleep(5 * time.Millisecond) // a first try has failed, and the next is due
+				_, err := write.Write(make([]byte, 4*keptBody))
+				_ = write.CloseWithError(err)
+			}()
+			request, err := http.NewRequest(http.MethodPost, "http://"+r.address+":8080/", body)
+			r.must(err)
+			request.Header.Set("baggage", "sd-routing-key=k1")
+			answer, err := transport.RoundTrip(request)
+			if err != nil {
+				continue // HTTP/1.1: the answer came while the body was sent
+			}
+			_ = answer.Body.Close()
+			if answer.StatusCode != http.StatusServiceUnavailable || answer.Header.Get("sd-reason") != "destination-unreachable" {
+				t.Errorf("%s: %s, sd-reason %q; want 503, destination-unreachable", name, answer.Status, answer.Header.Get("sd-reason"))
+			}
 		}
 	}
 }
