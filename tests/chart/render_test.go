@@ -16,7 +16,7 @@ import (
 // specification, which depends on no value.
 type smallChart struct {
 	dir string
-	// lines are these lines, each followed by what it replaces.
+	// lines are these lines, each followed by the specification.
 	lines []string
 }
 
