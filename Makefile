@@ -64,8 +64,10 @@ demo-controlplane: preflight ## a control plane from its chart: a cluster connec
 SLOW := ./reconcilers/manager ./tests/sweep ./reconcilers/meshes/istioadapter ./tests/chart ./tests/badobjects ./sidecars/devmesh/keeper ./tests/sweep/workflows
 
 # Tests that run when something they are built from has changed since the last make test-all:
-# those that need istiod, the proof that the sweep finds faults, and those of the cluster tool.
-WHEN_CHANGED := tests/meshes tests/sweep/sensitivity tools/cluster
+# those that need istiod, and those of the cluster tool.
+WHEN_CHANGED := tests/meshes tools/cluster
+# Tests of make test-all alone: the proof that the sweep finds faults that are put into the controllers.
+BEFORE_RELEASE := tests/sweep/sensitivity
 unchanged = $(if $(ALL),,$(shell tools/unchanged $(WHEN_CHANGED)))
 
 # What make test runs, in this order: what needs no minutes of preparation first.
@@ -100,8 +102,9 @@ test-packages: ## tests of every package: with a real API server and etcd, a rea
 	@# vet has read all of it before, with more checks than go test's own. Most of the time tests wait:
 	@# four packages at a time used 65 % of two processors.
 	@unchanged='$(unchanged)'; echo "skipped, unchanged since the last make test-all: $${unchanged:-nothing}"; \
+		$(if $(ALL),,echo 'skipped, run by make test-all alone: $(BEFORE_RELEASE)';) \
 		when=$$(for folder in $(filter-out tools/%,$(WHEN_CHANGED)); do [[ " $$unchanged " = *" $$folder "* ]] || echo "./$$folder"; done); \
-		set -x; $(GO) test -vet=off -p 5 $(TIMEOUT) $(SLOW) $$when $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/bench/jobs tests/upgrade tests/meshes tests/sweep/sensitivity))
+		set -x; $(GO) test -vet=off -p 5 $(TIMEOUT) $(SLOW) $$when $(if $(ALL),$(BEFORE_RELEASE:%=./%)) $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/bench/jobs tests/upgrade tests/meshes tests/sweep/sensitivity))
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own

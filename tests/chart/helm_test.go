@@ -2,20 +2,16 @@ package chart
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"switchyard.dev/tests/apiserver"
 )
@@ -55,56 +51,6 @@ func helm(t testing.TB, values string, args ...string) (string, error) {
 		return "", fmt.Errorf("helm %s: %w\n%s", args[0], err, complaint.String())
 	}
 	return out.String(), nil
-}
-
-// rendered are the renders of the chart so far, by their values: many tests look at the same.
-var rendered sync.Map
-
-// render renders the chart with the given values (YAML text, may be empty). The
-// release goes to another namespace on purpose: the chart's own is fixed.
-func render(t testing.TB, values string) (string, error) {
-	t.Helper()
-	if text, known := rendered.Load(values); known {
-		return text.(string), nil
-	}
-	text, err := helm(t, values, "template", "operator", chartDir, "--namespace=elsewhere", "--kube-version="+kubernetes, "--values=-")
-	if err == nil {
-		rendered.Store(values, text)
-	}
-	return text, err
-}
-
-// objects are rendered objects.
-type objects []*unstructured.Unstructured
-
-// mustRender renders the chart and reads the objects.
-func mustRender(t testing.TB, values string) objects {
-	t.Helper()
-	text, err := render(t, values)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parse(t, text)
-}
-
-// parse reads the objects of a rendered chart.
-func parse(t testing.TB, text string) objects {
-	t.Helper()
-	var out objects
-	decoder := yaml.NewYAMLToJSONDecoder(strings.NewReader(text))
-	for {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatalf("the rendered chart is not YAML: %v", err)
-		}
-		if o.Object != nil {
-			out = append(out, o)
-		}
-	}
 }
 
 // kind returns the objects of one kind.

@@ -55,12 +55,22 @@ func TestPrecedenceIsThatOfIstiod(t *testing.T) {
 		},
 		serve: func(w *world.World, sets []*routeSet, ask func(*Mesh, asker, []*routeSet)) {
 			m := Start(w)
+			// An istiod that starts beside Gateways on a slow machine can omit the listeners of all Gateways from the
+			// configuration of proxies, until a Gateway changes.
+			w.Must(gatewayClient(w).Create(w.Context(), lateGateway()))
 			m.Run(Proxy{Kind: Gateway, Name: "gateway", Namespace: routeNamespaces[0], IP: gatewayIP, Labels: gatewayLabels})
 			m.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: "istio-system", IP: net.IPv4(10, 77, 2, 1)})
 			m.Synced()
 			ask(m, asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}, sets)
 		},
 	}.agrees(t)
+}
+
+// lateGateway returns a Gateway without routes.
+func lateGateway() *gatewayv1.Gateway {
+	g := gateways("istio", 1)[0]
+	g.Name, g.Spec.Listeners[0].Port = "late", firstPort-1
+	return g
 }
 
 // agrees compares which rule answers a request by the package precedence with the one that

@@ -5,7 +5,6 @@ package world
 
 import (
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"testing"
@@ -37,9 +36,6 @@ type World struct {
 
 // shared is the API server of all tests of a package that uses Main as its TestMain.
 var shared *apiserver.Server
-
-// Quiet logs what may be wrong only.
-var Quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 
 // Main runs the tests of a package with one API server, since one takes longer to start than
 // most tests. It is for TestMain and does not return.

@@ -13,10 +13,13 @@ import (
 	"switchyard.dev/tunnels/carrier"
 )
 
-// quick is fast enough for tests, and slow enough for a busy machine.
-var quick = carrier.Timing{
-	Silence: 200 * time.Millisecond, Dead: time.Second, Gap: 2 * time.Second,
-	Handshake: 2 * time.Second, Goodbye: 500 * time.Millisecond,
+// patience is how long a test waits for what must happen, on a machine of any speed.
+const patience = time.Minute
+
+// alive is the timing of sessions that do not end because a busy machine has delayed them.
+var alive = carrier.Timing{
+	Silence: 200 * time.Millisecond, Dead: 5 * patience, Gap: 2 * time.Second,
+	Handshake: 5 * patience, Goodbye: 500 * time.Millisecond,
 }
 
 func hello() *tunnelv1.Hello {
@@ -125,7 +128,7 @@ func join(t *testing.T, from, to *carrier.Session, open *tunnelv1.Open) (opener,
 }
 
 func TestBothDirections(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	for name, ends := range map[string]struct {
 		from, to *carrier.Session
 		open     *tunnelv1.Open
@@ -161,7 +164,7 @@ func TestBothDirections(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	go func() {
 		in, err := proxy.Accept(t.Context())
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // readsCut fails the test unless a stream's end is ErrCut.
 func readsCut(t *testing.T, name string, c net.Conn) {
 	t.Helper()
-	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := io.Copy(io.Discard, c); !errors.Is(err, carrier.ErrCut) {
 		t.Errorf("%s reads %v, not ErrCut", name, err)
 	}
@@ -31,7 +31,7 @@ func TestACutIsAnErrorAtBothEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var below net.Conn
-			workstation, proxy := pair(t, quick, func(c net.Conn) net.Conn { below = c; return c })
+			workstation, proxy := pair(t, alive, func(c net.Conn) net.Conn { below = c; return c })
 			a, b := join(t, workstation, proxy, address("x"))
 			// A stream that ended before the cut has ended well.
 			c, d := join(t, proxy, workstation, inbound("y"))
@@ -61,7 +61,7 @@ func TestACutIsAnErrorAtBothEnds(t *testing.T) {
 }
 
 func TestAfterCloseTheOtherSideCannotWrite(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	a, b := join(t, workstation, proxy, address("x"))
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestAfterCloseTheOtherSideCannotWrite(t *testing.T) {
 	if got, err := io.ReadAll(b); err != nil || len(got) != 0 {
 		t.Fatalf("the other side reads %q, %v", got, err)
 	}
-	_ = b.SetWriteDeadline(time.Now().Add(20 * time.Second))
+	_ = b.SetWriteDeadline(time.Now().Add(patience))
 	for {
 		_, err := b.Write(make([]byte, 32<<10))
 		if errors.Is(err, carrier.ErrCut) {
@@ -106,6 +106,25 @@ func (s *swallows) Read(b []byte) (int, error) {
 	}
 }
 
+// pinged returns a session that continues for longer than Dead: pings keep it. On a machine that delays them for Dead it tries
+// a longer one.
+func pinged(t *testing.T) (workstation, proxy *carrier.Session, line *swallows) {
+	t.Helper()
+	timing := alive
+	for timing.Dead = time.Second; ; timing.Dead *= 2 {
+		workstation, proxy = pair(t, timing, func(c net.Conn) net.Conn { line = &swallows{Conn: c}; return line })
+		select {
+		case <-workstation.Done():
+		case <-proxy.Done():
+		case <-time.After(2 * timing.Dead):
+			return workstation, proxy, line
+		}
+		if timing.Dead > patience/2 {
+			t.Fatalf("although it is pinged each %s, a session ends within %s: %v, %v", timing.Silence, timing.Dead, workstation.Err(), proxy.Err())
+		}
+	}
+}
+
 func TestASilentPeerEndsTheSession(t *testing.T) {
 	for name, lose := range map[string]func(*swallows){
 		"both ways":               func(s *swallows) { s.out.Store(true); s.in.Store(true) },
@@ -113,17 +132,8 @@ func TestASilentPeerEndsTheSession(t *testing.T) {
 		"only to the workstation": func(s *swallows) { s.in.Store(true) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			var line *swallows
-			workstation, proxy := pair(t, quick, func(c net.Conn) net.Conn { line = &swallows{Conn: c}; return line })
+			workstation, proxy, line := pinged(t)
 			idle, other := join(t, workstation, proxy, address("x"))
-			// Longer than Dead: it is pings that keep the session.
-			select {
-			case <-workstation.Done():
-				t.Fatal(workstation.Err())
-			case <-proxy.Done():
-				t.Fatal(proxy.Err())
-			case <-time.After(2 * quick.Dead):
-			}
 			lose(line)
 			for end, s := range map[string]*carrier.Session{"workstation": workstation, "proxy": proxy} {
 				select {
@@ -131,7 +141,7 @@ func TestASilentPeerEndsTheSession(t *testing.T) {
 					if !errors.Is(s.Err(), carrier.ErrCut) {
 						t.Errorf("%s: %v", end, s.Err())
 					}
-				case <-time.After(20 * time.Second):
+				case <-time.After(patience):
 					t.Fatalf("the %s does not notice", end)
 				}
 			}
@@ -145,7 +155,7 @@ func TestASilentPeerEndsTheSession(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	a, b := join(t, workstation, proxy, address("x"))
 	_ = a.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if _, err := a.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -188,7 +198,7 @@ func TestDeadlines(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > 30*time.Second {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > patience {
 			t.Fatalf("after %d bytes: %v", read, err)
 		}
 	}

@@ -66,6 +66,7 @@ func TestASessionDoesNotBeginWith(t *testing.T) {
 		change(h)
 		return says(control(&tunnelv1.Control{Is: &tunnelv1.Control_Hello{Hello: h}}))
 	}
+	const late = "did not end in time"
 	noise := make([]byte, 1<<20)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range noise {
@@ -75,16 +76,16 @@ func TestASessionDoesNotBeginWith(t *testing.T) {
 		stranger func(net.Conn)
 		want     string
 	}{
-		"nothing":      {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, "did not end in time"},
-		"half a frame": {func(c net.Conn) { _, _ = c.Write([]byte{0, 1, 0}); _, _ = io.Copy(io.Discard, c) }, "did not end in time"},
+		"nothing":      {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, late},
+		"half a frame": {func(c net.Conn) { _, _ = c.Write([]byte{0, 1, 0}); _, _ = io.Copy(io.Discard, c) }, late},
 		"the end":      {func(c net.Conn) { c.Close() }, "EOF"},
 		"noise":        {func(c net.Conn) { _, _ = c.Write(noise) }, "invalid protocol version"},
 		"an unknown frame": {func(c net.Conn) {
 			_, _ = c.Write(make([]byte, 1))
 			_, _ = c.Write(append([]byte{9}, make([]byte, 32)...))
 		}, "invalid msg type"},
-		"no first message":   {as(func(*yamux.Session, net.Conn) {}), "did not end in time"},
-		"half a length":      {says([]byte{0, 0}), "did not end in time"},
+		"no first message":   {as(func(*yamux.Session, net.Conn) {}), late},
+		"half a length":      {says([]byte{0, 0}), late},
 		"a message too long": {says([]byte{0, 1, 0, 1}), "is 65537 bytes long"},
 		"a message of 4 GiB": {says([]byte{255, 255, 255, 255}), "is 4294967295 bytes long"},
 		"no protobuf":        {says([]byte{0, 0, 0, 3, 255, 255, 255}), "not a message"},
@@ -111,7 +112,11 @@ func TestASessionDoesNotBeginWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := serve(t, carrier.Timing{Handshake: time.Second, Goodbye: 100 * time.Millisecond}, c.stranger)
+			timing := alive
+			if c.want == late {
+				timing.Handshake = time.Second
+			}
+			s, err := serve(t, timing, c.stranger)
 			if s != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("session %v, error %v; want %q", s != nil, err, c.want)
 			}
@@ -123,7 +128,7 @@ func TestRefusalsHaveAReason(t *testing.T) {
 	near, far := wires(t)
 	served := make(chan error, 1)
 	go func() {
-		_, _, err := quick.Serve(t.Context(), far, func(_ context.Context, h *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
+		_, _, err := alive.Serve(t.Context(), far, func(_ context.Context, h *tunnelv1.Hello) (*tunnelv1.Welcome, *tunnelv1.Refused) {
 			if !proto.Equal(h, hello()) {
 				t.Errorf("greeted %v", h)
 			}
@@ -131,7 +136,7 @@ func TestRefusalsHaveAReason(t *testing.T) {
 		})
 		served <- err
 	}()
-	s, _, err := quick.Connect(t.Context(), near, hello())
+	s, _, err := alive.Connect(t.Context(), near, hello())
 	for end, err := range map[string]error{"workstation": err, "proxy": <-served} {
 		refused := (*carrier.RefusedError)(nil)
 		if !errors.As(err, &refused) || refused.Refused.Reason != tunnelv1.Reason_REASON_TAKEN {
@@ -189,13 +194,13 @@ func TestASessionEndsWith(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, err := serve(t, carrier.Timing{}, c.stranger)
+			s, err := serve(t, alive, c.stranger)
 			if err != nil {
 				t.Fatal(err)
 			}
 			select {
 			case <-s.Done():
-			case <-time.After(4 * time.Second): // before it is taken for dead
+			case <-time.After(patience): // before it is taken for dead
 				t.Fatal("it goes on")
 			}
 			if !strings.Contains(s.Err().Error(), c.want) {
@@ -208,7 +213,7 @@ func TestASessionEndsWith(t *testing.T) {
 // TestUnreadDataIsBounded has a peer open all the streams that it may, and fill each. Nobody
 // reads them.
 func TestUnreadDataIsBounded(t *testing.T) {
-	workstation, proxy := pair(t, carrier.Timing{}, nil)
+	workstation, proxy := pair(t, alive, nil)
 	accepted := make(chan net.Conn, 1024)
 	go func() {
 		for {
@@ -270,7 +275,7 @@ func heap() int64 {
 }
 
 func TestTooManyConnectionsAreRefused(t *testing.T) {
-	workstation, proxy := pair(t, carrier.Timing{}, nil)
+	workstation, proxy := pair(t, alive, nil)
 	go func() {
 		for {
 			in, err := proxy.Accept(t.Context())
@@ -305,32 +310,34 @@ func TestTooManyConnectionsAreRefused(t *testing.T) {
 		if _, err = workstation.Open(t.Context(), address("x")); err == nil {
 			return
 		}
-		if time.Since(began) > 20*time.Second {
+		if time.Since(began) > patience {
 			t.Fatal(err)
 		}
 	}
 }
 
 func TestPendingConnectionsAreBounded(t *testing.T) {
-	workstation, proxy := pair(t, carrier.Timing{}, nil)
-	results := make(chan error, 300)
-	for range 300 {
+	workstation, proxy := pair(t, alive, nil)
+	const all, pending = 300, 256
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	results := make(chan error, all)
+	for range all {
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
 			_, err := workstation.Open(ctx, address("x"))
 			results <- err
 		}()
 	}
-	told := 0
-	for range 300 {
+	for told := range all - pending {
 		refused := (*carrier.RefusedError)(nil)
-		if err := <-results; errors.As(err, &refused) && refused.Refused.Reason == tunnelv1.Reason_REASON_EXHAUSTED {
-			told++
+		if err := <-results; !errors.As(err, &refused) || refused.Refused.Reason != tunnelv1.Reason_REASON_EXHAUSTED {
+			t.Fatalf("after %d of %d connections are refused, the next has error %v", told, all, err)
 		}
 	}
-	if told != 300-256 {
-		t.Errorf("%d of 300 are refused", told)
+	select {
+	case err := <-results:
+		t.Errorf("one more ends with %v", err)
+	case <-time.After(time.Second): // a machine that is slower misses it
 	}
 	if proxy.Err() != nil {
 		t.Error(proxy.Err())

@@ -33,9 +33,7 @@ func (h *held) Write(b []byte) (int, error) {
 // sends later would wait for is a sixteenth of what the multiplexer would queue.
 func TestLittleIsQueued(t *testing.T) {
 	var line *held
-	timing := quick
-	timing.Dead = time.Minute
-	workstation, proxy := pair(t, timing, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
+	workstation, proxy := pair(t, alive, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
 	a, b := join(t, workstation, proxy, address("x"))
 	line.Lock()
 	var took atomic.Int64
@@ -75,7 +73,7 @@ func TestLittleIsQueued(t *testing.T) {
 // TestFewStreamsHaveAWideWindow writes to streams without readers, from either end, before many are open
 // and after.
 func TestFewStreamsHaveAWideWindow(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	unread := func(c net.Conn, waits int) (n int) {
 		buf := make([]byte, 32<<10)
 		for n < 1<<20 && waits > 0 {
@@ -110,9 +108,7 @@ func TestFewStreamsHaveAWideWindow(t *testing.T) {
 // stream that waits as well writes once it does.
 func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
 	var line *held
-	timing := quick
-	timing.Dead = time.Minute
-	workstation, proxy := pair(t, timing, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
+	workstation, proxy := pair(t, alive, func(c net.Conn) net.Conn { line = &held{Conn: c}; return line })
 	cut, _ := join(t, workstation, proxy, address("x"))
 	other, b := join(t, workstation, proxy, address("y"))
 	const all = 1 << 20 // less than the window, more than the system queues
@@ -137,7 +133,7 @@ func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
 		if !errors.Is(err, carrier.ErrCut) {
 			t.Errorf("the stream that was cut writes with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		t.Error("the stream that was cut waits")
 	}
 	line.Unlock()
@@ -152,7 +148,7 @@ func TestACutStreamDoesNotWaitForTheQueue(t *testing.T) {
 // TestWindowsAreSmallWhileMuchIsUnread has a quarter of what may be unread in the process in one stream.
 func TestWindowsAreSmallWhileMuchIsUnread(t *testing.T) {
 	near, far := wires(t)
-	settings := carrier.Settings{Timing: quick, Limits: carrier.Limits{UnreadAll: 8 << 20}}
+	settings := carrier.Settings{Timing: alive, Limits: carrier.Limits{UnreadAll: 8 << 20}}
 	serving := make(chan *carrier.Session, 1)
 	go func() {
 		s, err := settings.Serve(t.Context(), far, &tunnelv1.Control{}, func(context.Context) (proto.Message, error) { return &tunnelv1.Control{}, nil })

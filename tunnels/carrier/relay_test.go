@@ -47,12 +47,12 @@ func chain(t *testing.T, workstation, proxy *carrier.Session, service func(*net.
 		t.Fatal(err)
 	}
 	go relay(local, stream, nearEnd)
-	_ = appEnd.SetDeadline(time.Now().Add(30 * time.Second))
+	_ = appEnd.SetDeadline(time.Now().Add(patience))
 	return appEnd.(*net.TCPConn), nearEnd, farEnd
 }
 
 func TestRelayCarriesBothWaysToTheirEnds(t *testing.T) {
-	workstation, proxy := pair(t, quick, nil)
+	workstation, proxy := pair(t, alive, nil)
 	request, answer := make([]byte, 5<<20+1), make([]byte, 7<<20+3)
 	_, _ = rand.Read(request)
 	_, _ = rand.Read(answer)
@@ -90,7 +90,7 @@ func TestRelayNeverMakesAnEndOfAnError(t *testing.T) {
 		"the workstation leaves": func(_, _ *net.TCPConn, w, _ *carrier.Session) { w.Close(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			workstation, proxy := pair(t, quick, nil)
+			workstation, proxy := pair(t, alive, nil)
 			app, near, far := chain(t, workstation, proxy, func(c *net.TCPConn) {
 				_, _ = io.ReadFull(c, make([]byte, 5))
 				_, _ = io.WriteString(c, "HTTP/1.0 200\r\n\r\nhalf of ")
@@ -108,7 +108,7 @@ func TestRelayNeverMakesAnEndOfAnError(t *testing.T) {
 				t.Errorf("the application reads %v, not a reset", err)
 			}
 			if name != "the service resets" {
-				_ = service.SetReadDeadline(time.Now().Add(20 * time.Second))
+				_ = service.SetReadDeadline(time.Now().Add(patience))
 				if _, err := service.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 					t.Errorf("the service reads %v, not a reset", err)
 				}
@@ -125,7 +125,7 @@ func TestRelayNeverMakesAnEndOfAnError(t *testing.T) {
 // TestRelayDoesNotWaitForAPeerThatNeverReads has a relay write to a service that takes nothing, and the
 // other end of the tunnel give the connection up.
 func TestRelayDoesNotWaitForAPeerThatNeverReads(t *testing.T) {
-	workstation, proxy := pair(t, carrier.Timing{}, nil)
+	workstation, proxy := pair(t, alive, nil)
 	stream, other := join(t, workstation, proxy, address("service"))
 	out, _ := wires(t)
 	far := make(chan error, 1)
@@ -145,7 +145,7 @@ func TestRelayDoesNotWaitForAPeerThatNeverReads(t *testing.T) {
 		if !errors.Is(err, carrier.ErrCut) {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("it waits")
 	}
 	if proxy.Err() != nil {

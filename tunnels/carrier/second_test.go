@@ -17,8 +17,6 @@ import (
 	"switchyard.dev/tunnels/carrier"
 )
 
-const patience = time.Minute
-
 // beside begins a session that joins another one, at both ends.
 func beside(t *testing.T, settings carrier.Settings, client, server *carrier.Session) (client2, server2 *carrier.Session) {
 	t.Helper()

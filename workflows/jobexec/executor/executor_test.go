@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -82,10 +83,19 @@ func newScene(t *testing.T) *scene {
 	}
 	s.must(os.Chmod(s.dir, 0o755))
 	s.must(os.Chmod(s.home, 0o777))
+	s.install()
+	return s
+}
+
+// install installs the executor in the volume. No process starts while the file is written: the kernel executes none that
+// another process, which has not executed its own yet, has open for writing.
+func (s *scene) install() {
+	s.Helper()
 	self, err := os.Executable()
 	s.must(err)
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	s.must(executor.Install(s.dir, self))
-	return s
 }
 
 // processOne lets the executor be process 1 of a namespace.
@@ -165,12 +175,23 @@ func (s *scene) begin(ref socket.Ref, r socket.Request) {
 	}
 }
 
+// again sends a request until it is answered, as a proxy does: a script can remove the socket, with connections that the
+// executor has not accepted yet.
+func again[T any](ctx context.Context, send func() (T, error)) (T, error) {
+	for {
+		answer, err := send()
+		if _, cut := errors.AsType[*url.Error](err); !cut || wait.For(ctx, 10*time.Millisecond) != nil {
+			return answer, err
+		}
+	}
+}
+
 // output reads a stream from an offset to its end, as a proxy does.
 func (s *scene) output(ref socket.Ref, name socket.Stream, from uint64) []byte {
 	s.Helper()
 	var all []byte
 	for into := make([]byte, socket.MaxChunk); ; {
-		chunk, err := s.client.Output(s.ctx, ref, name, from+uint64(len(all)), into)
+		chunk, err := again(s.ctx, func() (socket.Chunk, error) { return s.client.Output(s.ctx, ref, name, from+uint64(len(all)), into) })
 		if err != nil || chunk.Offset != from+uint64(len(all)) {
 			s.Errorf("%s at %d: offset %d, %v", name, from+uint64(len(all)), chunk.Offset, err)
 			return all
@@ -198,13 +219,14 @@ func (s *scene) await(ref socket.Ref) end {
 	streams.Go(func() { e.stdout = string(s.output(ref, socket.Stdout, 0)) })
 	streams.Go(func() { e.stderr = string(s.output(ref, socket.Stderr, 0)) })
 	for version := uint64(0); e.Phase != socket.PhaseTerminated; version = e.Version {
-		status, err := s.client.Status(s.ctx, ref, version)
+		status, err := again(s.ctx, func() (socket.Status, error) { return s.client.Status(s.ctx, ref, version) })
 		s.must(err)
 		e.Status = status
 	}
 	e.left = len(s.processes())
 	streams.Wait()
-	s.must(s.client.Delete(s.ctx, ref))
+	_, err := again(s.ctx, func() (struct{}, error) { return struct{}{}, s.client.Delete(s.ctx, ref) })
+	s.must(err)
 	return e
 }
 
@@ -213,6 +235,22 @@ func (s *scene) run(ref socket.Ref, r socket.Request) end {
 	s.Helper()
 	s.begin(ref, r)
 	return s.await(ref)
+}
+
+// runReady runs an execution with a timeout that ends its script after the script has created the file ready: where it had
+// no time to do that, again with a longer timeout.
+func (s *scene) runReady(ref socket.Ref, r socket.Request, ready string) (socket.Ref, socket.Request, end) {
+	s.Helper()
+	for {
+		e := s.run(ref, r)
+		if _, err := os.Stat(ready); err == nil {
+			return ref, r, e
+		}
+		if !e.Ending.TimedOut {
+			s.Fatalf("it printed %q and %q, ended with %+v and was not ready", e.stdout, e.stderr, e.Ending)
+		}
+		ref, r.Timeout = next(ref), 2*r.Timeout
+	}
 }
 
 // refused checks the reason of an error.
@@ -228,12 +266,14 @@ func next(ref socket.Ref) socket.Ref { return socket.Ref{Job: ref.Job, Execution
 // daemons leaves 50 processes in sessions of their own, which have other parents and ignore signals.
 const daemons = `#!/bin/sh
 trap '' TERM HUP INT
+>$OUT
 i=0
 while [ $i -lt 50 ]; do
   i=$((i+1))
   setsid sh -c '(trap "" TERM HUP INT; echo up >>$OUT; while :; do sleep 1000; done) &' >/dev/null 2>&1
 done
 while [ $(wc -l <$OUT) -lt 50 ]; do sleep 0.05; done
+>$READY
 `
 
 // Each script ends with a true state and a clear reason, and nothing is left at its end: with an executor that is process 1, and
@@ -241,6 +281,7 @@ while [ $(wc -l <$OUT) -lt 50 ]; do sleep 0.05; done
 func TestEndsOfScripts(t *testing.T) {
 	const short = 500 * time.Millisecond
 	for what, tt := range map[string]struct {
+		// A script with a timeout creates $READY when it can be ended.
 		script  string
 		command []string
 		request socket.Request
@@ -273,12 +314,12 @@ if os.fork() == 0:
     ctypes.CDLL(None).syscall(60, 0)
 time.sleep(0.3)
 `},
-		"SIGTERM is ignored": {script: "#!/bin/sh\ntrap '' TERM\necho on\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: short},
-			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}, message: "timeout of 500ms", stdout: "on\n"},
-		"SIGTERM is handled": {script: "#!/bin/sh\ntrap 'echo bye; exit 0' TERM\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: time.Minute},
-			want: socket.Ending{TimedOut: true, Reason: "TimedOut"}, message: "timeout of 500ms", stdout: "bye\n"},
+		"SIGTERM is ignored": {script: "#!/bin/sh\ntrap '' TERM\necho on\n>$READY\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: short},
+			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}, message: "timeout of ", stdout: "on\n"},
+		"SIGTERM is handled": {script: "#!/bin/sh\ntrap 'echo bye; exit 0' TERM\n>$READY\nwhile :; do sleep 0.1; done\n", request: socket.Request{Timeout: short, Grace: time.Minute},
+			want: socket.Ending{TimedOut: true, Reason: "TimedOut"}, message: "timeout of ", stdout: "bye\n"},
 		"what a script has started handles SIGTERM": {
-			script:  "#!/bin/sh\nsh -c 'trap \"sleep 0.5; echo released; exit\" TERM; while :; do sleep 0.1; done'\n",
+			script:  "#!/bin/sh\nsh -c 'trap \"sleep 0.5; echo released; exit\" TERM; >$READY; while :; do sleep 0.1; done'\n",
 			request: socket.Request{Timeout: short, Grace: time.Minute}, want: socket.Ending{ExitCode: 143, Signal: 15, TimedOut: true, Reason: "TimedOut"}, stdout: "released\n"},
 		"daemons beyond the timeout": {script: daemons + "while :; do sleep 1; done\n", request: socket.Request{Timeout: 3 * time.Second, Grace: time.Millisecond},
 			want: socket.Ending{ExitCode: 137, Signal: 9, TimedOut: true, Reason: "TimedOut"}},
@@ -309,8 +350,18 @@ time.sleep(0.3)
 				r := tt.request
 				r.Script, r.Command = tt.script, tt.command
 				r.Env = append([]socket.Variable{{Name: "OUT", Value: filepath.Join(s.home, "out")}}, r.Env...)
-				e := s.run(job, r)
+				ready := filepath.Join(s.home, "ready")
+				r.Env = append(r.Env, socket.Variable{Name: "READY", Value: ready})
+				last, e := job, end{}
+				if r.Timeout > 0 {
+					last, r, e = s.runReady(job, r, ready)
+				} else {
+					e = s.run(job, r)
+				}
 				got := *e.Ending
+				if r.Timeout > 0 && !strings.Contains(got.Message, "its timeout of "+r.Timeout.String()) {
+					t.Errorf("after %s the message is %q", r.Timeout, got.Message)
+				}
 				if !strings.Contains(got.Message, tt.message) || (got.Message == "") != (got.Reason == "") {
 					t.Errorf("the message is %q", got.Message)
 				}
@@ -334,7 +385,7 @@ time.sleep(0.3)
 				}
 				// The runner is as before, also for a client that connects again.
 				s.client = socket.NewClient(filepath.Join(s.dir, "run", "executor.sock"))
-				if e := s.run(next(job), socket.Request{Script: "#!/bin/sh\necho next\n"}); e.stdout != "next\n" || e.Ending.Reason != "" {
+				if e := s.run(next(last), socket.Request{Script: "#!/bin/sh\necho next\n"}); e.stdout != "next\n" || e.Ending.Reason != "" {
 					t.Errorf("the next one printed %q, %q and ended with %+v", e.stdout, e.stderr, e.Ending)
 				}
 			})

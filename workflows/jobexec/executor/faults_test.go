@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"switchyard.dev/tools/wait"
-	"switchyard.dev/workflows/jobexec/executor"
 	"switchyard.dev/workflows/jobexec/socket"
 )
 
@@ -198,16 +197,14 @@ func TestAFullVolume(t *testing.T) {
 	s := newScene(t)
 	s.must(syscall.Mount("tmpfs", s.dir, "tmpfs", 0, "size=64m"))
 	t.Cleanup(func() { s.must(syscall.Unmount(s.dir, syscall.MNT_DETACH)) })
-	self, err := os.Executable()
-	s.must(err)
-	s.must(executor.Install(s.dir, self))
+	s.install()
 	s.start()
 	e := s.run(job, socket.Request{Script: "#!/bin/sh\ncat /dev/zero >$(dirname $0)/large\nexit 8\n"})
 	if e.Ending.ExitCode != 8 || !strings.Contains(e.stderr, "No space") {
 		t.Errorf("it ended with %+v and printed %q", e.Ending, e.stderr)
 	}
 	request := socket.Request{Script: s.counts() + "#" + strings.Repeat(" ", 1<<16)} // larger than the one before
-	_, err = s.client.Begin(s.ctx, next(job), request)
+	_, err := s.client.Begin(s.ctx, next(job), request)
 	s.refused(err, socket.VolumeFailed)
 	s.must(os.Remove(filepath.Join(s.dir, "run", "large")))
 	if e := s.run(next(job), request); e.Ending.Reason != "" || s.ran() != 1 {
@@ -222,7 +219,7 @@ func TestAnotherUser(t *testing.T) {
 	s.start()
 	s.must(os.Chmod(s.home, 0o700)) // of root
 	e := s.run(job, socket.Request{Script: "#!/bin/sh\npwd\nid -u\n" + strings.TrimPrefix(daemons, "#!/bin/sh\n"),
-		Env: []socket.Variable{{Name: "OUT", Value: filepath.Join(s.dir, "run", "out")}}})
+		Env: []socket.Variable{{Name: "OUT", Value: filepath.Join(s.dir, "run", "out")}, {Name: "READY", Value: filepath.Join(s.dir, "run", "ready")}}})
 	if e.stdout != "/\n12345\n" || e.Ending.Reason != "" || e.left > 0 {
 		t.Errorf("it printed %q, %q, left %d and ended with %+v", e.stdout, e.stderr, e.left, e.Ending)
 	}
