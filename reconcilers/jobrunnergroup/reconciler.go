@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,7 +38,12 @@ type Config struct {
 	CA       func() string
 	// Limits bound how long pods with results are kept.
 	Limits Limits
+	// Signer returns what signs the record of a pod of a group, or an error while there is no key. Required.
+	Signer Signer
 }
+
+// Signer returns a function that returns the proof of a pod (runners.Keeper).
+type Signer func() (proof func(group types.UID, pod *corev1.Pod) []byte, err error)
 
 // Reconciler keeps the pods of groups. Create one with New.
 type Reconciler struct {

@@ -65,10 +65,17 @@ func (s *scene) pod(name string, of *crdv1.JobRunnerGroup) *corev1.Pod {
 // record records pods as those that the operator has created.
 func (s *scene) record(pods ...*corev1.Pod) {
 	s.Helper()
-	s.group.Status.Runners = nil
+	var all []crdv1.RunnerPod
 	for _, p := range pods {
-		s.group.Status.Runners = append(s.group.Status.Runners, crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v"})
+		all = append(all, s.Record(s.group, p))
 	}
+	s.write(all...)
+}
+
+// write writes records into the status of the group.
+func (s *scene) write(all ...crdv1.RunnerPod) {
+	s.Helper()
+	s.group.Status.Runners = all
 	s.Must(s.Client.Status().Update(s.Context(), s.group))
 }
 
@@ -162,6 +169,35 @@ func TestAPodThatIsNoRunnerGetsNothing(t *testing.T) {
 	again := s.pod("runner", s.group) // with another UID
 	_, _, err = s.enrol(s.Token(s.ns, "default", layout.Audience, again))
 	s.refuses("a pod with the name of a runner", err, codes.PermissionDenied, "is no runner")
+}
+
+// A user who can write the status of a group, and create pods, makes no runner of them: the proof of another pod, of
+// another group, of other keys or none is not enough.
+func TestAForgedStatusMakesNoRunner(t *testing.T) {
+	s := newScene(t)
+	runner, forged, other := s.pod("runner", s.group), s.pod("forged", s.group), s.newGroup("other")
+	stranger := &runners.Keeper{Secrets: s.Kube.CoreV1().Secrets(s.NewNamespace("stranger"))}
+	s.Must(stranger.Ensure(s.Context()))
+	foreign, err := stranger.Signer()
+	s.Must(err)
+	renamed := forged.DeepCopy()
+	renamed.Name = "runner"
+	token := s.Token(s.ns, "default", layout.Audience, forged)
+	for what, proof := range map[string][]byte{
+		"none": nil, "junk": []byte("junk"), "of another pod": s.Record(s.group, runner).Proof, "of another name": s.Record(s.group, renamed).Proof,
+		"of another group": s.Record(other, forged).Proof, "of other keys": foreign(s.group.UID, forged),
+	} {
+		s.write(s.Record(s.group, runner), crdv1.RunnerPod{Name: forged.Name, UID: forged.UID, Version: "v", Proof: proof})
+		_, _, err := s.enrol(token)
+		s.refuses("a proof "+what, err, codes.PermissionDenied, "is no runner")
+	}
+	s.record(runner, forged)
+	if _, _, err := s.enrol(token); err != nil {
+		t.Errorf("the operator's own proof: %v", err)
+	}
+	if _, err := (&runners.Keeper{}).Signer(); err == nil || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("without keys: %v", err)
+	}
 }
 
 // job creates a job of the group, which runs in a pod unless that is nil.
