@@ -154,7 +154,7 @@ func (k *Keys) sign(podUID string, key crypto.PublicKey, now time.Time) (text []
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), template.NotAfter, err
 }
 
-// record returns what is signed for a pod that the operator has created for a group. The key signs tickets too, which
+// record returns the signed message for a pod that the operator has created for a group. The key signs tickets too, which
 // begin otherwise.
 func record(group types.UID, pod *corev1.Pod) []byte {
 	return fmt.Appendf(nil, "switchyard.dev/runner/v1\n%s\n%s\n%s\n%s", group, pod.Namespace, pod.Name, pod.UID) // None has a line break.

@@ -195,6 +195,13 @@ func TestAForgedStatusMakesNoRunner(t *testing.T) {
 	if _, _, err := s.enrol(token); err != nil {
 		t.Errorf("the operator's own proof: %v", err)
 	}
+	was := s.Record(s.group, runner)
+	s.Remove(runner)
+	again := s.pod("runner", s.group)
+	was.UID = again.UID
+	s.write(was)
+	_, _, err = s.enrol(s.Token(s.ns, "default", layout.Audience, again))
+	s.refuses("the proof of a pod of this name that was deleted", err, codes.PermissionDenied, "is no runner")
 	if _, err := (&runners.Keeper{}).Signer(); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("without keys: %v", err)
 	}
