@@ -30,19 +30,32 @@ type World struct {
 	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
 	link   *beside.Site            // nil: the control plane is not attacked
+	// deleteRunner deletes the runner group.
+	deleteRunner func() error
 }
 
-// Open finds the pods of all programs.
+// Open creates a runner group, and finds the pods of all programs. The caller calls Close.
 func Open(ctx context.Context) (*World, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = 500, 1000
-	w := &World{config: config, pods: map[string][]corev1.Pod{}}
+	w := &World{config: config, pods: map[string][]corev1.Pod{}, deleteRunner: func() error { return nil }}
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	if err := w.openRunner(ctx); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	if err := w.findPods(ctx); err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// findPods finds the pods of all programs.
+func (w *World) findPods(ctx context.Context) error {
 	for _, l := range All() {
 		p := l.Program
 		if w.pods[p.Name] != nil || p == controlPlane {
@@ -50,15 +63,15 @@ func Open(ctx context.Context) (*World, error) {
 		}
 		list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector, FieldSelector: "status.phase=Running"})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(list.Items) == 0 {
-			return nil, fmt.Errorf("no pod of %s runs in namespace %s (%s)", p.Name, p.Namespace, p.Selector)
+			return fmt.Errorf("no pod of %s runs in namespace %s (%s)", p.Name, p.Namespace, p.Selector)
 		}
 		w.pods[p.Name] = list.Items
 	}
-	return w, nil
+	return nil
 }
 
 // address is where one pod of a program listens.
