@@ -24,8 +24,8 @@ import (
 // runner. It has a certificate of its own for the name of the runner.
 type impostor struct {
 	pod *corev1.Pod
-	// met counts handshakes that clients began, told the requests that arrived.
-	met, told atomic.Int64
+	// met counts handshakes that clients began, requests those that arrived.
+	met, requests atomic.Int64
 }
 
 func (s *scene) impostor(name string, of *crdv1.Job) *impostor {
@@ -49,7 +49,7 @@ func (s *scene) impostor(name string, of *crdv1.Job) *impostor {
 		return &cert, nil
 	}})
 	s.Must(err)
-	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { i.told.Add(1) }), ErrorLog: log.New(io.Discard, "", 0)} //nolint:gosec // of a test
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { i.requests.Add(1) }), ErrorLog: log.New(io.Discard, "", 0)} //nolint:gosec // of a test
 	go func() { _ = server.Serve(l) }()
 	s.Cleanup(func() { _ = server.Close() })
 	return i
@@ -86,8 +86,8 @@ func TestAForgedPodGetsNoJob(t *testing.T) {
 		}
 		return nil
 	})
-	if forged.met.Load() == 0 || forged.told.Load() > 0 {
-		t.Errorf("the impostor was met %d times, and told %d requests", forged.met.Load(), forged.told.Load())
+	if forged.met.Load() == 0 || forged.requests.Load() > 0 {
+		t.Errorf("the impostor was met %d times, and received %d requests", forged.met.Load(), forged.requests.Load())
 	}
 	if len(s.lines()) != 2 {
 		t.Errorf("the ledger has %q", s.lines())

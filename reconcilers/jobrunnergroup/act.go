@@ -167,7 +167,7 @@ func (r *Reconciler) create(ctx context.Context, in Input, d Decision, m *memory
 			return created, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
 		}
 		m.refusal = nil
-		created = append(created, crdv1.RunnerPod{Name: pod.Name, UID: pod.UID, Version: d.Version, Proof: proof(in.Group.UID, pod)})
+		created = append(created, crdv1.RunnerPod{Name: pod.Name, UID: pod.UID, Version: d.Version, Proof: proof(in.Group.UID, pod.UID)})
 	}
 	return created, nil
 }

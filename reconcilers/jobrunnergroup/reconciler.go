@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +42,7 @@ type Config struct {
 }
 
 // Signer returns a function that returns the proof of a pod (runners.Keeper).
-type Signer func() (proof func(group types.UID, pod *corev1.Pod) []byte, err error)
+type Signer func() (proof func(group, pod types.UID) []byte, err error)
 
 // Reconciler keeps the pods of groups. Create one with New.
 type Reconciler struct {

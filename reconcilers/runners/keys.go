@@ -156,12 +156,12 @@ func (k *Keys) sign(podUID string, key crypto.PublicKey, now time.Time) (text []
 
 // record returns the signed message for a pod that the operator has created for a group. The key signs tickets too, which
 // begin otherwise.
-func record(group types.UID, pod *corev1.Pod) []byte {
-	return fmt.Appendf(nil, "switchyard.dev/runner/v1\n%s\n%s\n%s\n%s", group, pod.Namespace, pod.Name, pod.UID) // None has a line break.
+func record(group, pod types.UID) []byte {
+	return fmt.Appendf(nil, "switchyard.dev/runner/v1\n%s\n%s", group, pod)
 }
 
 // proven reports whether a proof is the operator's for a pod of a group.
-func (k *Keys) proven(group types.UID, pod *corev1.Pod, proof []byte) bool {
+func (k *Keys) proven(group, pod types.UID, proof []byte) bool {
 	public, is := k.tickets.Public().(ed25519.PublicKey)
 	return is && ed25519.Verify(public, record(group, pod), proof)
 }
@@ -251,10 +251,10 @@ func (k *Keeper) Issue(c ticket.Claims) (string, time.Time, error) {
 }
 
 // Signer returns what signs the records of pods in the status of a group. It implements jobrunnergroup.Signer.
-func (k *Keeper) Signer() (proof func(group types.UID, pod *corev1.Pod) []byte, err error) {
+func (k *Keeper) Signer() (proof func(group, pod types.UID) []byte, err error) {
 	keys := k.keys.Load()
 	if keys == nil {
 		return nil, errNoKeys
 	}
-	return func(group types.UID, pod *corev1.Pod) []byte { return ed25519.Sign(keys.tickets, record(group, pod)) }, nil
+	return func(group, pod types.UID) []byte { return ed25519.Sign(keys.tickets, record(group, pod)) }, nil
 }

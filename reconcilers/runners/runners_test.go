@@ -17,7 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
@@ -180,12 +182,10 @@ func TestAForgedStatusMakesNoRunner(t *testing.T) {
 	s.Must(stranger.Ensure(s.Context()))
 	foreign, err := stranger.Signer()
 	s.Must(err)
-	renamed := forged.DeepCopy()
-	renamed.Name = "runner"
 	token := s.Token(s.ns, "default", layout.Audience, forged)
 	for what, proof := range map[string][]byte{
-		"none": nil, "junk": []byte("junk"), "of another pod": s.Record(s.group, runner).Proof, "of another name": s.Record(s.group, renamed).Proof,
-		"of another group": s.Record(other, forged).Proof, "of other keys": foreign(s.group.UID, forged),
+		"none": nil, "junk": []byte("junk"), "of another pod": s.Record(s.group, runner).Proof,
+		"of another group": s.Record(other, forged).Proof, "of other keys": foreign(s.group.UID, forged.UID),
 	} {
 		s.write(s.Record(s.group, runner), crdv1.RunnerPod{Name: forged.Name, UID: forged.UID, Version: "v", Proof: proof})
 		_, _, err := s.enrol(token)
@@ -225,7 +225,7 @@ func (s *scene) ticket(job, token string) (*jobexecv1.TicketAnswer, error) {
 
 func TestTickets(t *testing.T) {
 	s := newScene(t)
-	s.Accounts(s.ns, "agent")
+	s.Accounts(s.ns, "agent", "zoe")
 	pod := s.pod("one", s.group)
 	s.record(pod)
 	j, waits := s.job("runs", pod), s.job("waits", nil)
@@ -261,6 +261,11 @@ func TestTickets(t *testing.T) {
 		_, err := s.ticket(name, eve)
 		s.refuses(what, err, codes.PermissionDenied, no)
 	}
+	s.Grant("system:serviceaccount:"+s.ns+":zoe", "", logs)
+	nowhere := &crdv1.Job{}
+	s.Make(nowhere, "metadata: {name: "+s.ns+"-nowhere}\nspec: {canceled: false, content: {command: [x]}, runnerGroup: {namespace: \"\", name: tests}}")
+	_, err = s.ticket(nowhere.Name, account("zoe"))
+	s.refuses("a job of no namespace", err, codes.PermissionDenied, no)
 	_, err = s.ticket(j.Name, s.Token(s.ns, "default", layout.Audience, pod))
 	s.refuses("a runner", err, codes.Unauthenticated, "")
 	_, err = s.ticket(j.Name, "junk")
@@ -279,9 +284,30 @@ func TestTickets(t *testing.T) {
 	if _, err := keys.Check(text, string(pod.UID), time.Now()); err == nil {
 		t.Error("a forged ticket is good")
 	}
+	s.Remove(pod)
+	again := s.pod("one", s.group)
+	_, err = s.ticket(j.Name, ada)
+	s.refuses("a pod that was replaced by one of its name", err, codes.NotFound, "was deleted")
+	s.record(again)
+	_, err = s.ticket(j.Name, ada)
+	s.refuses("a pod that is recorded no more", err, codes.NotFound, "was deleted")
 	s.record() // its pod is none of the operator's any more
 	_, err = s.ticket(j.Name, ada)
 	s.refuses("a pod that is not recorded", err, codes.NotFound, "was deleted")
+}
+
+// slow are Secrets of which the first read comes before all writes.
+type slow struct {
+	core.SecretInterface
+	read bool
+}
+
+func (s *slow) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error) {
+	if !s.read {
+		s.read = true
+		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	return s.SecretInterface.Get(ctx, name, o)
 }
 
 // The first keys stay, and are deleted with the installation.
@@ -298,13 +324,17 @@ func TestAllReplicasHaveTheSameKeys(t *testing.T) {
 		all[i].Secrets = secrets
 		w.Must(all[i].Ensure(t.Context()))
 	}
+	late := runners.Keeper{Secrets: &slow{SecretInterface: secrets}} // another replica is faster
+	w.Must(late.Ensure(t.Context()))
 	one, err := all[0].Authority()
 	w.Must(err)
 	two, err := all[1].Authority()
 	w.Must(err)
 	secret, err := secrets.Get(t.Context(), runners.SecretName, metav1.GetOptions{})
 	w.Must(err)
-	if string(one) != string(two) || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != owner.UID {
+	three, err := late.Authority()
+	w.Must(err)
+	if string(one) != string(two) || string(one) != string(three) || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != owner.UID {
 		t.Errorf("%s and %s, of %v", one, two, secret.OwnerReferences)
 	}
 	for _, name := range []string{runners.TicketKey, runners.AuthorityKey, runners.AuthorityCert} {

@@ -64,7 +64,7 @@ func (s *Service) Record(g *crdv1.JobRunnerGroup, p *corev1.Pod) crdv1.RunnerPod
 	s.w.Helper()
 	proof, err := s.Keys.Signer()
 	s.w.Must(err)
-	return crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v", Proof: proof(g.UID, p)}
+	return crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v", Proof: proof(g.UID, p.UID)}
 }
 
 // Runners returns a client of the service.
