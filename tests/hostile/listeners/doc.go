@@ -8,7 +8,6 @@
 //	siege.go     one listener, without the attack and with it
 //	random.go    random inputs (tests/hostile/inputs), to the listeners of tunnels
 //	together.go  the most expensive attacks at once, while a leader is ended and sandboxes come
-//	runner.go    the pod of a runner group, and the Job controller as its honest caller
 //	shared.go    the control plane beside the cluster, and its agents that share one address (tests/hostile/beside)
 //	world.go     the cluster: its pods, tokens, memory
 //	ports.go     whether a program listens on a port without an attack

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"switchyard.dev/controlplane-link/link"
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/hostile/questions"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
@@ -33,7 +33,7 @@ var (
 	// controlPlane runs on a machine beside the cluster.
 	controlPlane = Program{Name: "controlplane"}
 	// runner is the pod of a runner group that a World creates.
-	runner  = Program{"runner", "hotrod", crdv1.JobRunnerGroupLabel + "=" + runnerGroup, layout.ProxyContainer}
+	runner  = Program{"runner", jobrunner.Namespace, jobrunner.Selector, layout.ProxyContainer}
 	sidecar = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 

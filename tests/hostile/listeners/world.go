@@ -20,6 +20,7 @@ import (
 
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -30,8 +31,8 @@ type World struct {
 	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
 	link   *beside.Site            // nil: the control plane is not attacked
-	// deleteRunner deletes the runner group.
-	deleteRunner func() error
+	// Close deletes what Open has created.
+	Close func() error
 }
 
 // Open creates a runner group, and finds the pods of all programs. The caller calls Close.
@@ -41,14 +42,14 @@ func Open(ctx context.Context) (*World, error) {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
 	config.QPS, config.Burst = 500, 1000
-	w := &World{config: config, pods: map[string][]corev1.Pod{}, deleteRunner: func() error { return nil }}
+	w := &World{config: config, pods: map[string][]corev1.Pod{}}
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if err := w.openRunner(ctx); err != nil {
-		return nil, errors.Join(err, w.Close())
+	if w.Close, err = jobrunner.Create(ctx, config, w.client); err == nil {
+		err = w.findPods(ctx)
 	}
-	if err := w.findPods(ctx); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
 	return w, nil
