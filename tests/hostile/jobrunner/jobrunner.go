@@ -1,5 +1,5 @@
-// Package jobrunner has the pod of a runner group in a cluster whose listeners are attacked, and the Job controller as
-// its honest caller.
+// Package jobrunner has the pod of a runner group, which package listeners attacks, and the Job controller as its honest
+// caller.
 package jobrunner
 
 import (
