@@ -39,7 +39,7 @@ func (s *site) runs(t *testing.T, of *runners.Service) *corev1.Pod {
 	var pod *corev1.Pod
 	r := runners.New(t, runners.At(of.Address, of.CA, func(string) string { return s.Token(s.namespace, "default", layout.Audience, pod) }))
 	pod = s.RunPod(runners.Pod(g, "one"), corev1.PodStatus{Phase: corev1.PodRunning, PodIP: r.IP, PodIPs: []corev1.PodIP{{IP: r.IP}}})
-	g.Status.Runners = []crdv1.RunnerPod{{Name: pod.Name, UID: pod.UID, Version: "v"}}
+	g.Status.Runners = []crdv1.RunnerPod{of.Record(g, pod)}
 	s.Must(s.Client.Status().Update(s.Context(), g))
 	r.Start(string(pod.UID))
 	return pod

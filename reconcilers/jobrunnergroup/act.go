@@ -147,8 +147,15 @@ func (r *Reconciler) step(ctx context.Context, g *crdv1.JobRunnerGroup, s Step) 
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
 func (r *Reconciler) create(ctx context.Context, in Input, d Decision, m *memory) (created []crdv1.RunnerPod, err error) {
-	if d.Create > 0 && r.config.CA != nil && in.Settings.CA == "" {
+	if d.Create == 0 {
+		return nil, nil
+	}
+	if r.config.CA != nil && in.Settings.CA == "" {
 		return nil, fmt.Errorf("create the pods of runner group %s/%s: the certificates of the manager's authority are not known yet", in.Group.Namespace, in.Group.Name)
+	}
+	proof, err := r.config.Signer()
+	if err != nil {
+		return nil, fmt.Errorf("create the pods of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
 	}
 	for range min(d.Create, atOnce) {
 		pod := jobpod.Pod(in.Group, jobpod.PodName(in.Group.Name, random()), in.Settings)
@@ -160,7 +167,7 @@ func (r *Reconciler) create(ctx context.Context, in Input, d Decision, m *memory
 			return created, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
 		}
 		m.refusal = nil
-		created = append(created, crdv1.RunnerPod{Name: pod.Name, UID: pod.UID, Version: d.Version})
+		created = append(created, crdv1.RunnerPod{Name: pod.Name, UID: pod.UID, Version: d.Version, Proof: proof(in.Group.UID, pod.UID)})
 	}
 	return created, nil
 }

@@ -37,7 +37,12 @@ type Config struct {
 	CA       func() string
 	// Limits bound how long pods with results are kept.
 	Limits Limits
+	// Signer returns what signs the record of a pod of a group, or an error while there is no key. Required.
+	Signer Signer
 }
+
+// Signer returns a function that returns the proof of a pod (runners.Keeper).
+type Signer func() (proof func(group, pod types.UID) []byte, err error)
 
 // Reconciler keeps the pods of groups. Create one with New.
 type Reconciler struct {

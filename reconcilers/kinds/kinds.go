@@ -93,6 +93,8 @@ type Jobs struct {
 	Settings jobpod.Settings
 	Limits   jobrunnergroup.Limits
 	CA       func() string
+	// Sign signs the records of pods.
+	Sign jobrunnergroup.Signer
 	// Runners reaches the runners in these pods; nil: no job runs. Finished are the limits of finished jobs.
 	Runners  job.Runners
 	Finished job.Limits
@@ -151,7 +153,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 	}
 	if j := c.Jobs; j != nil {
 		out[crdv1.KindJobRunnerGroup] = controller.Of(c.Client, jobrunnergroup.New(jobrunnergroup.Config{
-			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits,
+			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits, Signer: j.Sign,
 		}))
 		if j.Runners != nil {
 			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, Limits: j.Finished}))

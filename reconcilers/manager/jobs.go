@@ -116,6 +116,7 @@ func (m *Main) addJobs(c *kinds.Config) error {
 		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	c.Jobs.Sign = m.runnerKeys.Signer
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
 	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
 		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}

@@ -8,9 +8,9 @@
 //
 // # Runners
 //
-// A runner is a pod that shows its token, if the status of its runner group has its UID: the manager writes the UIDs of the pods
-// that it has created there. Labels and owners of a pod prove nothing, and other pods get the same answer whatever
-// group they name. The API server is read for each enrolment, and no cache.
+// A runner is a pod that shows its token, if the status of its runner group has its UID with a signature of the manager, which
+// writes both there for the pods that it has created. Labels and owners of a pod prove nothing, nor does what other users write
+// into the status, and other pods get the same answer whatever group they name. The API server is read for each enrolment, and no cache.
 //
 // # Readers
 //

@@ -61,7 +61,7 @@ func (s *server) Enrol(ctx context.Context, r *jobexecv1.EnrolRequest) (*jobexec
 	if keys == nil {
 		return nil, status.Error(codes.Unavailable, errNoKeys.Error())
 	}
-	if err := s.isRunner(ctx, who); err != nil {
+	if err := s.isRunner(ctx, keys, who); err != nil {
 		return nil, err
 	}
 	cert, expires, err := keys.sign(who.PodUID, public, s.cfg.Clock())
@@ -83,22 +83,28 @@ func charged(from string, signed *tokens.Claim) callers.Caller {
 
 // isRunner returns nil if the pod of a token is one that the operator has created for a runner group. All other pods
 // get the same answer.
-func (s *server) isRunner(ctx context.Context, who tokens.Identity) error {
+func (s *server) isRunner(ctx context.Context, keys *Keys, who tokens.Identity) error {
 	no := status.Errorf(codes.PermissionDenied, "pod %s/%s (%s) is no runner: the status of no runner group has it as one that the operator has created",
 		who.Namespace, who.PodName, who.PodUID)
 	pod := &corev1.Pod{}
 	if err := s.read(ctx, client.ObjectKey{Namespace: who.Namespace, Name: who.PodName}, pod); err != nil {
 		return orElse(err, no)
 	}
-	owner := metav1.GetControllerOf(pod)
-	if string(pod.UID) != who.PodUID || owner == nil || owner.Kind != crdv1.KindJobRunnerGroup || owner.APIVersion != crdv1.GroupVersion().String() {
+	owner := metav1.GetControllerOf(pod) // Anyone can write it: it only names the group that has the proof.
+	if owner == nil || owner.Kind != crdv1.KindJobRunnerGroup || owner.APIVersion != crdv1.GroupVersion().String() {
 		return no
 	}
 	g := &crdv1.JobRunnerGroup{}
 	if err := s.read(ctx, client.ObjectKey{Namespace: who.Namespace, Name: owner.Name}, g); err != nil {
 		return orElse(err, no)
 	}
-	if recorded := g.Runner(types.UID(who.PodUID)); g.UID != owner.UID || recorded == nil || recorded.Name != who.PodName {
+	recorded := g.Runner(types.UID(who.PodUID))
+	if recorded == nil {
+		return no
+	}
+	if !keys.proven(g.UID, types.UID(who.PodUID), recorded.Proof) {
+		s.cfg.Logger.Warn("the status of a runner group names a pod without the operator's signature: another user wrote it, or the keys of runners were replaced; in that case delete the pod",
+			"group", g.Name, "namespace", g.Namespace, "pod", pod.Name)
 		return no
 	}
 	return nil

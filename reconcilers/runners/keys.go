@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/eventbus/wake"
@@ -153,6 +154,18 @@ func (k *Keys) sign(podUID string, key crypto.PublicKey, now time.Time) (text []
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), template.NotAfter, err
 }
 
+// record returns the signed message for a pod that the operator has created for a group. The key signs tickets too, which
+// begin otherwise.
+func record(group, pod types.UID) []byte {
+	return fmt.Appendf(nil, "switchyard.dev/runner/v1\n%s\n%s", group, pod)
+}
+
+// proven reports whether a proof is the operator's for a pod of a group.
+func (k *Keys) proven(group, pod types.UID, proof []byte) bool {
+	public, is := k.tickets.Public().(ed25519.PublicKey)
+	return is && ed25519.Verify(public, record(group, pod), proof)
+}
+
 // Keeper keeps the keys: any replica creates the Secret where it is missing, and all have the keys of the first one.
 // It is safe for concurrent use.
 type Keeper struct {
@@ -235,4 +248,13 @@ func (k *Keeper) Issue(c ticket.Claims) (string, time.Time, error) {
 		return ticket.Issue(keys.tickets, c, time.Now())
 	}
 	return "", time.Time{}, errNoKeys
+}
+
+// Signer returns what signs the records of pods in the status of a group. It implements jobrunnergroup.Signer.
+func (k *Keeper) Signer() (proof func(group, pod types.UID) []byte, err error) {
+	keys := k.keys.Load()
+	if keys == nil {
+		return nil, errNoKeys
+	}
+	return func(group, pod types.UID) []byte { return ed25519.Sign(keys.tickets, record(group, pod)) }, nil
 }

@@ -17,7 +17,9 @@ import (
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
@@ -65,10 +67,17 @@ func (s *scene) pod(name string, of *crdv1.JobRunnerGroup) *corev1.Pod {
 // record records pods as those that the operator has created.
 func (s *scene) record(pods ...*corev1.Pod) {
 	s.Helper()
-	s.group.Status.Runners = nil
+	var all []crdv1.RunnerPod
 	for _, p := range pods {
-		s.group.Status.Runners = append(s.group.Status.Runners, crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v"})
+		all = append(all, s.Record(s.group, p))
 	}
+	s.write(all...)
+}
+
+// write writes records into the status of the group.
+func (s *scene) write(all ...crdv1.RunnerPod) {
+	s.Helper()
+	s.group.Status.Runners = all
 	s.Must(s.Client.Status().Update(s.Context(), s.group))
 }
 
@@ -164,6 +173,40 @@ func TestAPodThatIsNoRunnerGetsNothing(t *testing.T) {
 	s.refuses("a pod with the name of a runner", err, codes.PermissionDenied, "is no runner")
 }
 
+// A user who can write the status of a group, and create pods, makes no runner of them: the proof of another pod, of
+// another group, of other keys or none is not enough.
+func TestAForgedStatusMakesNoRunner(t *testing.T) {
+	s := newScene(t)
+	runner, forged, other := s.pod("runner", s.group), s.pod("forged", s.group), s.newGroup("other")
+	stranger := &runners.Keeper{Secrets: s.Kube.CoreV1().Secrets(s.NewNamespace("stranger"))}
+	s.Must(stranger.Ensure(s.Context()))
+	foreign, err := stranger.Signer()
+	s.Must(err)
+	token := s.Token(s.ns, "default", layout.Audience, forged)
+	for what, proof := range map[string][]byte{
+		"none": nil, "junk": []byte("junk"), "of another pod": s.Record(s.group, runner).Proof,
+		"of another group": s.Record(other, forged).Proof, "of other keys": foreign(s.group.UID, forged.UID),
+	} {
+		s.write(s.Record(s.group, runner), crdv1.RunnerPod{Name: forged.Name, UID: forged.UID, Version: "v", Proof: proof})
+		_, _, err := s.enrol(token)
+		s.refuses("a proof "+what, err, codes.PermissionDenied, "is no runner")
+	}
+	s.record(runner, forged)
+	if _, _, err := s.enrol(token); err != nil {
+		t.Errorf("the operator's own proof: %v", err)
+	}
+	was := s.Record(s.group, runner)
+	s.Remove(runner)
+	again := s.pod("runner", s.group)
+	was.UID = again.UID
+	s.write(was)
+	_, _, err = s.enrol(s.Token(s.ns, "default", layout.Audience, again))
+	s.refuses("the proof of a pod of this name that was deleted", err, codes.PermissionDenied, "is no runner")
+	if _, err := (&runners.Keeper{}).Signer(); err == nil || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("without keys: %v", err)
+	}
+}
+
 // job creates a job of the group, which runs in a pod unless that is nil.
 func (s *scene) job(name string, in *corev1.Pod) *crdv1.Job {
 	s.Helper()
@@ -182,7 +225,7 @@ func (s *scene) ticket(job, token string) (*jobexecv1.TicketAnswer, error) {
 
 func TestTickets(t *testing.T) {
 	s := newScene(t)
-	s.Accounts(s.ns, "agent")
+	s.Accounts(s.ns, "agent", "zoe")
 	pod := s.pod("one", s.group)
 	s.record(pod)
 	j, waits := s.job("runs", pod), s.job("waits", nil)
@@ -218,6 +261,11 @@ func TestTickets(t *testing.T) {
 		_, err := s.ticket(name, eve)
 		s.refuses(what, err, codes.PermissionDenied, no)
 	}
+	s.Grant("system:serviceaccount:"+s.ns+":zoe", "", logs)
+	nowhere := &crdv1.Job{}
+	s.Make(nowhere, "metadata: {name: "+s.ns+"-nowhere}\nspec: {canceled: false, content: {command: [x]}, runnerGroup: {namespace: \"\", name: tests}}")
+	_, err = s.ticket(nowhere.Name, account("zoe"))
+	s.refuses("a job of no namespace", err, codes.PermissionDenied, no)
 	_, err = s.ticket(j.Name, s.Token(s.ns, "default", layout.Audience, pod))
 	s.refuses("a runner", err, codes.Unauthenticated, "")
 	_, err = s.ticket(j.Name, "junk")
@@ -236,9 +284,30 @@ func TestTickets(t *testing.T) {
 	if _, err := keys.Check(text, string(pod.UID), time.Now()); err == nil {
 		t.Error("a forged ticket is good")
 	}
+	s.Remove(pod)
+	again := s.pod("one", s.group)
+	_, err = s.ticket(j.Name, ada)
+	s.refuses("a pod that was replaced by one of its name", err, codes.NotFound, "was deleted")
+	s.record(again)
+	_, err = s.ticket(j.Name, ada)
+	s.refuses("a pod that is recorded no more", err, codes.NotFound, "was deleted")
 	s.record() // its pod is none of the operator's any more
 	_, err = s.ticket(j.Name, ada)
 	s.refuses("a pod that is not recorded", err, codes.NotFound, "was deleted")
+}
+
+// slow are Secrets of which the first read comes before all writes.
+type slow struct {
+	core.SecretInterface
+	read bool
+}
+
+func (s *slow) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error) {
+	if !s.read {
+		s.read = true
+		return nil, apierrors.NewNotFound(corev1.Resource("secrets"), name)
+	}
+	return s.SecretInterface.Get(ctx, name, o)
 }
 
 // The first keys stay, and are deleted with the installation.
@@ -255,13 +324,17 @@ func TestAllReplicasHaveTheSameKeys(t *testing.T) {
 		all[i].Secrets = secrets
 		w.Must(all[i].Ensure(t.Context()))
 	}
+	late := runners.Keeper{Secrets: &slow{SecretInterface: secrets}} // another replica is faster
+	w.Must(late.Ensure(t.Context()))
 	one, err := all[0].Authority()
 	w.Must(err)
 	two, err := all[1].Authority()
 	w.Must(err)
 	secret, err := secrets.Get(t.Context(), runners.SecretName, metav1.GetOptions{})
 	w.Must(err)
-	if string(one) != string(two) || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != owner.UID {
+	three, err := late.Authority()
+	w.Must(err)
+	if string(one) != string(two) || string(one) != string(three) || len(secret.OwnerReferences) != 1 || secret.OwnerReferences[0].UID != owner.UID {
 		t.Errorf("%s and %s, of %v", one, two, secret.OwnerReferences)
 	}
 	for _, name := range []string{runners.TicketKey, runners.AuthorityKey, runners.AuthorityCert} {

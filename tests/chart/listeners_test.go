@@ -7,6 +7,7 @@ import (
 
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/workflows/jobexec/layout"
 )
 
 // Every port that a container of ours opens, and the sidecar's, is attacked by
@@ -37,6 +38,9 @@ func TestEveryListenerIsAttacked(t *testing.T) {
 	}
 	for _, port := range injecting.OwnPorts() {
 		see(place{"sidecar", int32(port)})
+	}
+	for _, port := range []int32{layout.Port, layout.HealthPort} {
+		see(place{"runner", port})
 	}
 	for p, there := range attacked {
 		if !there {

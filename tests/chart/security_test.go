@@ -66,19 +66,23 @@ func rightsAreNarrow(t *testing.T, all objects) {
 	}
 }
 
-// What switchyard connect asks for, and kubectl port-forward service/tunnel-proxy, developers may; of
-// other Services and of all Secrets they may read nothing.
+// What switchyard connect and switchyard job ask for, and kubectl port-forward service/tunnel-proxy, developers may; of
+// other Services and of all Secrets they may read nothing. Jobs need no tunnels.
 func TestDevelopersMayForwardAPort(t *testing.T) {
-	text, err := render(t, "")
-	if err != nil {
-		t.Fatal(err)
+	for values, tunnels := range map[string]bool{"": true, "tunnel: {enabled: false}": false} {
+		developersMay(t, mustRender(t, values), map[string]bool{
+			"get services tunnel-proxy": tunnels, "get services routeserver": false,
+			"list pods ": true, "get pods tunnel-proxy-0": true, "delete pods tunnel-proxy-0": false, "create pods/portforward tunnel-proxy-0": true,
+			"get configmaps signadot-authority": true, "get deployments tunnel-proxy": tunnels, "get secrets tunnel-tls": false,
+			"get deployments signadot-controller-manager": true, "get secrets job-runner-keys": false, "create pods/exec ": false,
+		})
 	}
-	all := parse(t, text)
-	for right, want := range map[string]bool{
-		"get services tunnel-proxy": true, "get services routeserver": false,
-		"list pods ": true, "get pods tunnel-proxy-0": true, "delete pods tunnel-proxy-0": false, "create pods/portforward tunnel-proxy-0": true,
-		"get configmaps signadot-authority": true, "get deployments tunnel-proxy": true, "get secrets tunnel-tls": false,
-	} {
+}
+
+// developersMay checks the rights of the Role of developers.
+func developersMay(t *testing.T, all objects, rights map[string]bool) {
+	t.Helper()
+	for right, want := range rights {
 		words := strings.Split(right, " ")
 		may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
 			return g.role.GetName() == developer && g.role.GetKind() == "Role" && slices.Contains(g.rule.Verbs, words[0]) && slices.Contains(g.rule.Resources, words[1]) &&

@@ -59,6 +59,14 @@ func Serve(w *world.World, operator string, accounts ...string) *Service {
 	return s
 }
 
+// Record returns the record of a pod in the status of a group, with the proof of the service's keys.
+func (s *Service) Record(g *crdv1.JobRunnerGroup, p *corev1.Pod) crdv1.RunnerPod {
+	s.w.Helper()
+	proof, err := s.Keys.Signer()
+	s.w.Must(err)
+	return crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v", Proof: proof(g.UID, p.UID)}
+}
+
 // Runners returns a client of the service.
 func (s *Service) Runners() jobexecv1.RunnersClient {
 	s.w.Helper()

@@ -135,6 +135,11 @@ type RunnerPod struct {
 
 	// The podTemplateHash that it was created from.
 	Version string `json:"version"`
+
+	// The operator's signature for this pod of this group. Users who can write the status cannot
+	// make one, and without one a pod gets no certificate.
+	// +optional
+	Proof []byte `json:"proof,omitempty"`
 }
 
 // Runner returns the pod of this UID that the operator created for the group; nil if there is none.

@@ -34,7 +34,7 @@ const (
 
 // Run makes all measurements of listeners with only in their names, and prints a line for each
 // figure. The error states that something could not be measured.
-func Run(ctx context.Context, out io.Writer, only string) error {
+func Run(ctx context.Context, out io.Writer, only string) (err error) {
 	undo, err := listeners.Addresses()
 	if err != nil {
 		return err
@@ -44,6 +44,7 @@ func Run(ctx context.Context, out io.Writer, only string) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	if strings.Contains(unitsListener, only) {
 		if err := units(ctx, out, w); err != nil {
 			return fmt.Errorf("%s: %w", unitsListener, err)

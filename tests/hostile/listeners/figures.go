@@ -18,7 +18,7 @@ const slower = 3
 // Run attacks each listener that has only in its name, one after the other, and then, if only is
 // empty, all with the most expensive attacks at once. It prints its findings, and ends with a
 // line for each figure. The error is for a figure that could not be measured.
-func Run(ctx context.Context, out io.Writer, only string, o Options) error {
+func Run(ctx context.Context, out io.Writer, only string, o Options) (err error) {
 	undo, err := Addresses()
 	if err != nil {
 		return err
@@ -28,6 +28,7 @@ func Run(ctx context.Context, out io.Writer, only string, o Options) error {
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	if attacksLink(only) {
 		err := w.openLink(ctx)
 		defer func() { _ = w.link.Close() }() // the next run removes its remains

@@ -6,9 +6,11 @@ import (
 	"switchyard.dev/controlplane-link/link"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/hostile/questions"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/workflows/jobexec/layout"
 )
 
 // Program is a program of the operator, as it is found in the cluster.
@@ -30,7 +32,9 @@ var (
 	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
 	// controlPlane runs on a machine beside the cluster.
 	controlPlane = Program{Name: "controlplane"}
-	sidecar      = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+	// runner is the pod of a runner group that a World creates.
+	runner  = Program{"runner", jobrunner.Namespace, jobrunner.Selector, layout.ProxyContainer}
+	sidecar = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
 // Listener is a port that pods can reach.
@@ -79,6 +83,8 @@ func All() []*Listener {
 		{controlPlane, beside.API, "api", askAPI, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.ForgedAPIKeys, attacks.ForgedKeys}},
 		{controlPlane, beside.Previews, "previews", func(w *World, _ *Listener) (call, error) { return w.link.Visit() }, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowTLS, attacks.Junk, attacks.AfterTLS(attacks.StreamsAlone, "h2"), attacks.ForgedPreviewKeys, attacks.Preflights}},
 		{controlPlane, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{runner, layout.Port, "jobs", callRunner, attacks.TLSGRPC},
+		{runner, layout.HealthPort, "health", fetch("/readyz"), with(web, attacks.Unread("/metrics"))},
 		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread("/customer?customer=123"))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, attacks.Unread("/ready"))},
 	}

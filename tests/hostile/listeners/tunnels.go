@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"switchyard.dev/tests/hostile/attacks"
+	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/hostile/questions"
 	"switchyard.dev/tools/wait"
 )
@@ -20,15 +21,27 @@ import (
 // asks asks a question over gRPC in TLS.
 func asks(ask questions.Question) func(*World, *Listener) (call, error) {
 	return func(w *World, l *Listener) (call, error) {
-		return func(ctx context.Context) error {
-			conn, err := dial(w.address(l, 0), credentials.NewTLS(attacks.OverTLS()))
-			if err != nil {
-				return err
-			}
-			defer conn.Close()
-			return questions.Patient(ask)(ctx, conn)
-		}, nil
+		return w.ask(l, credentials.NewTLS(attacks.OverTLS()), ask), nil
 	}
+}
+
+func (w *World) ask(l *Listener, as credentials.TransportCredentials, ask questions.Question) call {
+	return func(ctx context.Context) error {
+		conn, err := dial(w.address(l, 0), as)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return questions.Patient(ask)(ctx, conn)
+	}
+}
+
+// callRunner calls a runner as the Job controller does.
+func callRunner(w *World, l *Listener) (call, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	as, ask, err := jobrunner.Controller(ctx, w.client, manager.Namespace, string(w.pods[runner.Name][0].UID))
+	return w.ask(l, as, ask), err
 }
 
 // greets sends a greeting to a listener, and checks the beginning of the answer. It retries when

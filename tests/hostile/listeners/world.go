@@ -20,6 +20,7 @@ import (
 
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/beside"
+	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -30,9 +31,11 @@ type World struct {
 	config *rest.Config
 	pods   map[string][]corev1.Pod // by program
 	link   *beside.Site            // nil: the control plane is not attacked
+	// Close deletes what Open has created.
+	Close func() error
 }
 
-// Open finds the pods of all programs.
+// Open creates a runner group, and finds the pods of all programs. The caller calls Close.
 func Open(ctx context.Context) (*World, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
@@ -43,6 +46,17 @@ func Open(ctx context.Context) (*World, error) {
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	if w.Close, err = jobrunner.Create(ctx, config, w.client); err == nil {
+		err = w.findPods(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Close())
+	}
+	return w, nil
+}
+
+// findPods finds the pods of all programs.
+func (w *World) findPods(ctx context.Context) error {
 	for _, l := range All() {
 		p := l.Program
 		if w.pods[p.Name] != nil || p == controlPlane {
@@ -50,15 +64,15 @@ func Open(ctx context.Context) (*World, error) {
 		}
 		list, err := w.client.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{LabelSelector: p.Selector, FieldSelector: "status.phase=Running"})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(list.Items) == 0 {
-			return nil, fmt.Errorf("no pod of %s runs in namespace %s (%s)", p.Name, p.Namespace, p.Selector)
+			return fmt.Errorf("no pod of %s runs in namespace %s (%s)", p.Name, p.Namespace, p.Selector)
 		}
 		w.pods[p.Name] = list.Items
 	}
-	return w, nil
+	return nil
 }
 
 // address is where one pod of a program listens.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/tests/container"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/socket"
 )
@@ -286,25 +287,6 @@ func TestRequestsThatAreNotValid(t *testing.T) {
 	}
 }
 
-// memory makes a cgroup for the test, with so many bytes; "" where the machine has none that can be written.
-func memory(t *testing.T, bytes int) (procs string) {
-	t.Helper()
-	for _, at := range []struct{ root, limit, swap string }{
-		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}, {"/sys/fs/cgroup", "memory.max", "memory.swap.max"},
-	} {
-		dir := filepath.Join(at.root, fmt.Sprintf("switchyard-test-%d", rand.N(1<<30))) //nolint:gosec // Not a secret.
-		if _, err := os.Stat(filepath.Join(at.root, "cgroup.procs")); err != nil || os.Mkdir(dir, 0o755) != nil {
-			continue
-		}
-		t.Cleanup(func() { wait.Holds(t, "the cgroup is removed", func() bool { return os.Remove(dir) == nil }) })
-		if os.WriteFile(filepath.Join(dir, at.limit), []byte(strconv.Itoa(bytes)), 0) == nil {
-			_ = os.WriteFile(filepath.Join(dir, at.swap), []byte(strconv.Itoa(bytes)), 0) // where swap is counted
-			return filepath.Join(dir, "cgroup.procs")
-		}
-	}
-	return ""
-}
-
 func TestAllMemory(t *testing.T) {
 	const limit = 128 << 20
 	large := "python3 -c 'x = bytearray(1 << 30)'\n"
@@ -319,10 +301,7 @@ func TestAllMemory(t *testing.T) {
 	} {
 		for kind, one := range map[string]bool{"": false, ", process 1": true} {
 			t.Run(what+kind, func(t *testing.T) {
-				procs := memory(t, limit)
-				if procs == "" {
-					t.Skip("this machine has no cgroup for memory that can be written")
-				}
+				procs := container.Memory(t, limit)
 				s := newScene(t)
 				if one {
 					s.processOne()

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -120,10 +122,12 @@ type world struct {
 	address, health    string
 	// routing is the address of the HTTP proxy of scripts.
 	routing string
+	// tokenFile has the token of the pod; empty: token in dir.
+	tokenFile string
 	// more are flags of the proxy, and env is added to its environment.
 	more, env []string
-	// executorEnv is added to the environment of the executor.
-	executorEnv []string
+	// executorEnv is added to the environment of the executor, and before executes it; empty: nothing.
+	executorEnv, before []string
 }
 
 func newWorld(t testing.TB) *world {
@@ -193,6 +197,12 @@ func (w *world) startExecutor() {
 	w.Helper()
 	cmd := w.program("job-executor", "serve", w.volume)
 	cmd.Env = append(cmd.Env, w.executorEnv...)
+	if len(w.before) > 0 {
+		args := append(slices.Clone(w.before[1:]), cmd.Args...)
+		env := cmd.Env
+		cmd = exec.Command(w.before[0], args...) //nolint:noctx // it is ended
+		cmd.Env = env
+	}
 	p, err := program.Start(w.dir, "executor", cmd, nil)
 	w.must(err)
 	w.executor = p
@@ -202,7 +212,7 @@ func (w *world) startExecutor() {
 func (w *world) startProxy() {
 	w.Helper()
 	cmd := w.program("job-executor-proxy", append([]string{"-address", w.address, "-health-address", w.health, "-routing-address", w.routing, "-store", w.store,
-		"-socket", filepath.Join(w.volume, "run/executor.sock"), "-token", filepath.Join(w.dir, "token"), "-log-level", "debug"}, w.more...)...)
+		"-socket", filepath.Join(w.volume, "run/executor.sock"), "-token", cmp.Or(w.tokenFile, filepath.Join(w.dir, "token")), "-log-level", "debug"}, w.more...)...)
 	cmd.Env = append(cmd.Env, layout.EnvPodUID+"="+podUID, layout.EnvAuthority+"="+w.managerAddress, layout.EnvCA+"="+w.ca)
 	cmd.Env = append(cmd.Env, w.env...)
 	p, err := program.Start(w.dir, "proxy", cmd, nil)

@@ -97,17 +97,20 @@ func TestForgedTicketsAreRefused(t *testing.T) {
 		at          time.Time
 		want        string
 	}{
-		"expired":               {good, "pod-1", now.Add(ticket.Lifetime), "expired at"},
-		"of another pod":        {good, "pod-2", now, `is for pod ["pod-1"]`},
-		"of no pod":             {good, "", now, "is for pod"},
-		"of another key":        {issue(t, other, read), "pod-1", now, "no key of the operator"},
-		"another's payload":     {parts[0] + "." + swapped[1] + "." + parts[2], "pod-1", now, "signature"},
-		"unsigned":              {parts[0] + "." + parts[1] + ".", "pod-1", now, ""},
-		"alg none":              {"eyJhbGciOiJub25lIn0." + parts[1] + ".", "pod-1", now, "not a token"},
-		"empty":                 {"", "pod-1", now, "not a token"},
-		"of the tunnels":        {sign("switchyard-credential+jwt", same, valid), "pod-1", now, "no ticket"},
-		"of another issuer":     {sign(typ, func(c *jwt.Claims) { c.Issuer = "x" }, valid), "pod-1", now, "no ticket"},
-		"for an hour":           {sign(typ, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(now.Add(time.Hour)) }, valid), "pod-1", now, "at most 10m"},
+		"expired":           {good, "pod-1", now.Add(ticket.Lifetime), "expired at"},
+		"of another pod":    {good, "pod-2", now, `is for pod ["pod-1"]`},
+		"of no pod":         {good, "", now, "is for pod"},
+		"of another key":    {issue(t, other, read), "pod-1", now, "no key of the operator"},
+		"another's payload": {parts[0] + "." + swapped[1] + "." + parts[2], "pod-1", now, "signature"},
+		"unsigned":          {parts[0] + "." + parts[1] + ".", "pod-1", now, ""},
+		"alg none":          {"eyJhbGciOiJub25lIn0." + parts[1] + ".", "pod-1", now, "not a token"},
+		"empty":             {"", "pod-1", now, "not a token"},
+		"of the tunnels":    {sign("switchyard-credential+jwt", same, valid), "pod-1", now, "no ticket"},
+		"of another issuer": {sign(typ, func(c *jwt.Claims) { c.Issuer = "x" }, valid), "pod-1", now, "no ticket"},
+		"for an hour":       {sign(typ, func(c *jwt.Claims) { c.Expiry = jwt.NewNumericDate(now.Add(time.Hour)) }, valid), "pod-1", now, "at most 10m"},
+		"of a clock ahead": {sign(typ, func(c *jwt.Claims) {
+			c.IssuedAt, c.Expiry = jwt.NewNumericDate(now.Add(2*time.Minute)), jwt.NewNumericDate(now.Add(3*time.Minute))
+		}, valid), "pod-1", now, "not valid before"},
 		"without an end":        {sign(typ, func(c *jwt.Claims) { c.Expiry = nil }, valid), "pod-1", now, "does not state"},
 		"for two pods":          {sign(typ, func(c *jwt.Claims) { c.Audience = append(c.Audience, "pod-2") }, valid), "pod-1", now, "is for pod"},
 		"without a job":         {sign(typ, same, map[string]any{"verbs": []string{"read"}}), "pod-1", now, "no job"},
