@@ -24,15 +24,18 @@ import (
 // atOnce is the maximum number of concurrent writes for one group.
 const atOnce = 16
 
-// act writes the statuses, then changes the labels of pods and begins executions, and then removes
-// finalizers and finished jobs. What depends on a failed write is left for the next reconciliation.
+// act writes the statuses, and the finalizers of jobs that get a pod, then changes the labels of pods and begins
+// executions, and then removes finalizers and finished jobs. What depends on a failed write is left for the next reconciliation.
 func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) error {
 	given := map[types.UID]bool{}
 	for _, g := range d.Give {
 		given[g.Job.UID] = true
 	}
-	a := &acting{Reconciler: r, memory: m, in: in, failed: map[types.UID]bool{}}
+	a := &acting{Reconciler: r, memory: m, in: in, failed: map[types.UID]bool{}, claimed: map[types.UID]*crdv1.Job{}}
 	a.group.SetLimit(atOnce)
+	for _, g := range d.Give {
+		a.do(func() error { return a.claim(ctx, g.Job) })
+	}
 	for i := range in.Jobs {
 		j := in.Jobs[i].Job
 		if after := Conclude(j, d.Steps[i], stampOf(in.Now)); after != j && !given[j.UID] {
@@ -78,7 +81,9 @@ type acting struct {
 	mu sync.Mutex
 	// failed are the UIDs of jobs with a status that is not recorded.
 	failed map[types.UID]bool
-	errs   []error
+	// claimed are jobs that get a pod, and have the finalizer.
+	claimed map[types.UID]*crdv1.Job
+	errs    []error
 }
 
 // do runs a function beside the others.
@@ -167,14 +172,23 @@ func (a *acting) runner(p *corev1.Pod) (Runner, error) {
 	return runner, nil
 }
 
-// give assigns a pod to a job: the label of the pod, the status of the job, and then the request.
-func (a *acting) give(ctx context.Context, g Give) error {
-	if a.blocked(g.Pod) {
-		return nil
-	}
-	j := g.Job.DeepCopy()
+// claim adds the finalizer to a job that gets a pod. It does not wait for the status of the pod's job before.
+func (a *acting) claim(ctx context.Context, j *crdv1.Job) error {
+	j = j.DeepCopy()
 	if err := a.writer.AddFinalizer(ctx, j); err != nil {
 		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.claimed[j.UID] = j
+	return nil
+}
+
+// give assigns a pod to a job with the finalizer: the label of the pod, the status of the job, and then the request.
+func (a *acting) give(ctx context.Context, g Give) error {
+	j := a.claimed[g.Job.UID] // No claim is made any more.
+	if j == nil || a.blocked(g.Pod) {
+		return nil
 	}
 	pod, err := a.mark(ctx, g.Pod, j.UID, "", g.Kept)
 	if err != nil {
