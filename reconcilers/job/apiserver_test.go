@@ -127,10 +127,17 @@ func (s *scene) change(change func(*crdv1.JobRunnerGroup)) {
 // submit creates a job with a script; more are further lines of its spec.
 func (s *scene) submit(name, script string, more ...string) *crdv1.Job {
 	s.Helper()
+	j := s.job(name, script, more...)
+	s.Create(j)
+	return j
+}
+
+// job returns such a job.
+func (s *scene) job(name, script string, more ...string) *crdv1.Job {
+	s.Helper()
 	j := &crdv1.Job{}
 	s.Read(j, "spec:\n  runnerGroup: {namespace: "+s.group.Namespace+", name: tests}\n  "+strings.Join(more, "\n  "))
 	j.Name, j.Spec.Content.Script = s.group.Namespace+"-"+name, "#!/bin/sh\n"+script
-	s.Create(j)
 	return j
 }
 

@@ -301,6 +301,37 @@ func TestWritesOfAJob(t *testing.T) {
 	atMost(30, "that wait")
 }
 
+// A user with many jobs does not keep another one waiting: with one pod, the last of five jobs is among the next 12 that
+// begin.
+func TestUsersTakeTurns(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.pod("t-1")
+	s.manage()
+	queue := func(user string, n int) (all []*crdv1.Job) {
+		for i := range n {
+			j := s.job(fmt.Sprint(user, "-", i), "echo "+user+" >> $LEDGER; while [ ! -e $LEDGER.go ]; do sleep 0.05; done")
+			j.Annotations = map[string]string{crdv1.AnnotationAuthor: crdv1.Author{User: user}.String()}
+			s.Create(j)
+			all = append(all, j)
+		}
+		return all
+	}
+	queue("a", 30)
+	s.begun("a")
+	other := queue("b", 5)
+	s.waits(other[4], "NoIdlePod") // the controller knows all of them
+	before := len(s.lines())
+	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
+	for _, j := range other {
+		s.ended(j)
+	}
+	starts := s.lines()[before:]
+	if len(starts) > 30 || slices.Contains(starts[min(12, len(starts)):], "b") {
+		t.Errorf("the next starts are %q", starts)
+	}
+}
+
 // Finished Jobs are deleted when they are old, or too many.
 func TestFinishedJobsAreDeleted(t *testing.T) {
 	s := newScene(t, "reusePods: true")

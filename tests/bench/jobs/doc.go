@@ -25,6 +25,11 @@
 // has reported the end of the last. Writes are counted in the audit log of the API server, by the program that made
 // them: those of the user and of the manager, except leases, count, whether they succeeded or not.
 //
+// # Turns
+//
+// One user queues 500 jobs for one pod, and another five jobs two seconds later: which start the last of these is,
+// counted from when it was queued.
+//
 // # Output
 //
 // A runner without a manager. A script writes 1 GB at 100 MB/s, in even parts of 1 MiB, while a reader follows it: the
