@@ -9,7 +9,7 @@
 //
 // # A line of output, with an idle pod
 //
-// A user creates a Job, watches it until it has a pod, gets a ticket from the manager's service, which asks the API
+// A user creates a Job with the finalizer of the operator, as `switchyard job submit` does, watches it until it has a pod, gets a ticket from the manager's service, which asks the API
 // server for the user's rights, and follows the output at the runner (workflows/jobexec/client). The time goes from
 // just before the Job is created until this process has the first line. All connections of the user but the one to
 // the runner are open before.
