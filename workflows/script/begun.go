@@ -25,7 +25,7 @@ func Begin(path, note string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// File and folder are written to disk at the same time. After a power cut between the two the note can be missing: the
-	// record then says that the script has begun.
+	// record then states that the script has begun.
 	folder := make(chan error, 1)
 	go func() { folder <- syncFolder(filepath.Dir(path)) }()
 	if err = errors.Join(f.Sync(), <-folder); err != nil {
