@@ -375,10 +375,15 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 	@$(GO) build -o $(CACHE)/tools/bench-workflows ./tests/bench/workflows
 	@$(CACHE)/tools/bench-workflows -rounds $(TIMES) -resources $(RESOURCES)
 
+# How often a job prints a line in each way on a real cluster, without which that part is left out; and flags of the rest.
+CLUSTER_JOBS ?= 15
+
 .PHONY: bench-jobs
-bench-jobs: ## jobs on pods that are there: the first line, the next job, 1,000 jobs and their writes, output at 100 MB/s (as root, five minutes; PROFILES= for a folder of profiles)
+bench-jobs: preflight ## jobs on pods that are there: the first line, the next job, 1,000 jobs and their writes, turns, output at 100 MB/s; then beside a Job, kubectl run and Argo Workflows on a real cluster (as root, 20 minutes; CLUSTER_JOBS=0 without the cluster, ARGS='-jobs 100' for less, PROFILES= for a folder of profiles)
 	@$(GO) test -c -o $(CACHE)/tools/bench-jobs ./tests/bench/jobs
-	@$(CACHE)/tools/bench-jobs
+	@$(GO) build -o $(CACHE)/tools/bench-workflows ./tests/bench/workflows
+	@$(CACHE)/tools/bench-jobs $(ARGS)
+	@[ $(CLUSTER_JOBS) = 0 ] || $(CACHE)/tools/bench-workflows -jobs $(CLUSTER_JOBS)
 
 .PHONY: bench-tunnels
 bench-tunnels: ## a tunnel beside raw TCP, ssh -R, chisel and frp at 0, 20 and 100 ms, its way back after a cut, and 10,000 idle connections (as root, 25 minutes; ARGS=-muxes for multiplexers alone)

@@ -24,15 +24,20 @@ import (
 // atOnce is the maximum number of concurrent writes for one group.
 const atOnce = 16
 
-// act writes the statuses, then changes the labels of pods and begins executions, and then removes
-// finalizers and finished jobs. What depends on a failed write is left for the next reconciliation.
+// act writes the statuses, and beside them the finalizers of jobs that get a pod and the labels of these pods; then
+// it begins executions and frees other pods; and then it removes finalizers and finished jobs. What depends on a
+// failed write is left for the next reconciliation.
 func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) error {
 	given := map[types.UID]bool{}
 	for _, g := range d.Give {
 		given[g.Job.UID] = true
 	}
-	a := &acting{Reconciler: r, memory: m, in: in, failed: map[types.UID]bool{}}
+	a := &acting{Reconciler: r, memory: m, in: in, failed: map[types.UID]bool{}, claimed: map[types.UID]*crdv1.Job{}, marked: map[types.UID]*corev1.Pod{}}
 	a.group.SetLimit(atOnce)
+	for _, g := range d.Give {
+		a.do(func() error { return a.claim(ctx, g.Job) })
+		a.do(func() error { return a.reserve(ctx, g) })
+	}
 	for i := range in.Jobs {
 		j := in.Jobs[i].Job
 		if after := Conclude(j, d.Steps[i], stampOf(in.Now)); after != j && !given[j.UID] {
@@ -78,7 +83,10 @@ type acting struct {
 	mu sync.Mutex
 	// failed are the UIDs of jobs with a status that is not recorded.
 	failed map[types.UID]bool
-	errs   []error
+	// claimed are jobs that get a pod, and have the finalizer; marked are pods with the label, by the job that gets them.
+	claimed map[types.UID]*crdv1.Job
+	marked  map[types.UID]*corev1.Pod
+	errs    []error
 }
 
 // do runs a function beside the others.
@@ -167,18 +175,37 @@ func (a *acting) runner(p *corev1.Pod) (Runner, error) {
 	return runner, nil
 }
 
-// give assigns a pod to a job: the label of the pod, the status of the job, and then the request.
-func (a *acting) give(ctx context.Context, g Give) error {
-	if a.blocked(g.Pod) {
-		return nil
-	}
-	j := g.Job.DeepCopy()
+// claim adds the finalizer to a job that gets a pod.
+func (a *acting) claim(ctx context.Context, j *crdv1.Job) error {
+	j = j.DeepCopy()
 	if err := a.writer.AddFinalizer(ctx, j); err != nil {
 		return err
 	}
-	pod, err := a.mark(ctx, g.Pod, j.UID, "", g.Kept)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.claimed[j.UID] = j
+	return nil
+}
+
+// reserve writes the label of a pod that a job gets.
+func (a *acting) reserve(ctx context.Context, g Give) error {
+	pod, err := a.mark(ctx, g.Pod, g.Job.UID, "", g.Kept)
 	if err != nil {
 		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.marked[g.Job.UID] = pod
+	return nil
+}
+
+// give assigns a pod with the label of a job to that job, which has the finalizer: the status of the job, and then
+// the request. Neither claim nor reserve runs any more. A pod with a label that is not used stays reserved until the
+// next reconciliation.
+func (a *acting) give(ctx context.Context, g Give) error {
+	j, pod := a.claimed[g.Job.UID], a.marked[g.Job.UID]
+	if j == nil || pod == nil || a.blocked(g.Pod) {
+		return nil
 	}
 	after := j.DeepCopy()
 	after.Status = jobs.Assigned(j.Status, pod, containerOf(pod))
@@ -218,11 +245,14 @@ func (a *acting) free(ctx context.Context, f Free) error {
 	return err
 }
 
-// blocked reports whether the job of a pod has ended in a way that is not recorded.
+// blocked reports whether a job of a pod, or one with its last execution there, has a status that is not recorded.
 func (a *acting) blocked(p *corev1.Pod) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.failed[types.UID(p.Labels[crdv1.AssignedJobLabel])]
+	return a.failed[types.UID(p.Labels[crdv1.AssignedJobLabel])] || len(a.failed) > 0 && slices.ContainsFunc(a.in.Jobs, func(in jobs.Input) bool {
+		e := in.Job.Status.Execution
+		return a.failed[in.Job.UID] && e != nil && e.PodUID == string(p.UID)
+	})
 }
 
 // mark writes the job of a pod, empty for none, why it gets no other, and that it keeps results. It

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -126,10 +127,17 @@ func (s *scene) change(change func(*crdv1.JobRunnerGroup)) {
 // submit creates a job with a script; more are further lines of its spec.
 func (s *scene) submit(name, script string, more ...string) *crdv1.Job {
 	s.Helper()
+	j := s.job(name, script, more...)
+	s.Create(j)
+	return j
+}
+
+// job returns such a job.
+func (s *scene) job(name, script string, more ...string) *crdv1.Job {
+	s.Helper()
 	j := &crdv1.Job{}
 	s.Read(j, "spec:\n  runnerGroup: {namespace: "+s.group.Namespace+", name: tests}\n  "+strings.Join(more, "\n  "))
 	j.Name, j.Spec.Content.Script = s.group.Namespace+"-"+name, "#!/bin/sh\n"+script
-	s.Create(j)
 	return j
 }
 
@@ -189,6 +197,24 @@ func (s *scene) free() {
 	})
 }
 
+// killed waits until the controller is killed, or a job has ended and no pod has one; it reports which.
+func (s *scene) killed(j *crdv1.Job) (killed bool) {
+	s.Helper()
+	s.Eventually("the controller is killed, or "+j.Name+" has ended", func() error {
+		if killed = s.gate.dead(); killed {
+			return nil
+		}
+		var busy corev1.PodList
+		s.List(&busy, client.InNamespace(s.group.Namespace), client.HasLabels{crdv1.AssignedJobLabel})
+		s.Get(j)
+		if len(busy.Items) > 0 || j.Status.State == nil || j.Status.State.Terminated == nil {
+			return errors.New("neither")
+		}
+		return nil
+	})
+	return killed
+}
+
 // target makes a sandbox that is ready.
 func (s *scene) sandbox(name string) *crdv1.SignadotSandbox {
 	s.Helper()
@@ -211,16 +237,18 @@ func (s *scene) ready(sb *crdv1.SignadotSandbox, status, reason string) {
 	})
 }
 
-// gate counts the effects of a controller, and ends it before or after one of them, as a kill would: from
-// then on no request of it reaches anything.
+// gate counts the effects of a controller, and ends it after one of them, as a kill would: from then on no request of
+// it reaches anything.
 type gate struct {
 	mu sync.Mutex
 	// writes are those to the API server, and effects these and calls to runners, in order.
 	writes, effects []string
-	// last is the effect with which it is killed, counted from 1; 0: it is not. before: that one is not done.
+	// last is the effect with which it is killed, counted from 1; 0: it is not.
 	last   int
-	before bool
 	killed chan struct{}
+	// refused are effects that fail, and refusals how often they still do.
+	refused  string
+	refusals int
 }
 
 var errKilled = errors.New("the controller was killed")
@@ -232,6 +260,10 @@ func (g *gate) pass(what string, write bool) (does, answers bool) {
 	if g.dead() {
 		return false, false
 	}
+	if g.refusals > 0 && what == g.refused {
+		g.refusals--
+		return false, false
+	}
 	g.effects = append(g.effects, what)
 	if write {
 		g.writes = append(g.writes, what)
@@ -240,7 +272,7 @@ func (g *gate) pass(what string, write bool) (does, answers bool) {
 		return true, true
 	}
 	close(g.killed)
-	return !g.before, false
+	return true, false
 }
 
 func (g *gate) dead() bool {
@@ -252,18 +284,26 @@ func (g *gate) dead() bool {
 	}
 }
 
-// reset forgets all effects, and kills at an effect.
-func (g *gate) reset(last int, before bool) {
+// refuse has an effect fail n times, and returns how many effects there are before.
+func (g *gate) refuse(what string, n int) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.writes, g.effects, g.last, g.before, g.killed = nil, nil, last, before, make(chan struct{})
+	g.refused, g.refusals = what, n
+	return len(g.effects)
+}
+
+// reset forgets all effects, and kills at an effect.
+func (g *gate) reset(last int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.writes, g.effects, g.last, g.killed = nil, nil, last, make(chan struct{})
 }
 
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		does, answers := true, true
 		if r.Method != http.MethodGet {
-			does, answers = g.pass(r.Method+" "+r.URL.Path, true)
+			does, answers = g.pass(nameOf(r), true)
 		} else {
 			g.mu.Lock()
 			does = !g.dead()
@@ -279,6 +319,22 @@ func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		return response, err
 	})
+}
+
+// runningLong is the end of the name of a write that records the start of a script which runs for long.
+const runningLong = " (running)"
+
+// nameOf returns the name of a write.
+func nameOf(r *http.Request) string {
+	name := r.Method + " " + r.URL.Path
+	if r.GetBody != nil {
+		if body, err := r.GetBody(); err == nil {
+			if text, err := io.ReadAll(body); err == nil && strings.Contains(string(text), `"phase":"Running"`) {
+				name += runningLong
+			}
+		}
+	}
+	return name
 }
 
 // gated are runners behind a gate.

@@ -122,13 +122,22 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // pods decides about each pod, and returns those that can get a job. A pod with the label of a job that
-// can begin gets that job, which leaves the queue.
+// can begin gets that job, which leaves the queue. A pod that another job needs than that of its label stays as it
+// is: the label is written beside the outcome of the job before.
 func (d *Decision) pods(in Input, at map[types.UID]int, queue map[types.UID]*crdv1.Job) (idle []Free) {
 	var freed []Free
+	needed := map[string]types.UID{}
+	for i, s := range d.Steps {
+		if pod := needs(s); pod != "" {
+			needed[pod] = in.Jobs[i].Job.UID
+		}
+	}
 	for _, p := range in.Pods {
 		uid, can := types.UID(p.Labels[crdv1.AssignedJobLabel]), in.assignable(p)
 		i, known := at[uid]
+		job, is := needed[string(p.UID)]
 		switch {
+		case is && job != uid:
 		case uid == "" && can:
 			idle = append(idle, Free{Pod: p})
 		case uid == "":
@@ -139,7 +148,7 @@ func (d *Decision) pods(in Input, at map[types.UID]int, queue map[types.UID]*crd
 		case queue[uid] != nil && can:
 			d.Give = append(d.Give, Give{Job: queue[uid], Pod: p})
 			delete(queue, uid)
-		case !needs(d.Steps[i], p):
+		case !is:
 			freed = append(freed, in.free(d.Steps[i], in.Jobs[i].Job, p))
 		}
 	}
@@ -153,10 +162,12 @@ func (d *Decision) pods(in Input, at map[types.UID]int, queue map[types.UID]*crd
 	return idle
 }
 
-// needs reports whether a job, after its step, needs the pod.
-func needs(s jobs.Step, p *corev1.Pod) bool {
-	e := s.Execution
-	return e != nil && e.Begun && e.PodUID == string(p.UID) && !s.Settled
+// needs returns the UID of the pod that a job needs after its step; empty: none.
+func needs(s jobs.Step) string {
+	if e := s.Execution; e != nil && e.Begun && !s.Settled {
+		return e.PodUID
+	}
+	return ""
 }
 
 // free returns how a pod loses a job.

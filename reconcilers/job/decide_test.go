@@ -78,6 +78,8 @@ func lineOf(d job.Decision) string {
 const (
 	runs = "execution: {count: 1, podUID: p1, begun: true}, runner: {runnerPod: {namespace: shop, name: p1}}, state: {running: {}}"
 	over = "execution: {count: 1, podUID: p1, begun: true, output: {state: Kept}}, runner: {runnerPod: {namespace: shop, name: p1}}, state: {terminated: {success: true, finishedAt: 2026-11-30T08:00:10Z}}"
+	// ended is the status of a job that never had a pod.
+	ended = "state: {terminated: {reason: Canceled, finishedAt: 2026-11-30T08:00:10Z}}"
 )
 
 func TestDecide(t *testing.T) {
@@ -100,6 +102,10 @@ func TestDecide(t *testing.T) {
 		"the pod of a job that runs":            {statuses: []string{runs}, pods: pods(podOf(t, "p1", "j1"))},
 		"the pod of a job that has ended":       {statuses: []string{over}, pods: pods(podOf(t, "p1", "j1")), want: "free p1  kept"},
 		"the next job":                          {statuses: []string{over, ""}, pods: pods(podOf(t, "p1", "j1")), want: "give p1 j2"},
+		"the next job has the label already":    {statuses: []string{over, ""}, pods: pods(podOf(t, "p1", "j2")), want: "give p1 j2"},
+		"… before the outcome is recorded":      {statuses: []string{runs, ""}, pods: pods(podOf(t, "p1", "j2")), want: "waits NoIdlePod"},
+		"… and does not need the pod":           {statuses: []string{runs, ended}, pods: pods(podOf(t, "p1", "j2"))},
+		"a label was removed while a job runs":  {statuses: []string{runs, ""}, pods: pods(podOf(t, "p1", "")), want: "waits NoIdlePod"},
 		"an idle pod comes before one freed":    {statuses: []string{over, ""}, pods: pods(podOf(t, "p1", "j1"), podOf(t, "p2", "")), want: "free p1  kept, give p2 j2"},
 		"a pod is not reused":                   {statuses: []string{over, ""}, group: "spec: {image: i, reusePods: false}", pods: pods(podOf(t, "p1", "j1")), want: "free p1 JobEnded kept, waits NoIdlePod"},
 		"a pod that a dead scheduler chose":     {statuses: []string{"", ""}, pods: pods(podOf(t, "p1", "j2")), want: "give p1 j2, waits NoIdlePod"},

@@ -17,12 +17,18 @@ func Begin(path, note string) (*os.File, error) {
 		return nil, err
 	}
 	_, err = f.WriteString(note)
-	if err := errors.Join(err, f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), f.Sync()); err != nil {
+	if err := errors.Join(err, f.Chmod(0o644), syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	// It gets its name after it is locked, and only if the name is free.
-	err = os.Link(f.Name(), path)
-	if err = errors.Join(err, os.Remove(f.Name()), syncFolder(filepath.Dir(path))); err != nil {
+	if err = errors.Join(os.Link(f.Name(), path), os.Remove(f.Name())); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	// File and folder are written to disk at the same time. After a power cut between the two the note can be missing: the
+	// record then states that the script has begun.
+	folder := make(chan error, 1)
+	go func() { folder <- syncFolder(filepath.Dir(path)) }()
+	if err = errors.Join(f.Sync(), <-folder); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -9,7 +9,7 @@
 //
 // # A line of output, with an idle pod
 //
-// A user creates a Job, watches it until it has a pod, gets a ticket from the manager's service, which asks the API
+// A user creates a Job with the finalizer of the operator, as `switchyard job submit` does, watches it until it has a pod, gets a ticket from the manager's service, which asks the API
 // server for the user's rights, and follows the output at the runner (workflows/jobexec/client). The time goes from
 // just before the Job is created until this process has the first line. All connections of the user but the one to
 // the runner are open before.
@@ -24,6 +24,11 @@
 // 1,000 jobs with the script sleep 1, in a group with 20 pods that are ready: from the first creation until a watch
 // has reported the end of the last. Writes are counted in the audit log of the API server, by the program that made
 // them: those of the user and of the manager, except leases, count, whether they succeeded or not.
+//
+// # Turns
+//
+// One user queues 500 jobs for one pod, and another five jobs two seconds later: which start the last of these is,
+// counted from when it was queued.
 //
 // # Output
 //

@@ -1,8 +1,10 @@
 package jobs
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
@@ -19,6 +21,7 @@ import (
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/runners"
+	"switchyard.dev/tools/wait"
 )
 
 var (
@@ -26,6 +29,7 @@ var (
 	inRow      = flag.Int("row", 60, "jobs that run one after the other in one pod")
 	thousand   = flag.Int("jobs", 1000, "jobs that sleep")
 	pods       = flag.Int("pods", 20, "pods for these")
+	queued     = flag.Int("queued", 500, "jobs of one user when another queues five")
 )
 
 const (
@@ -33,6 +37,8 @@ const (
 	submitters = 8
 	// setup is how many first lines are not counted.
 	setup = 5
+	// few is how many jobs the second user queues.
+	few = 5
 )
 
 // report has the figures; TestMain prints it, after all that tests print.
@@ -143,6 +149,48 @@ func (r *rig) inRow(ledger string) {
 	}
 	figures.AtMost(&report, "jobs-next-on-the-same-pod-p50", figures.Millis(pauses, 0.5), "ms", 100)
 	figures.Print(&report, "jobs-next-on-the-same-pod-p99", figures.Millis(pauses, 0.99), "ms")
+}
+
+// One user queues many jobs for one pod, and another five two seconds later.
+func TestTurns(t *testing.T) {
+	ledger := filepath.Join(t.TempDir(), "ledger")
+	r := newRig(t, "LEDGER="+ledger)
+	r.group("one", 1)
+	submit := func(user string, n int) {
+		for i := range n {
+			j := r.job("one", fmt.Sprint(user, "-", i), "echo "+user+" >> $LEDGER")
+			j.Annotations = map[string]string{crdv1.AnnotationAuthor: crdv1.Author{User: user}.String()}
+			r.Must(r.user.Create(t.Context(), j))
+		}
+	}
+	lines := func() []string {
+		text, err := os.ReadFile(ledger)
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.Must(err)
+		}
+		return strings.Fields(string(text))
+	}
+	submit("a", *queued)
+	time.Sleep(2 * time.Second)
+	submit("b", few)
+	before := len(lines())
+	r.Must(wait.Until(t.Context(), 10*time.Minute, "all jobs of b have begun", func() error {
+		if n := strings.Count(strings.Join(lines(), " "), "b"); n < few {
+			return fmt.Errorf("%d have", n)
+		}
+		return nil
+	}))
+	starts := lines()[before:]
+	last := 0
+	for i, user := range starts {
+		if user == "b" {
+			last = i + 1
+		}
+	}
+	if len(starts) >= *queued {
+		t.Fatalf("a had no job left: %d starts", len(starts))
+	}
+	figures.AtMost(&report, "jobs-last-of-five-behind-"+strconv.Itoa(*queued), float64(last), "starts", 12)
 }
 
 func TestAThousandJobsOnReusedPods(t *testing.T) {

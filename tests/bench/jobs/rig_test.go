@@ -108,10 +108,10 @@ func (r *rig) group(name string, replicas int) *crdv1.JobRunnerGroup {
 	return g
 }
 
-// job returns a job to create.
+// job returns a job as `switchyard job submit` creates it.
 func (r *rig) job(group, name, script string) *crdv1.Job {
 	j := &crdv1.Job{}
-	j.Name = r.ns + "-" + name
+	j.Name, j.Finalizers = r.ns+"-"+name, []string{crdv1.Finalizer}
 	j.Spec.RunnerGroup.Namespace, j.Spec.RunnerGroup.Name = r.ns, group
 	j.Spec.Content.Script = "#!/bin/sh\n" + script + "\n"
 	return j

@@ -23,7 +23,8 @@ const namespace = "bench"
 // cluster is the cluster to measure.
 type cluster struct {
 	client.WithWatch
-	raw rest.Interface
+	kube kubernetes.Interface
+	raw  rest.Interface
 }
 
 func open() (*cluster, error) {
@@ -36,11 +37,10 @@ func open() (*cluster, error) {
 	if c.WithWatch, err = client.NewWithWatch(config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return nil, err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
+	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	c.raw = kube.CoreV1().RESTClient()
+	c.raw = c.kube.CoreV1().RESTClient()
 	return c, nil
 }
 

@@ -41,4 +41,13 @@
 // those of all, and the node takes 110 pods (the kubelet's own bound): the others wait for it.
 // Memory is the metric of the pods of the manager and of the IO context server, read twice a
 // second.
+//
+// # Jobs
+//
+// With -jobs (`make bench-jobs`) a script that prints a line is run instead, in turn, by a Job, a Job with
+// an init container and a native sidecar, `kubectl run --attach`, a Workflow, and Jobs of Switchyard: by `switchyard job
+// submit --attach` with a pod that is idle, and beside a new runner group with one pod. Two times are measured, both from
+// just before the program starts or the first object is created: until this process has the line, from the program or from
+// the log of the container, which is asked for as soon as a watch reports that it has started; and until it knows of the
+// end, by the end of the program or by a watch.
 package main

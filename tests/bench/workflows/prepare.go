@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/tools/argoworkflows"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/local"
 	"switchyard.dev/tools/listed"
 	"switchyard.dev/tools/samples"
 )
@@ -20,6 +21,9 @@ var objects embed.FS
 // prepare brings Switchyard and Argo Workflows onto a node, and the image in which scripts run.
 func prepare(ctx context.Context, c demo.Config) error {
 	c.Tests = false
+	if err := local.Build(ctx, c.Root); err != nil { // the command line, for jobs
+		return err
+	}
 	c.Step("Argo Workflows (the first time it is compiled: about five minutes)")
 	argo, err := argoworkflows.Find(ctx, c.Root)
 	if err != nil {

@@ -41,9 +41,9 @@ func ended(o *unstructured.Unstructured) (bool, error) {
 	case "Failed", "Error", "OLMFailed":
 		return false, wrong(o)
 	}
-	for _, kind := range []string{"Ready", "Complete", "Failed"} {
+	for _, kind := range []string{"Ready", "Complete", "Succeeded", "Failed", "Finished"} {
 		if status(o, kind) == "True" {
-			if kind == "Failed" {
+			if kind == "Failed" || kind == "Finished" {
 				return false, wrong(o)
 			}
 			return true, nil

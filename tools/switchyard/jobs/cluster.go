@@ -61,6 +61,7 @@ func (c *cluster) submit(ctx context.Context, spec v2.JobSpec) (out v2.Job, err 
 		return out, err
 	}
 	j.Spec.RunnerGroup.Namespace, j.Spec.RunnerGroup.Name = g.Namespace, g.Name
+	j.Finalizers = []string{crdv1.Finalizer} // The operator adds it to Jobs of other programs, by another write.
 	if err := c.c.Create(ctx, j, client.FieldValidation("Strict")); err != nil {
 		return out, fmt.Errorf("create a Job: %w", err)
 	}

@@ -212,6 +212,9 @@ func (p *processes) killAll(limit time.Duration) (left int, err error) {
 	defer p.setKilling(false)
 	for deadline := time.Now().Add(limit); ; {
 		next := p.changed.Next()
+		if p.reap() { // Mostly the script has left none, and the list of all processes is not needed.
+			return 0, nil
+		}
 		all, err := descendants()
 		for _, one := range all {
 			one.kill()

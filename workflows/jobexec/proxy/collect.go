@@ -146,11 +146,17 @@ func (r *runner) finish(e *execution, last socket.Status, lost error) {
 	if !last.FinishedAt.IsZero() {
 		result.FinishedAt = timestamppb.New(last.FinishedAt)
 	}
-	if r.keep(e, resultFile, result) {
-		e.update(func(s *jobexecv1.Status) {
-			s.Phase, s.Ending, s.FinishedAt = result.Phase, result.Ending, result.FinishedAt
-		})
+	// Without artifacts this is all that is stored: the job and the next one need not wait for another file.
+	result.ArtifactsComplete = len(e.request.GetArtifacts()) == 0
+	if !r.keep(e, resultFile, result) {
+		return
 	}
+	if result.GetArtifactsComplete() {
+		r.forget(e.ref) // before the end is reported: the next execution can begin then
+	}
+	e.update(func(s *jobexecv1.Status) {
+		s.Phase, s.Ending, s.FinishedAt, s.ArtifactsComplete = result.Phase, result.Ending, result.FinishedAt, result.ArtifactsComplete
+	})
 }
 
 // keep stores a message of an execution. It returns false if the process ends before it has succeeded.
@@ -197,10 +203,7 @@ func (r *runner) files(e *execution) {
 	ctx, cancel := context.WithTimeout(r.ctx, artifactsWithin)
 	defer cancel()
 	from := &files{runner: r, instance: e.request.GetFence().GetContainerId()}
-	found := &jobexecv1.Status{}
-	if specs := e.request.GetArtifacts(); len(specs) > 0 {
-		found.Artifacts = artifacts.Collect(ctx, filepath.Join(e.dir, artifactsDir), specs, from, r.artifacts)
-	}
+	found := &jobexecv1.Status{Artifacts: artifacts.Collect(ctx, filepath.Join(e.dir, artifactsDir), e.request.GetArtifacts(), from, r.artifacts)}
 	for _, a := range found.Artifacts {
 		a.Problem = bounded(a.Problem, maxProblem)
 	}

@@ -27,6 +27,14 @@ type execution struct {
 	status *jobexecv1.Status
 	// delivered reports whether the controller of the job has received the end.
 	delivered bool
+	// sized is its size when it was read last.
+	sized *sized
+}
+
+// sized is a size in the store, before or after the release.
+type sized struct {
+	bytes    uint64
+	released bool
 }
 
 // now returns the status, and a channel that is closed when it changes; growth of the streams is no change.

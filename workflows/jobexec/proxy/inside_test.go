@@ -53,7 +53,6 @@ func stored(t *testing.T, capacity uint64, executions, bytes int) *runner {
 			t.Fatal(err)
 		}
 		r.finish(e, socket.Status{Phase: socket.PhaseTerminated, Ending: &socket.Ending{ExitCode: i, Reason: "ScriptFailed"}}, nil)
-		r.files(e)
 		r.all = append(r.all, e)
 	}
 	return r
@@ -77,7 +76,7 @@ func TestTheOldestOutputMakesSpace(t *testing.T) {
 	for i, want := range []bool{true, true, false, false} {
 		for _, e := range []*execution{r.all[i], again.all[i]} {
 			s, _ := e.now()
-			if s.GetReleased() != want || int(s.GetEnding().GetExitCode()) != i || (r.store.size(e.ref) < size) != want || s.GetStdout().GetTotal() != size {
+			if !s.GetArtifactsComplete() || s.GetReleased() != want || int(s.GetEnding().GetExitCode()) != i || (r.store.size(e.ref) < size) != want || s.GetStdout().GetTotal() != size {
 				t.Errorf("execution %d has %d bytes: %v", i, r.store.size(e.ref), s)
 			}
 		}

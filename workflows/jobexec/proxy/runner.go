@@ -234,7 +234,7 @@ func (r *runner) release(e *execution) error {
 		return status.Errorf(codes.FailedPrecondition, "execution %s has not ended", e.ref)
 	}
 	result, _ := e.now()
-	result.Released, result.Artifacts, result.ArtifactsComplete = true, nil, false
+	result.Released, result.Artifacts, result.ArtifactsComplete = true, nil, len(e.request.GetArtifacts()) == 0
 	recorded := replace(filepath.Join(e.dir, resultFile), result)
 	deleted := errors.Join(os.RemoveAll(filepath.Join(e.dir, artifactsDir)), e.streams[0].Remove(), e.streams[1].Remove())
 	if recorded != nil { // the volume was full
@@ -251,19 +251,19 @@ func (r *runner) release(e *execution) error {
 func (r *runner) clear(bytes uint64) {
 	used, kept := uint64(0), r.executions()
 	for _, e := range kept {
-		used += r.store.size(e.ref)
+		used += r.size(e)
 	}
 	for _, e := range kept {
 		if _, _, released := e.ended(); released || used+bytes <= r.capacity {
 			continue
 		}
-		before := r.store.size(e.ref)
+		before := r.size(e)
 		r.logger.Warn("the output of an execution is deleted, since the next one needs the space", "execution", e.String())
 		if err := r.release(e); err != nil {
 			r.logger.Error("the output of an execution cannot be deleted", "execution", e.String(), "error", err)
 			continue
 		}
-		used -= before - min(before, r.store.size(e.ref))
+		used -= before - min(before, r.size(e))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -277,6 +277,17 @@ func (r *runner) clear(bytes uint64) {
 			r.all = slices.Delete(r.all, i, i+1)
 		}
 	}
+}
+
+// size returns how many bytes an execution has in the store, which is read while it can change.
+func (r *runner) size(e *execution) uint64 {
+	_, complete, released := e.ended()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !complete || e.sized == nil || e.sized.released != released {
+		e.sized = &sized{r.store.size(e.ref), released}
+	}
+	return e.sized.bytes
 }
 
 // forget deletes an execution in the executor, so that the next one can begin. check does it later if this fails.

@@ -22,8 +22,8 @@ import (
 // Files of an execution, in a folder of its own.
 const (
 	requestFile   = "request"   // RunRequest, with the instance of the executor in its fence
-	resultFile    = "result"    // Status, without artifacts
-	artifactsFile = "artifacts" // Status, with artifacts only
+	resultFile    = "result"    // Status, without artifacts; complete if none were requested
+	artifactsFile = "artifacts" // Status, with artifacts only, if some were
 	artifactsDir  = "files"
 	stdoutDir     = "stdout"
 	stderrDir     = "stderr"
@@ -92,7 +92,10 @@ func (s store) create(r ref, request *jobexecv1.RunRequest) error {
 	states := proto.Size(&jobexecv1.RunRequest{Artifacts: request.GetArtifacts()}) + len(request.GetArtifacts())*stateBytes
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = errors.Join(reserve(filepath.Join(dir, resultFile), resultBytes), reserve(filepath.Join(dir, artifactsFile), int64(states)))
+		err = reserve(filepath.Join(dir, resultFile), resultBytes)
+	}
+	if err == nil && len(request.GetArtifacts()) > 0 {
+		err = reserve(filepath.Join(dir, artifactsFile), int64(states))
 	}
 	if err == nil {
 		err = replace(filepath.Join(dir, requestFile), request)
