@@ -23,13 +23,16 @@ var injections = map[string]string{"": "", "disabled": "Disabled", "auto": jobs.
 // prefix matches the published prefixes of names.
 var prefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
 
-// Job returns the Job of a specification for a runner group, without the context, which names objects of the
-// cluster: with its generateName, the prefix of its name. The error is specfile.Problems, with paths and without lines.
-func Job(s v2.JobSpec, group crdv1.NamespacedName) (*crdv1.Job, error) {
+// Job returns the Job of a specification for a runner group in a namespace: with its generateName, the prefix of its name.
+// The error is specfile.Problems, with paths and without lines.
+func Job(s v2.JobSpec, namespace string) (*crdv1.Job, error) {
 	j := &crdv1.Job{
-		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: "Job"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindJob},
 		ObjectMeta: metav1.ObjectMeta{GenerateName: Prefix(s), Annotations: map[string]string{}},
-		Spec:       crdv1.JobSpec{RunnerGroup: group, Content: crdv1.JobContent{Command: s.Command, Script: value(s.Script)}},
+		Spec: crdv1.JobSpec{
+			RunnerGroup: crdv1.NamespacedName{Namespace: namespace, Name: value(s.RunnerGroup)},
+			Content:     crdv1.JobContent{Command: s.Command, Script: value(s.Script)},
+		},
 	}
 	if s.Retries != nil {
 		j.Annotations[crdv1.AnnotationRetries] = strconv.Itoa(*s.Retries)
