@@ -178,7 +178,7 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	if a := pod.Annotations; a[crdv1.AnnotationDraining] != crdv1.DrainingJobEnded || a[crdv1.AnnotationJobResults] != crdv1.JobResultsKept || a[crdv1.AnnotationJobResultsSince] == "" {
 		t.Errorf("%v", a)
 	}
-	runner, err := (job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}).Runner(pod)
+	runner, err := job.Reach(s.authority.PEM, s.authority.Issue)(pod)
 	s.Must(err)
 	_, err = runner.Release(s.Context(), jobs.Ref(one))
 	s.Must(errors.Join(err, runner.Close()))
