@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -177,7 +178,8 @@ func (d *Decision) scale(in Input, v view) {
 		}
 		return
 	}
-	old, updated := split(v.active, outdated)
+	old := lists.Filter(v.active, outdated)
+	updated := lists.Filter(v.active, func(p *corev1.Pod) bool { return !outdated(p) })
 	limit := want
 	if len(old) > 0 {
 		limit += surge(want)
@@ -251,23 +253,8 @@ func (in Input) first(pods []*corev1.Pod, outdated func(*corev1.Pod) bool) []*co
 	return out
 }
 
-// split returns the pods for which is returns true, and the others.
-func split(pods []*corev1.Pod, is func(*corev1.Pod) bool) (these, others []*corev1.Pod) {
-	for _, p := range pods {
-		if is(p) {
-			these = append(these, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	return these, others
-}
-
 // count returns the number of pods for which is returns true.
-func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) int {
-	these, _ := split(pods, is)
-	return len(these)
-}
+func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) int { return len(lists.Filter(pods, is)) }
 
 // observe returns why a pod is not ready.
 func (in Input) observe(p *corev1.Pod) execunit.Observation {

@@ -50,20 +50,19 @@ func (r *runner) supervise(e *execution, begun bool) {
 // attend copies both streams, and follows the status, until the execution has ended. An error is why the ending
 // cannot be known.
 func (r *runner) attend(e *execution, begun bool) (last socket.Status, err error) {
-	at := socket.Ref{Job: e.job, Execution: e.execution}
 	if !begun {
-		if err := r.rejoin(e, at); err != nil {
+		if err := r.rejoin(e); err != nil {
 			return last, err
 		}
 	}
 	all, ctx := errgroup.WithContext(r.ctx)
 	for i, name := range []socket.Stream{socket.Stdout, socket.Stderr} {
-		all.Go(func() error { return r.copy(ctx, e, at, name, e.streams[i]) })
+		all.Go(func() error { return r.copy(ctx, e, name, e.streams[i]) })
 	}
 	all.Go(func() error {
 		for last.Phase != socket.PhaseTerminated {
 			err := r.retry(ctx, func(ctx context.Context) (err error) {
-				last, err = r.executor.Status(ctx, at, last.Version)
+				last, err = r.executor.Status(ctx, e.Ref, last.Version)
 				return err
 			})
 			if err != nil {
@@ -79,7 +78,7 @@ func (r *runner) attend(e *execution, begun bool) (last socket.Status, err error
 
 // rejoin begins an execution of which it is not known whether it has begun: at most once, and only in the start of the
 // executor for which it was stored.
-func (r *runner) rejoin(e *execution, at socket.Ref) error {
+func (r *runner) rejoin(e *execution) error {
 	err := r.retry(r.ctx, func(ctx context.Context) error {
 		state, err := r.executor.Executor(ctx)
 		if started := e.request.GetFence().GetContainerId(); err == nil && state.Instance != started {
@@ -91,7 +90,7 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 		return err
 	}
 	return r.retry(r.ctx, func(ctx context.Context) error {
-		begun, err := r.executor.Begin(ctx, at, r.asRequest(e.request))
+		begun, err := r.executor.Begin(ctx, e.Ref, r.asRequest(e.request))
 		if err == nil {
 			e.follow(begun)
 		}
@@ -100,13 +99,13 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 }
 
 // copy copies a stream until it ends.
-func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name socket.Stream, to *output.Stream) error {
+func (r *runner) copy(ctx context.Context, e *execution, name socket.Stream, to *output.Stream) error {
 	var chunk socket.Chunk
 	// A bytes.Buffer grows unless it has MinRead more than it reads.
 	for buffer, failed := make([]byte, socket.MaxChunk+bytes.MinRead), false; !chunk.End; {
 		offset := to.Extent().Total
 		err := r.retry(ctx, func(ctx context.Context) (err error) {
-			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
+			chunk, err = r.executor.Output(ctx, e.Ref, name, offset, buffer)
 			return err
 		})
 		if why := (*socket.Refusal)(nil); errors.As(err, &why) && why.Reason == socket.NotBegun {
