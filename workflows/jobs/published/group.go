@@ -2,6 +2,7 @@
 // plane have, and the objects of the cluster. It is pure.
 //
 //	Job, ReportOfJob       job.go
+//	AttemptOf              attempt.go
 //	Group, ReportOfGroup   group.go
 package published
 
@@ -117,7 +118,7 @@ func ReportOfGroup(g *crdv1.JobRunnerGroup, jobs []crdv1.Job) v2.JobRunnerGroup 
 		s.Scaling = &v2.JobRunnerGroupScaling{Manual: &v2.JobRunnerGroupManualScaling{DesiredPods: new(int(*g.Spec.Replicas))}}
 	}
 	out := v2.JobRunnerGroup{
-		Name: g.Name, CreatedAt: when(&g.CreationTimestamp), UpdatedAt: when(&g.CreationTimestamp), DeletedAt: orNil(when(g.DeletionTimestamp)), Spec: s,
+		Name: g.Name, CreatedAt: stamp(g.CreationTimestamp.Time), UpdatedAt: stamp(g.CreationTimestamp.Time), DeletedAt: when(at(g.DeletionTimestamp)), Spec: s,
 		Status: v2.JobRunnerGroupStatus{Pods: v2.JobRunnerGroupPodsStatus{Ready: int(st.ReadyReplicas), NotReady: int(st.UnavailableReplicas), Idle: int(st.ReadyIdleReplicas)}},
 	}
 	if c := crdv1.FindCondition(st.Conditions, crdv1.ConditionReady); c != nil && c.Status != "True" {
@@ -128,9 +129,9 @@ func ReportOfGroup(g *crdv1.JobRunnerGroup, jobs []crdv1.Job) v2.JobRunnerGroup 
 			continue
 		}
 		switch AttemptOf(&jobs[i]).Phase {
-		case "queued":
+		case Queued:
 			out.Status.Executions.Queued++
-		case "running":
+		case Running:
 			out.Status.Executions.Running++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -91,7 +90,7 @@ func Prefix(s v2.JobSpec) string {
 
 // ReportOfJob returns a Job as the published API has it.
 func ReportOfJob(j *crdv1.Job) v2.Job {
-	return v2.Job{Name: j.Name, CreatedAt: when(&j.CreationTimestamp), Spec: specOf(j), Status: v2.JobsStatus{Attempts: []v2.JobsAttempt{AttemptOf(j)}}}
+	return v2.Job{Name: j.Name, CreatedAt: stamp(j.CreationTimestamp.Time), Spec: specOf(j), Status: v2.JobsStatus{Attempts: []v2.JobsAttempt{AttemptOf(j).Report(j.CreationTimestamp.Time)}}}
 }
 
 // specOf is the inverse of Job.
@@ -114,54 +113,6 @@ func specOf(j *crdv1.Job) v2.JobSpec {
 		s.TrafficManager = &v2.JobTrafficManager{Enabled: &m.Enabled, InjectRoutingKey: orNil(strings.ToLower(m.InjectRoutingKey))}
 	}
 	return s
-}
-
-// AttemptOf returns the only attempt of a Job. A timeout is a cancelation.
-func AttemptOf(j *crdv1.Job) v2.JobsAttempt {
-	a := v2.JobsAttempt{CreatedAt: when(&j.CreationTimestamp), Phase: v2.JobsPhase("queued")}
-	if e := j.Status.Execution; e != nil {
-		a.ExecutionCount = int(e.Count)
-	}
-	s := j.Status.State
-	switch {
-	case s != nil && s.Terminated != nil:
-		t := s.Terminated
-		a.StartedAt, a.FinishedAt = orNil(when(t.StartedAt)), orNil(when(t.FinishedAt))
-		ended(&a, t)
-	case s != nil && s.Running != nil:
-		a.Phase, a.StartedAt, a.State.Running = "running", orNil(when(s.Running.StartedAt)), &v2.JobsRunningState{}
-		if r := j.Status.Runner; r != nil {
-			a.State.Running = &v2.JobsRunningState{PodName: &r.RunnerPod.Name, PodNamespace: &r.RunnerPod.Namespace}
-		}
-	default:
-		a.State.Queued = &v2.JobsQueuedState{}
-		if s != nil && s.Waiting != nil {
-			a.State.Queued.Message = orNil(s.Waiting.Message)
-		}
-	}
-	return a
-}
-
-// ended sets the phase and the state of an attempt that has ended.
-func ended(a *v2.JobsAttempt, t *crdv1.JobTerminated) {
-	var code *int
-	if t.ExitCode != nil {
-		code = new(int(*t.ExitCode))
-	}
-	by := v2.JobsCanceledBy("internal")
-	switch {
-	case t.Success:
-		a.Phase, a.State.Succeeded = "succeeded", &v2.JobsSucceededState{ExitCode: code}
-		return
-	case !t.TimedOut && !t.Canceled:
-		a.Phase, a.State.Failed = "failed", &v2.JobsFailedState{ExitCode: code, Message: &t.Message, RetryAttempt: &t.Retryable}
-		return
-	case t.TimedOut:
-		by = "timeout"
-	case t.Reason == jobs.ReasonCanceled:
-		by = "apiRequest"
-	}
-	a.Phase, a.State.Canceled = "canceled", &v2.JobsCanceledState{CanceledAt: a.FinishedAt, CanceledBy: &by, InCluster: new(true), Message: &t.Message}
 }
 
 // ArtifactsOf returns the artifacts of a Job, and its output with the space system.
@@ -202,14 +153,6 @@ func text(labels map[string]string) string {
 		return fmt.Sprint(labels)
 	}
 	return string(b)
-}
-
-// when returns a time as the API has it; empty: there is none.
-func when(t *metav1.Time) string {
-	if t == nil || t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // value returns an optional value, or its zero value.

@@ -105,7 +105,7 @@ func TestPhases(t *testing.T) {
 		`"canceled","state":{"canceled":{"canceledAt":"1970-01-01T00:00:00Z","canceledBy":"internal","inCluster":true,"message":"m"}}`:   ended(crdv1.JobTerminated{Message: "m", Canceled: true, Reason: jobs.ReasonSandboxDeleted}),
 	} {
 		j := &crdv1.Job{Status: crdv1.JobStatus{State: state, Runner: &crdv1.JobRunner{RunnerPod: crdv1.NamespacedName{Namespace: "n", Name: "p"}}}}
-		if got := written(t, published.AttemptOf(j)); !strings.Contains(got, `"phase":`+want) {
+		if got := written(t, published.AttemptOf(j).Report(time.Time{})); !strings.Contains(got, `"phase":`+want) {
 			t.Errorf("it is %s, not %s", got, want)
 		}
 	}
