@@ -184,7 +184,7 @@ func (f *follower) failed(err error) {
 			Ref: f.ref, Phase: jobexecv1.Status_TERMINATED, ArtifactsComplete: true, Ending: &jobexecv1.Ending{Reason: jobs.ReasonExecutorLost},
 		}
 		f.answer.Since = time.Now()
-	case code == codes.FailedPrecondition:
+	case code == codes.FailedPrecondition && f.stop == nil:
 		if f.refused.IsZero() {
 			f.refused = time.Now()
 		}
