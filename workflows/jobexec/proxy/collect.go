@@ -18,14 +18,12 @@ import (
 	"switchyard.dev/eventbus/wake"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
 	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/socket"
+	"switchyard.dev/workflows/script"
 )
-
-// ExecutorLost is the reason of an ending that is not known: the main container was restarted while the execution
-// ran, or reports no ending.
-const ExecutorLost = "ExecutorLost"
 
 // artifactsWithin bounds the copying of all artifacts of a job.
 const artifactsWithin = 15 * time.Minute
@@ -127,7 +125,7 @@ func (r *runner) copy(ctx context.Context, e *execution, name socket.Stream, to 
 
 // finish stores the ending of an execution, and reports it then.
 func (r *runner) finish(e *execution, last socket.Status, lost error) {
-	end := &jobexecv1.Ending{Reason: ExecutorLost, Message: fmt.Sprintf("The outcome of the script is not known: %v", lost)}
+	end := &jobexecv1.Ending{Reason: layout.ExecutorLost, Message: fmt.Sprintf("The outcome of the script is not known: %v", lost)}
 	if lost == nil {
 		end = ending(last)
 	}
@@ -170,12 +168,12 @@ func (r *runner) keep(e *execution, name string, message proto.Message) bool {
 func ending(from socket.Status) *jobexecv1.Ending {
 	at := from.Ending
 	if from.Phase != socket.PhaseTerminated || at == nil {
-		return &jobexecv1.Ending{Reason: ExecutorLost, Message: "The outcome of the script is not known: the executor reported its end, and no ending"}
+		return &jobexecv1.Ending{Reason: layout.ExecutorLost, Message: "The outcome of the script is not known: the executor reported its end, and no ending"}
 	}
 	end := &jobexecv1.Ending{Known: true, ExitCode: int32(at.ExitCode), Signal: int32(at.Signal), TimedOut: at.TimedOut, Canceled: at.Canceled, //nolint:gosec // Both are small.
 		Reason: bounded(at.Reason, maxReason), Message: bounded(at.Message, maxMessage), Leftover: at.Leftover}
 	if end.Reason == "" && (end.ExitCode != 0 || end.Signal != 0 || end.TimedOut || end.Canceled) {
-		end.Reason, end.Message = "ScriptFailed", fmt.Sprintf("The script ended with exit code %d", end.ExitCode)
+		end.Reason, end.Message = script.Failed, fmt.Sprintf("The script ended with exit code %d", end.ExitCode)
 	}
 	return end
 }

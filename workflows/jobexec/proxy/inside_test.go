@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
 	"switchyard.dev/workflows/jobexec/socket"
 )
@@ -26,9 +27,9 @@ func TestASuccessStatesNoFailure(t *testing.T) {
 		"a signal alone":    {socket.Status{Phase: terminated, Ending: &socket.Ending{Signal: 9}}, true, "ScriptFailed", true},
 		"a timeout alone":   {socket.Status{Phase: terminated, Ending: &socket.Ending{TimedOut: true}}, true, "ScriptFailed", true},
 		"canceled alone":    {socket.Status{Phase: terminated, Ending: &socket.Ending{Canceled: true}}, true, "ScriptFailed", true},
-		"no ending":         {socket.Status{Phase: terminated}, false, ExecutorLost, true},
-		"ending while runs": {socket.Status{Phase: socket.PhaseRunning, Ending: &socket.Ending{}}, false, ExecutorLost, true},
-		"nothing":           {socket.Status{}, false, ExecutorLost, true},
+		"no ending":         {socket.Status{Phase: terminated}, false, layout.ExecutorLost, true},
+		"ending while runs": {socket.Status{Phase: socket.PhaseRunning, Ending: &socket.Ending{}}, false, layout.ExecutorLost, true},
+		"nothing":           {socket.Status{}, false, layout.ExecutorLost, true},
 	} {
 		if got := ending(c.from); got.GetKnown() != c.known || got.GetReason() != c.reason || c.neverASuccess == (got.GetKnown() && got.GetReason() == "") {
 			t.Errorf("%s: %v", what, got)
