@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -118,11 +118,7 @@ func (r *Reconciler) step(ctx context.Context, g *crdv1.JobRunnerGroup, s Step) 
 	p := s.Pod
 	if len(s.Annotations) > 0 {
 		p = s.Pod.DeepCopy()
-		p.Annotations = maps.Clone(p.Annotations)
-		if p.Annotations == nil {
-			p.Annotations = map[string]string{}
-		}
-		maps.Copy(p.Annotations, s.Annotations)
+		p.Annotations = lists.Merged(p.Annotations, s.Annotations)
 		patch := client.MergeFromWithOptions(s.Pod, client.MergeFromWithOptimisticLock{})
 		if err := r.config.Client.Patch(ctx, p, patch, apply.FieldOwner); apierrors.IsNotFound(err) {
 			return nil

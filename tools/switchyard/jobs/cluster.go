@@ -168,13 +168,8 @@ func (c *cluster) apply(ctx context.Context, name string, spec v2.JobRunnerGroup
 		if there.Spec = g.Spec; g.Spec.Replicas == nil { // Its autoscaler has set it.
 			there.Spec.Replicas = replicas
 		}
-		if there.Annotations == nil {
-			there.Annotations = map[string]string{}
-		}
 		delete(there.Annotations, crdv1.AnnotationLabels)
-		for key, value := range g.Annotations {
-			there.Annotations[key] = value
-		}
+		there.Annotations = lists.Merged(there.Annotations, g.Annotations)
 		return c.c.Update(ctx, there, client.FieldValidation("Strict"))
 	})
 	return published.ReportOfGroup(there, nil), err
