@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -280,17 +282,9 @@ func Assigned(s crdv1.JobStatus, p *corev1.Pod, container string) crdv1.JobStatu
 		RunnerPod:          crdv1.NamespacedName{Namespace: p.Namespace, Name: p.Name},
 	}
 	s.State = &crdv1.JobState{Running: &crdv1.JobRunning{
-		JobExecutionAddr: fmt.Sprintf("%s:%d", host(p.Status.PodIP), layout.Port), Phase: PhaseStarting,
+		JobExecutionAddr: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(layout.Port)), Phase: PhaseStarting,
 	}}
 	return s
-}
-
-// host returns an IP as it is written beside a port.
-func host(ip string) string {
-	if strings.Contains(ip, ":") {
-		return "[" + ip + "]"
-	}
-	return ip
 }
 
 // StartedAt returns when the script of a state started; nil: it has not, or that is not recorded yet.

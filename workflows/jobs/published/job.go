@@ -2,7 +2,6 @@ package published
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -148,10 +147,7 @@ func labels(o metav1.Object) (out map[string]string) {
 
 // text returns labels as JSON.
 func text(labels map[string]string) string {
-	b, err := json.Marshal(labels)
-	if err != nil {
-		return fmt.Sprint(labels)
-	}
+	b, _ := json.Marshal(labels) // it has only texts
 	return string(b)
 }
 
