@@ -196,7 +196,7 @@ func (in Input) ended(out Step) Step {
 	}
 	if e.Output == nil {
 		at := in.Job.Status.State.Terminated.FinishedAt
-		switch silent := r.Silent != "" && at != nil && in.Now.Sub(at.Time) > patience; {
+		switch silent := r.Silent != "" && at != nil && in.Now.Sub(at.Time) >= patience; {
 		case r.Status.GetArtifactsComplete():
 			out.report(r.Status)
 		case r.Gone || r.Unknown || silent:
@@ -206,7 +206,9 @@ func (in Input) ended(out Step) Step {
 				out.Drain = crdv1.DrainingFailed
 			}
 		default:
-			out.Follow = true
+			if out.Follow = true; r.Silent != "" && at != nil {
+				out.After = patience - in.Now.Sub(at.Time)
+			}
 		}
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {

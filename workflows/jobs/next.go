@@ -241,32 +241,47 @@ func (in Input) running(out Step, c *cause) Step {
 	switch {
 	case c != nil:
 		now.Phase, now.Reason, now.Message = PhaseStopping, c.Reason, c.Message+" The script is being stopped."
-	case in.Runner.Silent != "" && in.Now.Sub(in.assigned()) > podReport:
+	case in.Runner.Silent != "" && in.assigned() >= podReport:
 		if have.Reason != ReasonPodSilent { // The text of an error can vary.
 			now.Reason, now.Message = ReasonPodSilent, fmt.Sprintf("Pod %s does not answer: %s", pod(in.Job), in.Runner.Silent)
 		}
 	case have.Reason == ReasonPodSilent:
 		now.Reason, now.Message = "", ""
 	}
+	if in.Runner.Silent != "" { // A pod that stays silent causes no other event.
+		next := in.mostSilent()
+		if in.assigned() < podReport {
+			next = podReport
+		}
+		if next -= in.assigned(); out.After == 0 || next < out.After {
+			out.After = next
+		}
+	}
 	out.State = &crdv1.JobState{Running: &now}
 	return out
 }
 
-// assigned returns when the execution was recorded.
-func (in Input) assigned() time.Time {
+// assigned returns since how long the execution is recorded.
+func (in Input) assigned() time.Duration {
+	at := in.Job.CreationTimestamp.Time
 	if c := crdv1.FindCondition(in.Job.Status.Conditions, crdv1.ConditionRunnerAssigned); c != nil {
-		return c.LastTransitionTime.Time
+		at = c.LastTransitionTime.Time
 	}
-	return in.Job.CreationTimestamp.Time
+	return in.Now.Sub(at)
 }
 
 // silent reports whether the pod has not answered until well after the timeout of the script.
 func (in Input) silent() bool {
+	return in.Runner.Silent != "" && in.assigned() >= in.mostSilent()
+}
+
+// mostSilent is for how long after its assignment the pod may be silent.
+func (in Input) mostSilent() time.Duration {
 	limit := DefaultTimeout
 	if in.Group != nil {
 		limit = Timeout(in.Job, in.Group)
 	}
-	return in.Runner.Silent != "" && in.Now.Sub(in.assigned()) > limit+longestGrace+patience
+	return limit + longestGrace + patience
 }
 
 // Assigned returns the status of a job that is given to a pod: the fence of its next execution, which may
