@@ -160,6 +160,7 @@ func (in Input) free(s jobs.Step, j *crdv1.Job, p *corev1.Pod) Free {
 	f := Free{Pod: p}
 	e := j.Status.Execution
 	if e == nil || !e.Begun || e.PodUID != string(p.UID) || s.State != nil && s.State.Waiting != nil && s.State.Waiting.Reason == jobs.ReasonNotBegun {
+		f.Drain = s.Drain
 		return f // The job has not run here.
 	}
 	f.Kept = s.Execution != nil && s.Execution.Output != nil && s.Execution.Output.State == crdv1.OutputKept

@@ -316,12 +316,15 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	}
 }
 
-// A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that.
+// A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that, and
+// goes to another pod once it is recorded.
 func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
 	s := newScene(t, "reusePods: true")
 	s.gate.reset(0, false)
 	s.manage()
 	_, r := s.pod("t-1")
+	s.ended(s.submit("first", "true"))
+	s.free()
 	begun := filepath.Join(r.Dir, "volume", "begun")
 	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
 	j := s.submit("broken", "true")
@@ -329,12 +332,14 @@ func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
 		s.Get(j)
 		st := j.Status.State
 		if st == nil || st.Running == nil || st.Running.Reason != jobs.ReasonPodSilent || !strings.Contains(st.Running.Message, "VolumeFailed") {
-			return fmt.Errorf("%+v", st)
+			return fmt.Errorf("%+v", j.Status.Conditions)
 		}
 		return nil
 	})
 	s.Must(errors.Join(os.Remove(begun), os.Mkdir(begun, 0o777)))
-	if got := s.ended(j); !got.Success {
+	s.waits(j, jobs.ReasonNoIdlePod) // the pod gets no other job, and is to be replaced
+	s.pod("t-2")
+	if got := s.ended(j); !got.Success || j.Status.Execution.Count != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -191,6 +191,7 @@ func (in Input) begun(out Step) Step {
 	c, st := in.over(), in.Runner.Status
 	switch {
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && neverBegan(st) && c == nil:
+		out.Drain = crdv1.DrainingFailed // it would never begin this execution, if it got the job again
 		return in.unbegin(out, Why{ReasonNotBegun, fmt.Sprintf("Pod %s could not begin the job, which gets another pod.", pod(in.Job))})
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && st.GetEnding().GetKnown():
 		if rest := together - in.Now.Sub(in.Runner.Since); !st.GetArtifactsComplete() && !in.Runner.Gone && rest > 0 {
