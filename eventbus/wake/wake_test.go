@@ -3,6 +3,7 @@ package wake_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,5 +81,21 @@ func TestNotifyDoesNotBlock(t *testing.T) {
 	wake.Notify(c)
 	if !closed(c) || closed(c) {
 		t.Error("two notifications of a reader that is busy are not one")
+	}
+}
+
+func TestKeepReportsAnErrorOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	results := []error{errors.New("a"), errors.New("a"), errors.New("b"), nil, errors.New("b"), nil}
+	var said []string
+	wake.Keep(ctx, 0, 0, func(context.Context) error {
+		next := results[0]
+		if results = results[1:]; len(results) == 0 {
+			cancel()
+		}
+		return next
+	}, func(err error) { said = append(said, err.Error()) })
+	if want := []string{"a", "b", "b"}; !slices.Equal(said, want) {
+		t.Errorf("it reports %v, not %v", said, want)
 	}
 }

@@ -59,7 +59,7 @@ func (s *scene) impostor(name string, of *crdv1.Job) *impostor {
 // and gets neither its script nor a ticket, since it has no certificate.
 func TestAForgedPodGetsNoJob(t *testing.T) {
 	s := newScene(t, "reusePods: true")
-	s.gate.reset(0, false)
+	s.gate.reset(0)
 	s.manage()
 	one := s.submit("one", "echo one >> $LEDGER")
 	s.waits(one, "PodsNotReady")

@@ -119,7 +119,7 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	c.Jobs.Sign = m.runnerKeys.Signer
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
 	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
-		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+		c.Jobs.Runners = job.Reach(m.runnerKeys.Authority, m.runnerKeys.Issue)
 	}
 	return nil
 }

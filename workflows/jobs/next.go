@@ -2,6 +2,8 @@ package jobs
 
 import (
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/socket"
 )
 
 // Reasons for which a job waits. A pod that does not start has the reason of its group.
@@ -27,13 +30,11 @@ const (
 	ReasonRetry               = "Retry"
 )
 
-// Reasons for which a job has ended, beside those of its script (package executor).
+// Reasons for which a job has ended, beside those of its script (packages script and socket).
 const (
 	ReasonSucceeded         = "Succeeded"
-	ReasonScriptFailed      = "ScriptFailed"
-	ReasonScriptKilled      = "ScriptKilled"
-	ReasonTimedOut          = "TimedOut"
-	ReasonCanceled          = "Canceled"
+	ReasonTimedOut          = socket.TimedOut
+	ReasonCanceled          = socket.Canceled
 	ReasonDeleted           = "Deleted"
 	ReasonUninstalled       = "OperatorUninstalled"
 	ReasonInvalidSpec       = "InvalidSpec"
@@ -41,12 +42,12 @@ const (
 	ReasonSandboxFailed     = "SandboxFailed"
 	ReasonRouteGroupDeleted = "RouteGroupDeleted"
 	ReasonRouteGroupFailed  = "RouteGroupFailed"
-	ReasonOutOfMemory       = "OutOfMemory"
-	ReasonExecutorLost      = "ExecutorLost"
+	ReasonOutOfMemory       = socket.OutOfMemory
+	ReasonExecutorLost      = layout.ExecutorLost
 	ReasonPodDeleted        = "PodDeleted"
 	ReasonPodEnded          = "PodEnded"
 	ReasonPodSilent         = "PodSilent"
-	ReasonPodTerminated     = "PodTerminated"
+	ReasonPodTerminated     = socket.PodTerminated
 )
 
 // Phases of a running job.
@@ -190,6 +191,7 @@ func (in Input) begun(out Step) Step {
 	c, st := in.over(), in.Runner.Status
 	switch {
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && neverBegan(st) && c == nil:
+		out.Drain = crdv1.DrainingFailed // it would never begin this execution, if it got the job again
 		return in.unbegin(out, Why{ReasonNotBegun, fmt.Sprintf("Pod %s could not begin the job, which gets another pod.", pod(in.Job))})
 	case st.GetPhase() == jobexecv1.Status_TERMINATED && st.GetEnding().GetKnown():
 		if rest := together - in.Now.Sub(in.Runner.Since); !st.GetArtifactsComplete() && !in.Runner.Gone && rest > 0 {
@@ -296,17 +298,9 @@ func Assigned(s crdv1.JobStatus, p *corev1.Pod, container string) crdv1.JobStatu
 		RunnerPod:          crdv1.NamespacedName{Namespace: p.Namespace, Name: p.Name},
 	}
 	s.State = &crdv1.JobState{Running: &crdv1.JobRunning{
-		JobExecutionAddr: fmt.Sprintf("%s:%d", host(p.Status.PodIP), layout.Port), Phase: PhaseStarting,
+		JobExecutionAddr: net.JoinHostPort(p.Status.PodIP, strconv.Itoa(layout.Port)), Phase: PhaseStarting,
 	}}
 	return s
-}
-
-// host returns an IP as it is written beside a port.
-func host(ip string) string {
-	if strings.Contains(ip, ":") {
-		return "[" + ip + "]"
-	}
-	return ip
 }
 
 // StartedAt returns when the script of a state started; nil: it has not, or that is not recorded yet.

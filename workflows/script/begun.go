@@ -12,7 +12,11 @@ import (
 // Begin records at a path that a script begins, by a file with a note and a lock that ends with this process. The
 // record is on disk when it returns. The error is fs.ErrExist when one has begun there before.
 func Begin(path, note string) (*os.File, error) {
-	f, err := os.OpenFile(fmt.Sprintf("%s.%d", path, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
+	beside := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process with this number that was killed
+		return nil, err
+	}
+	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // Other users read it.
 	if err != nil {
 		return nil, err
 	}
@@ -21,7 +25,7 @@ func Begin(path, note string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// It gets its name after it is locked, and only if the name is free.
-	if err = errors.Join(os.Link(f.Name(), path), os.Remove(f.Name())); err != nil {
+	if err = errors.Join(os.Link(beside, path), os.Remove(beside)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	// File and folder are written to disk at the same time. After a power cut between the two the note can be missing: the

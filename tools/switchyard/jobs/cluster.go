@@ -52,7 +52,7 @@ func (c *cluster) found(ctx context.Context, name string) (*crdv1.JobRunnerGroup
 }
 
 func (c *cluster) submit(ctx context.Context, spec v2.JobSpec) (out v2.Job, err error) {
-	j, err := published.Job(spec, crdv1.NamespacedName{})
+	j, err := published.Job(spec, "")
 	if err != nil {
 		return out, err
 	}
@@ -60,7 +60,7 @@ func (c *cluster) submit(ctx context.Context, spec v2.JobSpec) (out v2.Job, err 
 	if err != nil {
 		return out, err
 	}
-	j.Spec.RunnerGroup.Namespace, j.Spec.RunnerGroup.Name = g.Namespace, g.Name
+	j.Spec.RunnerGroup.Namespace = g.Namespace
 	j.Finalizers = []string{crdv1.Finalizer} // The operator adds it to Jobs of other programs, by another write.
 	if err := c.c.Create(ctx, j, client.FieldValidation("Strict")); err != nil {
 		return out, fmt.Errorf("create a Job: %w", err)
@@ -169,13 +169,8 @@ func (c *cluster) apply(ctx context.Context, name string, spec v2.JobRunnerGroup
 		if there.Spec = g.Spec; g.Spec.Replicas == nil { // Its autoscaler has set it.
 			there.Spec.Replicas = replicas
 		}
-		if there.Annotations == nil {
-			there.Annotations = map[string]string{}
-		}
 		delete(there.Annotations, crdv1.AnnotationLabels)
-		for key, value := range g.Annotations {
-			there.Annotations[key] = value
-		}
+		there.Annotations = lists.Merged(there.Annotations, g.Annotations)
 		return c.c.Update(ctx, there, client.FieldValidation("Strict"))
 	})
 	return published.ReportOfGroup(there, nil), err

@@ -43,18 +43,10 @@ type runner struct {
 
 // tickets returns the service that issues tickets, through a port-forward until ctx ends, and what adds the user's token
 // to calls.
-func (c *cluster) tickets(ctx context.Context) (jobexecv1.RunnersClient, func(context.Context) (context.Context, error), error) {
-	access, err := c.s.Cluster.Rest()
-	if err != nil {
-		return nil, nil, err
-	}
+func (c *cluster) tickets(ctx context.Context, kube kubernetes.Interface) (jobexecv1.RunnersClient, func(context.Context) (context.Context, error), error) {
 	address, err := c.s.Cluster.Forward(ctx, manager)
 	if err != nil {
 		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
-	}
-	kube, err := kubernetes.NewForConfig(access)
-	if err != nil {
-		return nil, nil, err
 	}
 	bundle, err := authority.Published(ctx, kube, c.s.Cluster.Namespace)
 	if err != nil {
@@ -102,7 +94,15 @@ func (c *cluster) reached(ctx context.Context, job string) (*runner, error) {
 }
 
 func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
-	service, with, err := c.tickets(ctx)
+	access, err := c.s.Cluster.Rest()
+	if err != nil {
+		return nil, err
+	}
+	kube, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		return nil, err
+	}
+	service, with, err := c.tickets(ctx, kube)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +116,6 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 		return service.Ticket(ctx, &jobexecv1.TicketRequest{Job: job})
 	}
 	first, err := ask(ctx)
-	if err != nil {
-		return nil, err
-	}
-	access, err := c.s.Cluster.Rest()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return nil, err
 	}

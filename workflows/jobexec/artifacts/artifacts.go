@@ -6,6 +6,8 @@
 package artifacts
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -130,8 +132,10 @@ func stored(ctx context.Context, to string, state *jobexecv1.ArtifactState, sour
 	if err != nil {
 		return full(err)
 	}
-	head, sum := &beginning{}, sha256.New()
-	n, err := io.Copy(io.MultiWriter(file, sum, head), io.LimitReader(content, size))
+	from, sum := bufio.NewReaderSize(io.LimitReader(content, size), 32<<10), sha256.New()
+	head, _ := from.Peek(sniffed) // an error is that of the next read
+	head = bytes.Clone(head)
+	n, err := io.Copy(io.MultiWriter(file, sum), from)
 	if err = errors.Join(err, file.Close()); err != nil {
 		return full(err)
 	}
@@ -140,7 +144,7 @@ func stored(ctx context.Context, to string, state *jobexecv1.ArtifactState, sour
 	}
 	state.Size, state.Sha256 = uint64(n), sum.Sum(nil)
 	if state.ContentType = mime.TypeByExtension(path.Ext(state.GetPath())); state.ContentType == "" {
-		state.ContentType = http.DetectContentType(*head)
+		state.ContentType = http.DetectContentType(head)
 	}
 	return nil
 }
@@ -151,13 +155,4 @@ func full(err error) error {
 		return errors.New("the volume of the runner is full")
 	}
 	return err
-}
-
-// beginning keeps the first bytes that are written to it.
-type beginning []byte
-
-// Write implements io.Writer.
-func (b *beginning) Write(p []byte) (int, error) {
-	*b = append(*b, p[:min(len(p), sniffed-len(*b))]...)
-	return len(p), nil
 }

@@ -74,8 +74,8 @@ func refusal(reason, format string, args ...any) *socket.Refusal {
 
 // is reports whether an error is a refusal with a reason.
 func is(err error, reason string) bool {
-	why := (*socket.Refusal)(nil)
-	return errors.As(err, &why) && why.Reason == reason
+	why, is := errors.AsType[*socket.Refusal](err)
+	return is && why.Reason == reason
 }
 
 // known returns the execution of a name, if it is the current one; else the status of one that was stopped before it

@@ -161,8 +161,8 @@ func answer(of func(*http.Request, socket.Ref) (any, error)) http.HandlerFunc {
 
 // fail answers with an error.
 func fail(w http.ResponseWriter, err error) {
-	why := (*socket.Refusal)(nil)
-	if !errors.As(err, &why) {
+	why, is := errors.AsType[*socket.Refusal](err)
+	if !is {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
