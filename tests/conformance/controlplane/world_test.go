@@ -42,6 +42,9 @@ const (
 	bearer       = "bearer-token"
 )
 
+// outputType is the type of output streams.
+const outputType = "text/plain; charset=utf-8"
+
 // sessionFor is how long a session of a devbox lasts.
 const sessionFor = 2 * time.Minute
 
@@ -303,7 +306,8 @@ func (w *world) jobs(kept *artifacts.Kept) {
 		w.must(err)
 	}
 	m := artifacts.Manifest{Execution: 1, At: w.now, Files: []artifacts.File{
-		{Path: "/data/report.txt", Space: artifacts.User, ContentType: "text/html"}, {Path: "stdout", Space: artifacts.System}, {Path: "stderr", Space: artifacts.System},
+		{Path: "/data/report.txt", Space: artifacts.User, ContentType: "text/html", Meta: map[string]string{"kind": "report"}},
+		{Path: "stdout", Space: artifacts.System, ContentType: outputType}, {Path: "stderr", Space: artifacts.System, ContentType: outputType},
 	}}
 	for i := range m.Files {
 		w.must(kept.Put(ctx, org, "demo-job-1", &m.Files[i], func(to io.Writer) error { _, err := io.WriteString(to, "example artifact\n"); return err }))
