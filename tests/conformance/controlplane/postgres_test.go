@@ -65,7 +65,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"ASandboxThatIsBeingDeleted": TestASandboxThatIsBeingDeleted, "ARouteGroupNamesTheSandboxesThatExist": TestARouteGroupNamesTheSandboxesThatExist,
 		"ACredentialIsShownOnce": TestACredentialIsShownOnce, "AnswersThatCrashAClient": TestAnswersThatCrashAClient, "ALogin": TestALogin, "LoginsThatEnd": TestLoginsThatEnd,
 		"Rights": TestRights, "WritesAreAudited": TestWritesAreAudited, "AnotherOrganisation": TestAnotherOrganisation, "DevboxesOfOthers": TestDevboxesOfOthers, "AMemberHasItsOwnKeys": TestAMemberHasItsOwnKeys,
-		"Downloads": TestDownloads, "AttachedJobs": TestAttachedJobs, "NoSecretLeaves": TestNoSecretLeaves, "TransactionsOfARequest": TestTransactionsOfARequest, "ASandboxEnds": TestASandboxEnds,
+		"Downloads": TestDownloads, "AnswersOfJobs": TestAnswersOfJobs, "AttachedJobs": TestAttachedJobs, "NoSecretLeaves": TestNoSecretLeaves, "TransactionsOfARequest": TestTransactionsOfARequest, "ASandboxEnds": TestASandboxEnds,
 	} {
 		t.Run(name, test)
 	}

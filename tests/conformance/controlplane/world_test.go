@@ -297,11 +297,15 @@ func (w *world) jobs() {
 		_, err := in.PutGroup(ctx, model.RunnerGroup{Org: org, Name: name, Cluster: "demo", Namespace: "signadot", Spec: json.RawMessage(`{"cluster":"demo","image":"example.org/runner:1"}`), CreatedAt: w.now, UpdatedAt: w.now}, w.event())
 		w.must(err)
 	}
-	for name, a := range map[string]model.Attempt{
-		"demo-job-1":     {Phase: model.PhaseSucceeded, Executions: 1, ExitCode: new(int32(0)), FinishedAt: w.now, Output: "Kept"},
-		"demo-job-2":     {Phase: model.PhaseRunning, Executions: 1, PodName: "pod", PodNamespace: "signadot", StartedAt: w.now},
-		"demo-job-x7f2q": {Phase: model.PhaseQueued},
+	for _, of := range []struct {
+		name string
+		a    model.Attempt
+	}{
+		{"demo-job-1", model.Attempt{Phase: model.PhaseSucceeded, Executions: 1, ExitCode: new(int32(0)), FinishedAt: w.now, Output: "Kept"}},
+		{"demo-job-2", model.Attempt{Phase: model.PhaseRunning, Executions: 1, PodName: "pod", PodNamespace: "signadot", StartedAt: w.now}},
+		{"demo-job-x7f2q", model.Attempt{Phase: model.PhaseQueued}},
 	} {
+		name, a := of.name, of.a
 		j, err := in.Submit(ctx, model.Job{Org: org, Name: name, Group: "demo-jrg", Sandbox: "demo-sb", Spec: json.RawMessage(`{"runnerGroup":"demo-jrg","script":"#!/bin/sh\n"}`), CreatedAt: w.now}, w.event())
 		w.must(err)
 		if a.Phase == model.PhaseQueued {
