@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/golden"
 )
 
@@ -34,6 +35,8 @@ func TestAnswersOfJobs(t *testing.T) {
 	}
 	end("failed-job", model.Attempt{Phase: model.PhaseFailed, ExitCode: new(int32(3)), Message: "The script has failed."})
 	end("lost-job", model.Attempt{Phase: model.PhaseFailed, Message: "Its pod was lost."})
+	end("uncollected-job", model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputKept})
+	end("unread-job", model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputLost})
 	end("late-job", model.Attempt{Phase: model.PhaseCanceled, CanceledBy: model.CanceledByTimeout, InCluster: true, Message: "It has run for 30m."})
 	const (
 		group  = `{"cluster":"demo","namespace":"tests","image":"example.org/runner:1","jobTimeout":"5m","reusePods":true,"labels":{"team":"demo"},"podTemplate":{"spec":{"containers":[{"name":"main"}]}},"scaling":{"auto":{"minPods":0,"maxPods":3}}}`
@@ -117,6 +120,10 @@ func TestAnswersOfJobs(t *testing.T) {
 		{"GET " + files + "/objects/download", ``},
 		{"GET " + files + "/objects/download?path=/data/none.txt&space=user", ``},
 		{"GET /artifacts/jobs/demo-job-2/attempts/0/objects/download?path=@stdout", ``},
+		{"GET /artifacts/jobs/uncollected-job/attempts/0/objects/?path=@stdout", ``},
+		{"GET /artifacts/jobs/unread-job/attempts/0/objects/download?path=@stdout", ``},
+		{"GET /jobs/unread-job/attempts/0/logs/stream", ``},
+		{"GET /artifacts/jobs/lost-job/attempts/0/objects/download?path=@stdout", ``},
 		{"GET /artifacts/jobs/demo-job-1/attempts/4", ``},
 		{"POST " + files + "/objects/upload?path=/x", ``},
 	} {
