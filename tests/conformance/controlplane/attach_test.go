@@ -220,7 +220,7 @@ func (a *attached) run(script string, artifacts ...string) {
 	a.observe(model.Attempt{Phase: model.PhaseRunning})
 }
 
-// end records the end of the script, and collects what it has left.
+// end records the end of the script, and collects its output and artifacts.
 func (a *attached) end(state model.Attempt, artifacts ...string) {
 	a.Helper()
 	o := a.object()

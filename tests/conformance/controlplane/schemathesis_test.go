@@ -109,7 +109,7 @@ func TestSchemathesis(t *testing.T) {
 	}
 }
 
-// deliver plays a cluster: jobs end, and what is deleted is finished.
+// deliver represents a cluster: jobs end, and deletions are finished.
 func (w *world) deliver(ctx context.Context) error {
 	in := jobstore.Store{Store: w.store}
 	for wait.For(ctx, 200*time.Millisecond) == nil {
