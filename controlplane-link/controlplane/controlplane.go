@@ -144,7 +144,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	}
 	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}
 	if m.kept != nil {
-		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Runners: runners{m.link}}).Collect, m.discard
+		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard
 	}
 	m.delivery = delivery.New(deliver)
 	if m.Listeners["previews"] != nil {
@@ -168,7 +168,7 @@ func (m *Main) forwards(a netip.Addr) bool {
 func (m *Main) handle() (err error) {
 	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Refused: callers.Refused, Forwards: m.forwards, Logger: m.cfg.Logger}
-	c.Kept, c.Streams = m.kept, &jobs.Streams{Store: jobstore.Store{Store: s}, Keys: m.cfg.Store.Keys, Kept: m.kept, Runners: runners{m.link}}
+	c.Kept, c.Streams = m.kept, &jobs.Streams{Store: jobstore.Store{Store: s}, Keys: m.cfg.Store.Keys, Kept: m.kept, Dial: m.dial}
 	var sites access.Sites
 	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {

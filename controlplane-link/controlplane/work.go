@@ -22,10 +22,12 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
+	"switchyard.dev/controlplane-link/runner"
 	"switchyard.dev/controlplane-link/server"
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	runnerclient "switchyard.dev/workflows/jobexec/client"
 )
 
 // through sends requests through the link.
@@ -50,6 +52,12 @@ func (m *Main) reader(_ context.Context, org, name string, user model.Author) (c
 	link := m.link.Transport(registry.Cluster{Organisation: org, Name: name}, caller)
 	link.ResponseHeaderTimeout = 10 * time.Second // no context ends requests for kinds
 	return client.New(&restclient.Config{Host: "http://kubernetes", QPS: -1}, client.Options{HTTPClient: &http.Client{Transport: through{link}}, Scheme: scheme})
+}
+
+// dial returns a client of a runner beyond the link. It is a jobs.Dial.
+func (m *Main) dial(ctx context.Context, at registry.Cluster, job, podUID string) (*runnerclient.Client, error) {
+	of, _, err := runner.Client(ctx, m.link, at, &linkv1.Runner{Job: job, PodUid: podUID})
+	return of, err
 }
 
 // version is that of the published operator with the interfaces that agents serve: published clients compare it.

@@ -68,3 +68,28 @@ func Notify(c chan<- struct{}) {
 	default:
 	}
 }
+
+// Sooner returns the shorter of two delays, of which zero is none.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// Keep calls a function until ctx ends: again after a pause, or soon after an error, which is reported when its text changes.
+func Keep(ctx context.Context, soon, again time.Duration, do func(context.Context) error, report func(error)) {
+	said := ""
+	for {
+		wait := again
+		if err := do(ctx); err == nil {
+			said = ""
+		} else if wait = soon; err.Error() != said && ctx.Err() == nil {
+			report(err)
+			said = err.Error()
+		}
+		if !Sleep(ctx, wait) {
+			return
+		}
+	}
+}

@@ -19,6 +19,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -210,6 +211,23 @@ func SpecChanged(before, after client.Object) bool {
 // Enqueue returns a handler that enqueues the requests that f returns; f may panic.
 func Enqueue(f handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(MapFunc(f))
+}
+
+// Pods are some of the pods of a cluster, with their events.
+type Pods interface {
+	client.Reader
+	// Source returns the events, for a handler.
+	Source(h handler.EventHandler) source.Source
+}
+
+// OwnerOf returns the name of the object of this kind that controls another one, with the namespace of the other one;
+// false: there is none.
+func OwnerOf(o client.Object, kind string) (types.NamespacedName, bool) {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || ref.Kind != kind {
+		return types.NamespacedName{}, false
+	}
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: ref.Name}, true
 }
 
 // Requests returns a request for each object that the options select, of the kind of the

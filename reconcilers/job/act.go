@@ -18,6 +18,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/reconcilers/apply"
+	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobs"
 )
 
@@ -138,7 +139,7 @@ func (a *acting) call(i int, s jobs.Step) {
 // ended or is to be stopped. The caller has locked a.mu. A runner without a client is tried again at the
 // next reconciliation.
 func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
-	runner, err := a.runner(in.Runner.Pod)
+	to, err := a.runner(in.Runner.Pod)
 	if err != nil {
 		a.errs = append(a.errs, err)
 		return
@@ -147,7 +148,7 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	if g == nil {
 		g = &crdv1.JobRunnerGroup{}
 	}
-	f := &follower{runner: runner, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
+	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
 	}
@@ -155,16 +156,16 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 }
 
 // runner returns the client of the runner in a pod. The caller has locked a.mu.
-func (a *acting) runner(p *corev1.Pod) (Runner, error) {
+func (a *acting) runner(p *corev1.Pod) (*runner.Client, error) {
 	if known := a.memory.runners[p.UID]; known != nil {
 		return known, nil
 	}
-	runner, err := a.config.Runners.Runner(p)
+	made, err := a.config.Runners(p)
 	if err != nil {
 		return nil, fmt.Errorf("reach the runner in pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	a.memory.runners[p.UID] = runner
-	return runner, nil
+	a.memory.runners[p.UID] = made
+	return made, nil
 }
 
 // give assigns a pod to a job: the label of the pod, the status of the job, and then the request.
@@ -288,10 +289,10 @@ func (a *acting) expire(ctx context.Context, j *crdv1.Job) error {
 	i := slices.IndexFunc(a.in.Pods, func(p *corev1.Pod) bool { return string(p.UID) == e.PodUID })
 	if i >= 0 {
 		a.mu.Lock()
-		runner, err := a.runner(a.in.Pods[i])
+		in, err := a.runner(a.in.Pods[i])
 		a.mu.Unlock()
 		if err == nil {
-			err = release(ctx, runner, jobs.Ref(j))
+			err = release(ctx, in, jobs.Ref(j))
 		}
 		if err != nil {
 			log.FromContext(ctx).Info("the results of a job that is deleted stay in its pod", "job", j.Name, "pod", a.in.Pods[i].Name, "why", err)
@@ -301,7 +302,7 @@ func (a *acting) expire(ctx context.Context, j *crdv1.Job) error {
 }
 
 // release releases the results of an execution.
-func release(ctx context.Context, r Runner, ref *jobexecv1.ExecutionRef) error {
+func release(ctx context.Context, r *runner.Client, ref *jobexecv1.ExecutionRef) error {
 	ctx, cancel := context.WithTimeout(ctx, call)
 	defer cancel()
 	_, err := r.Release(ctx, ref)
@@ -311,7 +312,7 @@ func release(ctx context.Context, r Runner, ref *jobexecv1.ExecutionRef) error {
 // tidy ends the calls for jobs that do not exist, and closes the clients of pods that do not.
 func (a *acting) tidy() {
 	m := a.memory
-	used := map[Runner]bool{}
+	used := map[*runner.Client]bool{}
 	there := map[types.UID]bool{}
 	for _, in := range a.in.Jobs {
 		there[in.Job.UID] = true
@@ -324,9 +325,9 @@ func (a *acting) tidy() {
 		}
 		used[f.runner] = true
 	}
-	for uid, runner := range m.runners {
-		if !used[runner] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
-			runner.Close()
+	for uid, one := range m.runners {
+		if !used[one] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
+			_ = one.Close() // all calls have ended
 			delete(m.runners, uid)
 		}
 	}

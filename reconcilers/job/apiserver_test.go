@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,7 @@ import (
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
+	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -84,7 +86,7 @@ func (s *scene) manage() {
 	s.Must(job.Index(s.Context(), mgr.GetFieldIndexer()))
 	of := controller.Of(mgr.GetClient(), job.New(job.Config{
 		Access: apply.Access{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now},
-		Pods:   pods{mgr.GetCache()}, Runners: gated{job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}, s.gate}, Limits: s.limits,
+		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits,
 	}))
 	s.Must(of.Setup(mgr, "job", nil))
 	s.stop = background.Run(s, mgr.Start)
@@ -281,28 +283,28 @@ func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// gated are runners behind a gate.
-type gated struct {
-	job.Runners
-	gate *gate
-}
-
-func (g gated) Runner(p *corev1.Pod) (job.Runner, error) {
-	r, err := g.Runners.Runner(p)
-	return gatedRunner{r, g.gate}, err
+// gated puts runners behind a gate.
+func gated(reach job.Runners, g *gate) job.Runners {
+	return func(p *corev1.Pod) (*runner.Client, error) {
+		c, err := reach(p)
+		if err == nil {
+			c.ExecutorClient = gatedRunner{c.ExecutorClient, g}
+		}
+		return c, err
+	}
 }
 
 type gatedRunner struct {
-	job.Runner
+	jobexecv1.ExecutorClient
 	gate *gate
 }
 
-func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.Status, error) {
-	return g.through("run", func() (*jobexecv1.Status, error) { return g.Runner.Run(ctx, r) })
+func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
+	return g.through("run", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Run(ctx, r, o...) })
 }
 
-func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest) (*jobexecv1.Status, error) {
-	return g.through("stop", func() (*jobexecv1.Status, error) { return g.Runner.Stop(ctx, r) })
+func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
+	return g.through("stop", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Stop(ctx, r, o...) })
 }
 
 func (g gatedRunner) through(what string, call func() (*jobexecv1.Status, error)) (*jobexecv1.Status, error) {

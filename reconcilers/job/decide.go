@@ -11,7 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/execunit"
+	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobpod"
 	"switchyard.dev/workflows/jobs"
 )
 
@@ -85,7 +89,7 @@ func Decide(in Input) Decision {
 	for i, j := range in.Jobs {
 		s := jobs.Next(j)
 		d.Steps = append(d.Steps, s)
-		d.After = sooner(d.After, s.After)
+		d.After = wake.Sooner(d.After, s.After)
 		at[j.Job.UID] = i
 		if s.Queued {
 			queue[j.Job.UID] = j.Job
@@ -111,14 +115,6 @@ func Decide(in Input) Decision {
 	d.released(in)
 	d.expire(in)
 	return d
-}
-
-// sooner returns the shorter of two delays; 0 is none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // pods decides about each pod, and returns those that can get a job. A pod with the label of a job that
@@ -175,15 +171,8 @@ func (in Input) free(s jobs.Step, j *crdv1.Job, p *corev1.Pod) Free {
 
 // assignable reports whether a pod can get a job, apart from the one that it has.
 func (in Input) assignable(p *corev1.Pod) bool {
-	return in.Group != nil && in.Group.DeletionTimestamp == nil && p.DeletionTimestamp == nil &&
-		p.Annotations[crdv1.AnnotationDraining] == "" && p.Status.PodIP != "" && isReady(p) && containerOf(p) != ""
-}
-
-// isReady reports whether a pod is ready.
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return in.Group != nil && in.Group.DeletionTimestamp == nil &&
+		p.Annotations[crdv1.AnnotationDraining] == "" && p.Status.PodIP != "" && jobpod.Ready(p) && containerOf(p) != ""
 }
 
 // noPod returns why a job has no pod.
@@ -192,7 +181,7 @@ func (in Input) noPod() jobs.Why {
 		return jobs.Why{}
 	}
 	name := in.Group.Namespace + "/" + in.Group.Name
-	if slices.ContainsFunc(in.Pods, func(p *corev1.Pod) bool { return isReady(p) && p.DeletionTimestamp == nil }) {
+	if slices.ContainsFunc(in.Pods, jobpod.Ready) {
 		return jobs.Why{Reason: jobs.ReasonNoIdlePod, Message: fmt.Sprintf("Every ready pod of runner group %s has a job.", name)}
 	}
 	if n := in.Group.Spec.Replicas; n != nil && *n == 0 {
@@ -243,7 +232,7 @@ func (d *Decision) expire(in Input) {
 	for i, f := range all {
 		age := in.Now.Sub(f.at)
 		if rest := in.Limits.Keep - age; rest > 0 {
-			d.After = sooner(d.After, rest)
+			d.After = wake.Sooner(d.After, rest)
 			if i < in.Limits.Most || f.unread && age < in.Limits.Unread {
 				continue
 			}
@@ -252,16 +241,9 @@ func (d *Decision) expire(in Input) {
 	}
 }
 
-// mainContainer is the name of the container of a template in which scripts run; without one of this name
-// it is the first.
-const mainContainer = "main"
-
 // containerOf returns the ID of the running main container of a pod; empty: it does not run.
 func containerOf(p *corev1.Pod) string {
-	name := mainContainer
-	if len(p.Spec.Containers) > 0 && !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Name == name }) {
-		name = p.Spec.Containers[0].Name
-	}
+	name := execunit.MainOf(p.Spec, layout.ProxyContainer)
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == name && c.State.Running != nil {
 			return c.ContainerID

@@ -11,30 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/socket"
 	"switchyard.dev/workflows/jobs"
 )
 
-// Runners reaches the runners in pods.
-type Runners interface {
-	// Runner returns a client of the runner in a pod. It does not wait for the connection.
-	Runner(p *corev1.Pod) (Runner, error)
-}
-
-// Runner calls the runner in one pod. Errors are those of gRPC.
-type Runner interface {
-	// Run begins an execution, or returns the status of one that has begun.
-	Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.Status, error)
-	// Stop ends an execution. One that has not begun never begins there.
-	Stop(ctx context.Context, r *jobexecv1.StopRequest) (*jobexecv1.Status, error)
-	// Watch calls each with the status of an execution: at once and when it changes, until it is terminated
-	// and its artifacts are complete.
-	Watch(ctx context.Context, r *jobexecv1.ExecutionRef, each func(*jobexecv1.Status)) error
-	// Release permits the runner to delete the output and the artifacts of an execution.
-	Release(ctx context.Context, r *jobexecv1.ExecutionRef) (*jobexecv1.Status, error)
-	// Close ends all calls.
-	Close() error
-}
+// Runners returns a client of the runner in a pod. It does not wait for the connection.
+type Runners func(p *corev1.Pod) (*client.Client, error)
 
 const (
 	// call is the timeout of one call.
@@ -50,7 +33,7 @@ const (
 
 // follower calls the runner of one execution, and remembers its last answer.
 type follower struct {
-	runner Runner
+	runner *client.Client
 	ref    *jobexecv1.ExecutionRef
 	// run begins the execution; nil: it has ended.
 	run *jobexecv1.RunRequest
@@ -148,7 +131,7 @@ func (f *follower) turn(ctx context.Context) error {
 	if f.see(st); f.over() {
 		return nil
 	}
-	return f.runner.Watch(ctx, f.ref, f.see)
+	return f.runner.Follow(ctx, f.ref, f.see)
 }
 
 // command makes the call that is due; nil without an error: none is.
@@ -201,7 +184,7 @@ func (f *follower) failed(err error) {
 			Ref: f.ref, Phase: jobexecv1.Status_TERMINATED, ArtifactsComplete: true, Ending: &jobexecv1.Ending{Reason: jobs.ReasonExecutorLost},
 		}
 		f.answer.Since = time.Now()
-	case code == codes.FailedPrecondition:
+	case code == codes.FailedPrecondition && f.stop == nil:
 		if f.refused.IsZero() {
 			f.refused = time.Now()
 		}

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobs"
 )
 
@@ -25,7 +26,7 @@ type memory struct {
 	// followers are those of executions, by the UID of their job.
 	followers map[types.UID]*follower
 	// runners are the clients of pods, by their UIDs.
-	runners map[types.UID]Runner
+	runners map[types.UID]*runner.Client
 }
 
 // memory returns that of a group.
@@ -34,7 +35,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	defer r.mu.Unlock()
 	if r.groups[name] == nil {
 		r.groups[name] = &memory{jobs: written[*crdv1.Job]{}, pods: written[*corev1.Pod]{}, last: map[types.UID]*corev1.Pod{},
-			followers: map[types.UID]*follower{}, runners: map[types.UID]Runner{}}
+			followers: map[types.UID]*follower{}, runners: map[types.UID]*runner.Client{}}
 	}
 	return r.groups[name]
 }

@@ -9,26 +9,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
 )
-
-// Pods are the pods of runner groups.
-type Pods interface {
-	client.Reader
-	// Source returns their events, for a handler.
-	Source(h handler.EventHandler) source.Source
-}
 
 // Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Pods are those of runner groups. Required.
-	Pods Pods
+	Pods controller.Pods
 	// Runners reaches the runners in pods. Required.
 	Runners Runners
 	// Limits are those of finished jobs.
@@ -98,7 +91,7 @@ func (r *Reconciler) reconcile(ctx context.Context, name types.NamespacedName, g
 		d = Decide(in)
 	}
 	if len(d.Unknown) > 0 {
-		d.After = sooner(d.After, askAgain)
+		d.After = wake.Sooner(d.After, askAgain)
 	}
 	m.turns = d.Turns
 	err = r.act(ctx, m, in, d)

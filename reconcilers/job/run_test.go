@@ -3,6 +3,8 @@ package job_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -178,7 +180,7 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	if a := pod.Annotations; a[crdv1.AnnotationDraining] != crdv1.DrainingJobEnded || a[crdv1.AnnotationJobResults] != crdv1.JobResultsKept || a[crdv1.AnnotationJobResultsSince] == "" {
 		t.Errorf("%v", a)
 	}
-	runner, err := (job.Reach{Authority: s.authority.PEM, Issue: s.authority.Issue}).Runner(pod)
+	runner, err := job.Reach(s.authority.PEM, s.authority.Issue)(pod)
 	s.Must(err)
 	_, err = runner.Release(s.Context(), jobs.Ref(one))
 	s.Must(errors.Join(err, runner.Close()))
@@ -311,5 +313,28 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	s.List(&pods, client.InNamespace(s.group.Namespace))
 	if len(pods.Items) != 1 {
 		t.Error("the pod was deleted")
+	}
+}
+
+// A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that.
+func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0, false)
+	s.manage()
+	_, r := s.pod("t-1")
+	begun := filepath.Join(r.Dir, "volume", "begun")
+	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
+	j := s.submit("broken", "true")
+	s.Eventually("the status states the volume", func() error {
+		s.Get(j)
+		st := j.Status.State
+		if st == nil || st.Running == nil || st.Running.Reason != jobs.ReasonPodSilent || !strings.Contains(st.Running.Message, "VolumeFailed") {
+			return fmt.Errorf("%+v", st)
+		}
+		return nil
+	})
+	s.Must(errors.Join(os.Remove(begun), os.Mkdir(begun, 0o777)))
+	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
 	}
 }

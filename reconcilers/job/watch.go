@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/controller"
 )
 
 // Watch adds the watches of jobs, pods, sandboxes and route groups, and the runnable that ends all calls to
@@ -68,8 +68,8 @@ func ofJob(_ context.Context, o client.Object) []types.NamespacedName {
 
 // ofPod returns the group that owns a pod.
 func ofPod(_ context.Context, o client.Object) []types.NamespacedName {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == crdv1.KindJobRunnerGroup {
-		return []types.NamespacedName{{Namespace: o.GetNamespace(), Name: ref.Name}}
+	if owner, is := controller.OwnerOf(o, crdv1.KindJobRunnerGroup); is {
+		return []types.NamespacedName{owner}
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/execunit"
@@ -43,7 +44,7 @@ func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Durati
 	m := r.memory(in.Group.UID)
 	if wait := m.wrote.Add(pace).Sub(r.config.Now()); wait > 0 {
 		if d.Create > 0 || !equality.Semantic.DeepEqual(in.Group.Status, Conclude(in, d, nil, firstOf(refused, in.Refusal)).Status) {
-			d.After = earlier(d.After, wait)
+			d.After = wake.Sooner(d.After, wait)
 		}
 		return d.After, nil
 	}
@@ -58,7 +59,7 @@ func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Durati
 	}
 	r.memories.Store(in.Group.UID, m)
 	if refused != nil || m.refusal != nil {
-		d.After = earlier(d.After, apply.RefusedAgain)
+		d.After = wake.Sooner(d.After, apply.RefusedAgain)
 	}
 	return d.After, err
 }

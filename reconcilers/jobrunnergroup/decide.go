@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
@@ -155,13 +157,6 @@ func (in Input) busy(p *corev1.Pod) bool {
 	})
 }
 
-// ready reports whether a pod is ready.
-func ready(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // remove drains a pod, and deletes it if it has no job and no results.
 func (d *Decision) remove(in Input, p *corev1.Pod, why string) {
 	s := Step{Pod: p, Delete: !in.busy(p) && p.Annotations[crdv1.AnnotationJobResults] != crdv1.JobResultsKept}
@@ -183,7 +178,8 @@ func (d *Decision) scale(in Input, v view) {
 		}
 		return
 	}
-	old, updated := split(v.active, outdated)
+	old := lists.Filter(v.active, outdated)
+	updated := lists.Filter(v.active, func(p *corev1.Pod) bool { return !outdated(p) })
 	limit := want
 	if len(old) > 0 {
 		limit += surge(want)
@@ -191,7 +187,7 @@ func (d *Decision) scale(in Input, v view) {
 	}
 	create := min(limit-have, want-len(updated))
 	if delay := in.delay(v); create > 0 && delay > 0 {
-		create, d.After = 0, earlier(d.After, delay)
+		create, d.After = 0, wake.Sooner(d.After, delay)
 	}
 	d.Create = max(0, create)
 }
@@ -201,14 +197,16 @@ func surge(want int) int { return max(1, want/4) }
 
 // retire drains pods of a previous template: as many as there are ready replicas beyond the wanted number.
 func (d *Decision) retire(in Input, v view, old, updated []*corev1.Pod) {
-	budget := count(v.active, ready) - wanted(in.Group)
-	stuck := func(p *corev1.Pod) bool { return !ready(p) && in.observe(p).Reason == execunit.ReasonUnschedulable }
+	budget := count(v.active, jobpod.Ready) - wanted(in.Group)
+	stuck := func(p *corev1.Pod) bool {
+		return !jobpod.Ready(p) && in.observe(p).Reason == execunit.ReasonUnschedulable
+	}
 	if in.Refusal != nil && in.Refusal.Reason == apply.ReasonQuota || slices.ContainsFunc(updated, stuck) {
 		budget++
 	}
 	for _, p := range in.first(old, func(*corev1.Pod) bool { return true }) {
 		switch {
-		case !ready(p) && !in.busy(p):
+		case !jobpod.Ready(p) && !in.busy(p):
 		case budget > 0:
 			budget--
 		default:
@@ -246,7 +244,7 @@ func (in Input) first(pods []*corev1.Pod, outdated func(*corev1.Pod) bool) []*co
 		if !outdated(p) {
 			n += 2
 		}
-		if ready(p) {
+		if jobpod.Ready(p) {
 			n++
 		}
 		return n
@@ -255,23 +253,8 @@ func (in Input) first(pods []*corev1.Pod, outdated func(*corev1.Pod) bool) []*co
 	return out
 }
 
-// split returns the pods for which is returns true, and the others.
-func split(pods []*corev1.Pod, is func(*corev1.Pod) bool) (these, others []*corev1.Pod) {
-	for _, p := range pods {
-		if is(p) {
-			these = append(these, p)
-		} else {
-			others = append(others, p)
-		}
-	}
-	return these, others
-}
-
 // count returns the number of pods for which is returns true.
-func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) int {
-	these, _ := split(pods, is)
-	return len(these)
-}
+func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) int { return len(lists.Filter(pods, is)) }
 
 // observe returns why a pod is not ready.
 func (in Input) observe(p *corev1.Pod) execunit.Observation {
@@ -291,12 +274,4 @@ func accept(in Input) condition.Condition {
 		larger = "a job can have a larger timeout"
 	}
 	return condition.True("Accepted", "The spec is valid. A job can run for "+timeout+"; "+larger+".")
-}
-
-// earlier returns the shorter of two delays; 0 is none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }

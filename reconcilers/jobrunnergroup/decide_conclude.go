@@ -39,8 +39,8 @@ func Conclude(in Input, d Decision, created []crdv1.RunnerPod, refused *apply.Re
 	s.PodTemplateHash, s.ObservedGeneration = d.Version, g.Generation
 	s.Selector = labels.Set(jobpod.Labels(g.Name)).String()
 	s.Replicas = number(len(replicas) + len(created))
-	s.ReadyReplicas = number(count(replicas, ready))
-	s.ReadyIdleReplicas = number(count(v.active, func(p *corev1.Pod) bool { return ready(p) && !in.busy(p) }))
+	s.ReadyReplicas = number(count(replicas, jobpod.Ready))
+	s.ReadyIdleReplicas = number(count(v.active, func(p *corev1.Pod) bool { return jobpod.Ready(p) && !in.busy(p) }))
 	s.UnavailableReplicas = s.Replicas - s.ReadyReplicas
 	s.UpdatedReplicas = number(len(created) + count(replicas, func(p *corev1.Pod) bool { return in.Group.Runner(p.UID).Version == d.Version }))
 	s.FailedPhaseReplicas = number(count(v.failed, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodFailed }))
@@ -83,7 +83,7 @@ func (in Input) available(v view, have int32, refused *apply.Refusal) condition.
 	}
 	var starting string
 	for _, p := range slices.Concat(v.active, v.leaving) {
-		if ready(p) {
+		if jobpod.Ready(p) {
 			continue
 		}
 		o := in.observe(p)

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -35,7 +36,7 @@ func (d *Decision) kept(in Input, v view) {
 			since = in.Group.DeletionTimestamp.Time
 		}
 		if left := since.Add(limit).Sub(in.Now.Time); left > 0 {
-			d.After = earlier(d.After, left)
+			d.After = wake.Sooner(d.After, left)
 			keep = append(keep, p)
 		} else if known {
 			d.drop(p, fmt.Sprintf("The results were kept for %s and not read.", limit))
@@ -88,7 +89,7 @@ func (d *Decision) failed(in Input, v view) {
 			d.Steps = append(d.Steps, s)
 		}
 		if !s.Delete {
-			d.After = earlier(d.After, left)
+			d.After = wake.Sooner(d.After, left)
 		}
 	}
 }

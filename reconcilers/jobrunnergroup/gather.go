@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -80,11 +79,11 @@ func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.Owns(&corev1.Service{})
 	b.WatchesRawSource(r.config.Pods.Source(controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
-		ref := metav1.GetControllerOfNoCopy(o)
-		if _, is := o.(*corev1.Pod); !is || ref == nil || ref.Kind != crdv1.KindJobRunnerGroup {
+		owner, is := controller.OwnerOf(o, crdv1.KindJobRunnerGroup)
+		if !is {
 			return nil
 		}
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}}}
+		return []reconcile.Request{{NamespacedName: owner}}
 	})))
 	b.Watches(&crdv1.Job{}, controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
 		j, is := o.(*crdv1.Job)

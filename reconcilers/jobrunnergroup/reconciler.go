@@ -9,28 +9,19 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/workflows/jobpod"
 )
-
-// Pods reads the pods of runners and has a source of their events.
-type Pods interface {
-	client.Reader
-	// Source returns the events of pods of runners, for a handler.
-	Source(h handler.EventHandler) source.Source
-}
 
 // Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Pods are those of runners. Required.
-	Pods Pods
+	Pods controller.Pods
 	// Settings have the pod template. CA returns the certificates that the pods trust, as PEM, empty while
 	// they are not known; if it is nil, those in Settings are used.
 	Settings jobpod.Settings

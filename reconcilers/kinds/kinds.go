@@ -87,7 +87,7 @@ type Config struct {
 // Jobs configure the runners of jobs.
 type Jobs struct {
 	// Pods are those of runners.
-	Pods jobrunnergroup.Pods
+	Pods controller.Pods
 	// Settings configure these pods, and Limits how long results are kept in them; CA returns the authorities that
 	// they trust.
 	Settings jobpod.Settings
@@ -101,7 +101,7 @@ type Jobs struct {
 // Workflows configure the units.
 type Workflows struct {
 	// Pods are those of units.
-	Pods lifecyclemethods.Pods
+	Pods controller.Pods
 	// Settings configure the pods of units, and their time limits; CA returns the authorities that they
 	// trust.
 	Settings execunit.Settings

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/workflows/engine"
@@ -47,15 +48,7 @@ func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Durati
 	if err := r.release(ctx, in, after, *graph); err != nil {
 		return 0, err
 	}
-	return earlier(d.After, again), nil
-}
-
-// earlier returns the shorter of two waits; 0 is none.
-func earlier(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
+	return wake.Sooner(d.After, again), nil
 }
 
 // record writes a random name for the pod of each unit that begins into the status, unless it has one, and returns the
@@ -112,7 +105,7 @@ func (r *Reconciler) begin(ctx context.Context, in Input, units []crdv1.WorkUnit
 		if err != nil {
 			return again, err
 		}
-		again = earlier(again, wait)
+		again = wake.Sooner(again, wait)
 	}
 	return again, nil
 }

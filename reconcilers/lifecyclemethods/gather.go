@@ -11,9 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -95,20 +93,14 @@ func attemptOf(p *corev1.Pod) int {
 	return n
 }
 
-// Source is where events of pods of units come from.
-type Source interface {
-	// Source returns the events of pods of units, for a handler.
-	Source(h handler.EventHandler) source.Source
-}
-
 // Watch adds a watch for the pods of units.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	b.WatchesRawSource(r.config.Pods.Source(controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
-		ref := metav1.GetControllerOfNoCopy(o)
-		if _, is := o.(*corev1.Pod); !is || ref == nil || ref.Kind != crdv1.KindLifecycleMethods {
+		owner, is := controller.OwnerOf(o, crdv1.KindLifecycleMethods)
+		if !is {
 			return nil
 		}
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: ref.Name}}}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: owner.Name}}}
 	})))
 	return nil
 }

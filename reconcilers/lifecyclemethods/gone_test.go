@@ -20,7 +20,7 @@ import (
 // seen are pods as a cache has them.
 type seen struct{ client.Reader }
 
-// Source implements lifecyclemethods.Source.
+// Source implements controller.Pods.
 func (seen) Source(handler.EventHandler) source.Source { return nil }
 
 // A pod may have been made and not been seen when its object went: the cache tells of it later, and

@@ -8,26 +8,20 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
 )
 
-// Pods reads the pods of units and has a source of their events.
-type Pods interface {
-	client.Reader
-	Source
-}
-
 // Config configures a Reconciler.
 type Config struct {
 	apply.Access
 	// Pods are those of units. Required.
-	Pods Pods
+	Pods controller.Pods
 	// Settings have the pod template and timeouts of units. CA returns the CAs that the pods trust, as
 	// PEM; if it is nil, those in Settings are used.
 	Settings execunit.Settings

@@ -118,7 +118,7 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
 	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
-		c.Jobs.Runners = job.Reach{Authority: m.runnerKeys.Authority, Issue: m.runnerKeys.Issue}
+		c.Jobs.Runners = job.Reach(m.runnerKeys.Authority, m.runnerKeys.Issue)
 	}
 	return nil
 }

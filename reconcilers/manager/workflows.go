@@ -155,7 +155,7 @@ type labeledPods struct{ crcache.Cache }
 // exit after two minutes.
 func (u labeledPods) GetCache() crcache.Cache { return u.Cache }
 
-// Source implements lifecyclemethods.Source and jobrunnergroup.Pods.
+// Source implements controller.Pods.
 func (u labeledPods) Source(h handler.EventHandler) source.Source {
 	return source.Kind[client.Object](u.Cache, &corev1.Pod{}, h)
 }

@@ -167,19 +167,10 @@ type Keeper struct {
 
 // Run reads the keys until ctx ends, and returns nil then.
 func (k *Keeper) Run(ctx context.Context) error {
-	said := ""
-	for {
-		wait := keysAgain
-		if err := k.Ensure(ctx); err == nil {
-			said = ""
-		} else if wait = keysSoon; err.Error() != said && ctx.Err() == nil {
-			k.Logger.Error("the keys of runners cannot be read or made; retrying", "error", err)
-			said = err.Error()
-		}
-		if !wake.Sleep(ctx, wait) {
-			return nil
-		}
-	}
+	wake.Keep(ctx, keysSoon, keysAgain, k.Ensure, func(err error) {
+		k.Logger.Error("the keys of runners cannot be read or made; retrying", "error", err)
+	})
+	return nil
 }
 
 // Ensure reads the keys, and makes them where they are missing.

@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -131,12 +130,10 @@ func New(cfg Config) (*Main, error) {
 	l.AwaitHandshakes()
 	s.known = l.IdentifyAs
 	config := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: cfg.Certificate, SessionTicketsDisabled: true}
-	m := &Main{server: s, on: l, grpc: grpc.NewServer(append(streams.Bounded(),
-		grpc.Creds(trust.ServerCredentials(config, false)), grpc.ConnectionTimeout(5*time.Second),
-		grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(64<<10), grpc.MaxRecvMsgSize(maxRequest), grpc.SharedWriteBuffer(true),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: 5 * time.Minute}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.counted))...)}
+	m := &Main{server: s, on: l, grpc: grpc.NewServer(streams.Server{
+		Credentials: trust.ServerCredentials(config, false), MaxRequest: maxRequest, MaxHeaders: 64 << 10,
+		Idle: 5 * time.Minute, Within: answerWithin, Calls: s.calls,
+	}.Options()...)}
 	jobexecv1.RegisterRunnersServer(m.grpc, s)
 	return m, nil
 }
@@ -160,15 +157,6 @@ func (m *Main) Start(ctx context.Context) error {
 	defer hard.Stop()
 	m.grpc.GracefulStop()
 	return nil
-}
-
-// counted counts calls by status code, and bounds their duration.
-func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	answer, err := handle(ctx, request)
-	s.calls.WithLabelValues(info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:], status.Code(err).String()).Inc()
-	return answer, err
 }
 
 // enter counts a call of a pod or user with a valid token, until leave is called.

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
@@ -64,7 +65,7 @@ func TestASandboxGoesWhenItsLifetimeIsOver(t *testing.T) {
 
 func TestTheSoonerOfTwoTimesCounts(t *testing.T) {
 	for _, tt := range []struct{ a, b, want time.Duration }{{0, 0, 0}, {0, 2, 2}, {2, 0, 2}, {1, 2, 1}, {2, 1, 1}} {
-		if got := sooner(tt.a, tt.b); got != tt.want {
+		if got := wake.Sooner(tt.a, tt.b); got != tt.want {
 			t.Errorf("of %d and %d it is %d", tt.a, tt.b, got)
 		}
 	}

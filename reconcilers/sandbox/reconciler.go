@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
@@ -74,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	err = errors.Join(provided, acted, found, r.writer.Status(ctx, s, after))
 	if made.refused() || taken != nil || in.refusedResource() || !in.acceptKey().IsTrue() {
-		return sooner(left, apply.RefusedAgain), err
+		return wake.Sooner(left, apply.RefusedAgain), err
 	}
 	return left, err
 }

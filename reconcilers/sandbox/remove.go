@@ -229,11 +229,3 @@ func (r *Reconciler) expire(ctx context.Context, s *crdv1.SignadotSandbox) (left
 	}
 	return 0, true, nil
 }
-
-// sooner returns the shorter of two requeue delays, of which zero is never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}

@@ -36,19 +36,10 @@ type Keeper struct {
 
 // Run checks the keys until ctx ends, and returns nil then. It runs on the leader.
 func (k Keeper) Run(ctx context.Context) error {
-	said := ""
-	for {
-		wait := keysAgain
-		if err := k.Ensure(ctx); err == nil {
-			said = ""
-		} else if wait = keysSoon; err.Error() != said && ctx.Err() == nil {
-			k.Logger.Error("cannot make the keys of tunnel-api and the tunnel proxies; retrying", "error", err)
-			said = err.Error()
-		}
-		if !wake.Sleep(ctx, wait) {
-			return nil
-		}
-	}
+	wake.Keep(ctx, keysSoon, keysAgain, k.Ensure, func(err error) {
+		k.Logger.Error("cannot make the keys of tunnel-api and the tunnel proxies; retrying", "error", err)
+	})
+	return nil
 }
 
 // Ensure makes the keys when they are missing.

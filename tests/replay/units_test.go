@@ -23,7 +23,7 @@ import (
 // unitPods are the pods of units. Nobody is woken by them: everything is looked at anyway.
 type unitPods struct{ client.Reader }
 
-// Source implements lifecyclemethods.Source.
+// Source implements controller.Pods.
 func (unitPods) Source(handler.EventHandler) source.Source { return nil }
 
 // workflows say how units run.

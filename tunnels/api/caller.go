@@ -129,25 +129,6 @@ func refusal(r *tunnelv1.Refused) error {
 	return status.Error(code, r.GetMessage())
 }
 
-// counted counts calls by status code, and bounds the duration of those that are not streams.
-func (s *server) counted(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	answer, err := handle(ctx, request)
-	s.calls.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
-	return answer, err
-}
-
-// countedStream counts streams when they end.
-func (s *server) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	err := handle(srv, stream)
-	s.calls.WithLabelValues(method(info.FullMethod), status.Code(err).String()).Inc()
-	return err
-}
-
-// method returns the last part of a full method name.
-func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }
-
 // from returns the caller by its address.
 func (s *server) from(ctx context.Context) callers.Caller {
 	address := ""

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
@@ -89,13 +88,10 @@ func New(cfg Config) (*Main, error) {
 		}, []string{"method", "code"}),
 	}
 	m := &Main{cfg: cfg, server: s, health: health.NewServer()}
-	m.grpc = grpc.NewServer(append(streams.Bounded(),
-		grpc.Creds(trust.ServerCredentials(cfg.TLS.Server(), cfg.AcceptPlain)),
-		grpc.ConnectionTimeout(5*time.Second), grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(64<<10), grpc.MaxRecvMsgSize(maxRequest),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: 15 * time.Minute}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.counted), grpc.ChainStreamInterceptor(s.countedStream, s.boundedStream),
-	)...)
+	m.grpc = grpc.NewServer(streams.Server{
+		Credentials: trust.ServerCredentials(cfg.TLS.Server(), cfg.AcceptPlain), MaxRequest: maxRequest, MaxHeaders: 64 << 10,
+		Idle: 15 * time.Minute, Within: answerWithin, Calls: s.calls,
+	}.Options(grpc.ChainStreamInterceptor(s.boundedStream))...)
 	tunnelv1.RegisterTunnelAPIServer(m.grpc, s)
 	healthv1.RegisterHealthServer(m.grpc, m.health)
 	if cfg.Reflection {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -177,4 +178,11 @@ func volumes(s Settings) []corev1.Volume {
 		}}},
 		execunit.TokenVolume(layout.VolumeToken, layout.Audience, layout.TokenFile),
 	}
+}
+
+// Ready reports whether a pod is ready, and not being deleted.
+func Ready(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }

@@ -9,8 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/script"
 )
 
 // end records the end of a job.
@@ -49,10 +51,10 @@ func (in Input) finish(out Step, st *jobexecv1.Status, c *cause) Step {
 	case e.GetReason() == ReasonPodTerminated:
 		t.Retryable = true
 	case e.GetSignal() != 0:
-		t.Reason = cmp.Or(t.Reason, ReasonScriptKilled)
+		t.Reason = cmp.Or(t.Reason, script.Killed)
 		t.Message = cmp.Or(t.Message, fmt.Sprintf("The script was ended by signal %d (%s).", e.GetSignal(), unix.SignalName(unix.Signal(e.GetSignal()))))
 	case e.GetExitCode() != 0 || e.GetReason() != "":
-		t.Reason = cmp.Or(t.Reason, ReasonScriptFailed)
+		t.Reason = cmp.Or(t.Reason, script.Failed)
 		t.Message = cmp.Or(t.Message, fmt.Sprintf("The script exited with code %d.", e.GetExitCode()))
 	default:
 		t.Success, t.Reason, t.Message = true, ReasonSucceeded, "The script exited with code 0."

@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/socket"
 )
 
 // Reasons for which a job waits. A pod that does not start has the reason of its group.
@@ -27,13 +28,11 @@ const (
 	ReasonRetry               = "Retry"
 )
 
-// Reasons for which a job has ended, beside those of its script (package executor).
+// Reasons for which a job has ended, beside those of its script (packages script and socket).
 const (
 	ReasonSucceeded         = "Succeeded"
-	ReasonScriptFailed      = "ScriptFailed"
-	ReasonScriptKilled      = "ScriptKilled"
-	ReasonTimedOut          = "TimedOut"
-	ReasonCanceled          = "Canceled"
+	ReasonTimedOut          = socket.TimedOut
+	ReasonCanceled          = socket.Canceled
 	ReasonDeleted           = "Deleted"
 	ReasonUninstalled       = "OperatorUninstalled"
 	ReasonInvalidSpec       = "InvalidSpec"
@@ -41,12 +40,12 @@ const (
 	ReasonSandboxFailed     = "SandboxFailed"
 	ReasonRouteGroupDeleted = "RouteGroupDeleted"
 	ReasonRouteGroupFailed  = "RouteGroupFailed"
-	ReasonOutOfMemory       = "OutOfMemory"
-	ReasonExecutorLost      = "ExecutorLost"
+	ReasonOutOfMemory       = socket.OutOfMemory
+	ReasonExecutorLost      = layout.ExecutorLost
 	ReasonPodDeleted        = "PodDeleted"
 	ReasonPodEnded          = "PodEnded"
 	ReasonPodSilent         = "PodSilent"
-	ReasonPodTerminated     = "PodTerminated"
+	ReasonPodTerminated     = socket.PodTerminated
 )
 
 // Phases of a running job.

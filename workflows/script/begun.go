@@ -12,7 +12,11 @@ import (
 // Begin records at a path that a script begins, by a file with a note and a lock that ends with this process. The
 // record is on disk when it returns. The error is fs.ErrExist when one has begun there before.
 func Begin(path, note string) (*os.File, error) {
-	f, err := os.OpenFile(fmt.Sprintf("%s.%d", path, os.Getpid()), os.O_RDWR|os.O_CREATE, 0o644) //nolint:gosec // Other users read it.
+	beside := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process with this number that was killed
+		return nil, err
+	}
+	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // Other users read it.
 	if err != nil {
 		return nil, err
 	}
@@ -21,8 +25,8 @@ func Begin(path, note string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// It gets its name after it is locked, and only if the name is free.
-	err = os.Link(f.Name(), path)
-	if err = errors.Join(err, os.Remove(f.Name()), syncFolder(filepath.Dir(path))); err != nil {
+	err = os.Link(beside, path)
+	if err = errors.Join(err, os.Remove(beside), syncFolder(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -2,6 +2,7 @@ package script_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -72,5 +73,23 @@ func TestARecordIsMadeOnce(t *testing.T) {
 	}
 	if files, err := os.ReadDir(filepath.Dir(path)); len(files) != 1 || err != nil {
 		t.Errorf("the folder has %v, %v", files, err)
+	}
+}
+
+// A process that was killed while it made a record has left a file under the number that the next one has in its container.
+func TestARecordHasNoNoteOfAProcessThatWasKilled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "begun")
+	if err := os.WriteFile(fmt.Sprintf("%s.%d", path, os.Getpid()), []byte("stopped"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begun, err := script.Begin(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if note, err := os.ReadFile(path); len(note) > 0 || err != nil {
+		t.Errorf("the note is %q, %v", note, err)
+	}
+	if err := begun.Close(); err != nil {
+		t.Error(err)
 	}
 }

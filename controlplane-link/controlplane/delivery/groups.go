@@ -74,7 +74,7 @@ func present(o *crdv1.JobRunnerGroup) int32 {
 
 // replicas returns how many pods a group is to have that scales automatically; nil: it does not.
 func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) (_ *int32, again reconcile.Result, err error) {
-	auto := desired.ScalingOf(g).Auto
+	auto := desired.AutoScaling(g)
 	if auto == nil {
 		return nil, again, nil
 	}
@@ -85,7 +85,7 @@ func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRu
 	queued, running := all[g.Name][model.PhaseQueued], all[g.Name][model.PhaseRunning]
 	kept, _ := s.scales.LoadOrStore(g.Name, &scale{})
 	k, now := kept.(*scale), time.Now()
-	if auto.Replicas(queued, running, 0, 0) >= present(o) {
+	if desired.Replicas(auto, queued, running, 0, 0) >= present(o) {
 		k.enough = time.Time{}
 	} else {
 		if k.enough.IsZero() {
@@ -97,7 +97,7 @@ func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRu
 	if !k.enough.IsZero() {
 		enough = now.Sub(k.enough)
 	}
-	want := auto.Replicas(queued, running, present(o), enough)
+	want := desired.Replicas(auto, queued, running, present(o), enough)
 	return &want, again, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/specfile"
 )
 
@@ -72,7 +73,7 @@ func fault(t *testing.T, text, path string, err error) {
 
 func TestReplicas(t *testing.T) {
 	for _, c := range []struct {
-		min, max        int32
+		min, max        int
 		queued, running int
 		present         int32
 		enough          time.Duration
@@ -82,7 +83,7 @@ func TestReplicas(t *testing.T) {
 		{0, 4, 0, 1, 4, time.Minute, 4}, {0, 4, 0, 1, 4, desired.IdleFor, 1}, {0, 4, 0, 0, 4, desired.IdleFor, 0}, {2, 4, 0, 0, 4, desired.IdleFor, 2},
 		{0, 2, 0, 0, 9, 0, 2}, {0, 4, 1 << 40, 0, 0, 0, 4},
 	} {
-		if got := (desired.AutoScaling{MinPods: c.min, MaxPods: c.max}).Replicas(c.queued, c.running, c.present, c.enough); got != c.want {
+		if got := desired.Replicas(&v2.JobRunnerGroupAutoScaling{MinPods: &c.min, MaxPods: &c.max}, c.queued, c.running, c.present, c.enough); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}

@@ -18,15 +18,15 @@ import (
 
 // Collector stores what jobs have left in their pods.
 type Collector struct {
-	Kept    *artifacts.Kept
-	Runners Runners
+	Kept *artifacts.Kept
+	Dial Dial
 }
 
 // Collect stores the output streams and artifacts of a job that has ended, and then releases them in the pod. It can be called
 // again. A file that cannot be stored is in the manifest with the problem; an error is temporary.
 func (c *Collector) Collect(ctx context.Context, at registry.Cluster, j model.Job, o *crdv1.Job) error {
 	e := o.Status.Execution
-	from, err := c.Runners.Dial(ctx, at, j.Name, e.PodUID)
+	from, err := c.Dial(ctx, at, j.Name, e.PodUID)
 	if err != nil {
 		return err
 	}
@@ -84,9 +84,6 @@ func (c *Collector) store(ctx context.Context, from *client.Client, ref *jobexec
 	}
 	return c.Kept.Finish(ctx, j.Org, j.Name, m)
 }
-
-// kinds are the output streams.
-var kinds = map[string]jobexecv1.LogsRequest_Kind{artifacts.Stdout: jobexecv1.LogsRequest_STDOUT, artifacts.Stderr: jobexecv1.LogsRequest_STDERR}
 
 // stream stores an output stream, with a marker for bytes that are lost.
 func (c *Collector) stream(ctx context.Context, from *client.Client, ref *jobexecv1.ExecutionRef, kind jobexecv1.LogsRequest_Kind, j model.Job, f *artifacts.File) error {

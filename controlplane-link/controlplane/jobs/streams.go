@@ -29,11 +29,11 @@ const (
 
 // Streams serves output streams of jobs.
 type Streams struct {
-	Store   jobstore.Store
-	Keys    *seal.Keys
-	Kept    *artifacts.Kept
-	Runners Runners
-	pairs   pairs
+	Store jobstore.Store
+	Keys  *seal.Keys
+	Kept  *artifacts.Kept
+	Dial  Dial
+	pairs pairs
 }
 
 // Request is a request for an output stream.
@@ -171,11 +171,11 @@ func (s *stream) step(ctx context.Context, j model.Job) (done bool, err error) {
 
 // live writes what the runner of a job has. Only errors of the reader are returned: others are tried again.
 func (s *stream) live(ctx context.Context, j model.Job, follow bool) (failed error) {
-	if s.Runners == nil {
+	if s.Dial == nil {
 		return nil
 	}
 	a := j.Attempt
-	from, err := s.Runners.Dial(ctx, registry.Cluster{Organisation: j.Org, Name: j.Cluster}, j.Name, a.PodUID)
+	from, err := s.Dial(ctx, registry.Cluster{Organisation: j.Org, Name: j.Cluster}, j.Name, a.PodUID)
 	if err != nil {
 		return nil
 	}

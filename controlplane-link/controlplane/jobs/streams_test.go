@@ -75,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()})
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() })
-	streams := &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Runners: w}
+	streams := &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Dial: w.Dial}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		tail, _ := strconv.ParseUint(r.URL.Query().Get("tail"), 10, 32)
 		serve, err := streams.Serve(jobs.Request{Job: w.job, Stream: r.URL.Query().Get("type"), Cursor: r.URL.Query().Get("cursor"), Tail: tail, Reader: "jo"})
@@ -97,7 +97,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// Dial implements jobs.Runners.
+// Dial is a jobs.Dial.
 func (w *world) Dial(_ context.Context, _ registry.Cluster, _, pod string) (*client.Client, error) {
 	if pod != podUID {
 		return nil, fmt.Errorf("no pod %s", pod)
@@ -138,7 +138,7 @@ func (w *world) collect(files ...string) *artifacts.Manifest {
 		o.Spec.Artifacts = append(o.Spec.Artifacts, crdv1.JobArtifact{Path: f, Meta: map[string]string{"of": f}})
 	}
 	w.observe(model.Attempt{Phase: model.PhaseSucceeded, Executions: 1, UID: jobUID, PodUID: podUID, Output: crdv1.OutputKept})
-	c := &jobs.Collector{Kept: w.kept, Runners: w}
+	c := &jobs.Collector{Kept: w.kept, Dial: w.Dial}
 	w.eventually("the output is collected", func() error { return c.Collect(w.Context(), registry.Cluster{}, w.job, o) })
 	m, err := w.kept.Manifest(w.Context(), org, "j")
 	w.must(err)

@@ -3,6 +3,8 @@ package model
 import (
 	"encoding/json"
 	"time"
+
+	"switchyard.dev/workflows/jobs/published"
 )
 
 // RunnerGroup is the desired state of a runner group, and the last observed one.
@@ -33,26 +35,25 @@ type RunnerGroupStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Phase is that of a job.
-type Phase string
-
-// Phases of a job. The last three are final.
-const (
-	PhaseQueued    Phase = "queued"
-	PhaseRunning   Phase = "running"
-	PhaseFailed    Phase = "failed"
-	PhaseSucceeded Phase = "succeeded"
-	PhaseCanceled  Phase = "canceled"
+// Phase and Attempt are the state of a job, as published.
+type (
+	Phase   = published.Phase
+	Attempt = published.Attempt
 )
 
-// Final reports whether a job in this phase has ended.
-func (p Phase) Final() bool { return p != PhaseQueued && p != PhaseRunning }
+// Phases of a job.
+const (
+	PhaseQueued    = published.Queued
+	PhaseRunning   = published.Running
+	PhaseFailed    = published.Failed
+	PhaseSucceeded = published.Succeeded
+	PhaseCanceled  = published.Canceled
+)
 
 // Causes of the phase canceled.
 const (
-	CanceledByTimeout  = "timeout"
-	CanceledByRequest  = "apiRequest"
-	CanceledInternally = "internal"
+	CanceledByRequest  = published.CanceledByRequest
+	CanceledInternally = published.CanceledInternally
 )
 
 // Job is one run of a script or command, and its state.
@@ -75,37 +76,4 @@ type Job struct {
 	// Author is the submitter, or the user of its cancelation or deletion.
 	Author  Author
 	Attempt Attempt
-}
-
-// Attempt is the state of the only attempt of a job.
-type Attempt struct {
-	Phase Phase `json:"phase"`
-	// Seen: the object was seen in the cluster.
-	Seen bool `json:"seen,omitempty"`
-	// Executions counts those that have begun, with the present one.
-	Executions int32 `json:"executions,omitempty"`
-	// UID is that of the object, PodUID that of the pod of the execution, PodName and PodNamespace its name.
-	UID          string `json:"uid,omitempty"`
-	PodUID       string `json:"podUID,omitempty"`
-	PodName      string `json:"podName,omitempty"`
-	PodNamespace string `json:"podNamespace,omitempty"`
-	// StartedAt and FinishedAt are those of the script.
-	StartedAt  time.Time `json:"startedAt,omitzero"`
-	FinishedAt time.Time `json:"finishedAt,omitzero"`
-	// Reason is a word for programs, Message a text for people: why it waits, or how it has ended.
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-	// ExitCode is that of the script; nil: it has none.
-	ExitCode *int32 `json:"exitCode,omitempty"`
-	// CanceledBy is one of the causes; InCluster: the cluster has canceled it.
-	CanceledBy string `json:"canceledBy,omitempty"`
-	InCluster  bool   `json:"inCluster,omitempty"`
-	// Output is where the output is: crdv1.OutputKept, OutputReleased, OutputLost; empty: there is none.
-	Output string `json:"output,omitempty"`
-}
-
-// Ended returns the attempt with an end that is not that of a script.
-func (a Attempt) Ended(phase Phase, by, reason, message string, at time.Time) Attempt {
-	a.Phase, a.CanceledBy, a.Reason, a.Message, a.FinishedAt = phase, by, reason, message, at
-	return a
 }

@@ -4,10 +4,15 @@ package streams
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
@@ -16,9 +21,45 @@ import (
 // unnamed is how many streams a connection may have at once before a call has shown a valid token.
 const unnamed = 8
 
-// Bounded returns the options of a server that bounds the streams of its connections.
-func Bounded() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.StatsHandler(connections{}), grpc.InTapHandle(tapped)}
+// Server configures a server with calls that show tokens. All fields are required.
+type Server struct {
+	Credentials credentials.TransportCredentials
+	// MaxRequest and MaxHeaders bound a request and its headers, in bytes.
+	MaxRequest int
+	MaxHeaders uint32
+	// Idle is how long a connection without a call lasts, and Within bounds a call that is no stream.
+	Idle, Within time.Duration
+	// Calls counts calls by method and status code; streams as they end.
+	Calls *prometheus.CounterVec
+}
+
+// Options returns the options of the server, and more: small buffers, deadlines, and bounds on the streams of a connection.
+func (s Server) Options(more ...grpc.ServerOption) []grpc.ServerOption {
+	return append([]grpc.ServerOption{
+		grpc.StatsHandler(connections{}), grpc.InTapHandle(tapped), grpc.Creds(s.Credentials), grpc.ConnectionTimeout(5 * time.Second),
+		grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(s.MaxHeaders), grpc.MaxRecvMsgSize(s.MaxRequest), grpc.SharedWriteBuffer(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: s.Idle}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.ChainUnaryInterceptor(s.unary), grpc.ChainStreamInterceptor(s.stream),
+	}, more...)
+}
+
+func (s Server) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.Within)
+	defer cancel()
+	answer, err := handle(ctx, request)
+	s.count(info.FullMethod, err)
+	return answer, err
+}
+
+func (s Server) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	err := handle(srv, stream)
+	s.count(info.FullMethod, err)
+	return err
+}
+
+func (s Server) count(method string, err error) {
+	s.Calls.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Inc()
 }
 
 // connection is the state of a connection, in the context of its calls.

@@ -84,7 +84,7 @@ func (r *rig) manage() {
 	main, err := life.Begin(context.Background(), wire.NewGate(wire.Faults{}, wire.NewLedger()), access, memory.NewStore().Open(), manager.Config{ // It ends after the test.
 		Namespace: r.operator, Logger: slog.New(slog.DiscardHandler), Jobs: manager.Jobs{
 			Settings: jobpod.Settings{InitImage: "i", ProxyImage: "p", Authority: r.service.Address, CA: r.service.CA},
-			Runners:  job.Reach{Authority: r.service.Keys.Authority, Issue: r.service.Keys.Issue},
+			Runners:  job.Reach(r.service.Keys.Authority, r.service.Keys.Issue),
 		},
 	})
 	r.Must(err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,6 +29,7 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/wait"
+	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -135,7 +137,7 @@ func (s *scene) begin() {
 	s.manager, err = life.Begin(context.Background(), gate, s.As(""), s.log.Open(), manager.Config{ // It ends after the test.
 		Namespace: s.operator, Logger: logger, Jobs: manager.Jobs{
 			Settings: jobpod.Settings{InitImage: "i", ProxyImage: "p", Authority: s.service.Address, CA: s.service.CA},
-			Runners:  gated{job.Reach{Authority: s.service.Keys.Authority, Issue: s.service.Keys.Issue}, gate},
+			Runners:  gated(job.Reach(s.service.Keys.Authority, s.service.Keys.Issue), gate),
 		},
 	})
 	s.Must(err)
@@ -147,36 +149,36 @@ func (s *scene) end() {
 	s.manager.End()
 }
 
-// gated are runners that a manager reaches until it is dead.
-type gated struct {
-	job.Runners
-	gate *wire.Gate
-}
-
 var errDead = errors.New("the manager is dead")
 
-func (g gated) Runner(p *corev1.Pod) (job.Runner, error) {
-	r, err := g.Runners.Runner(p)
-	return gatedRunner{r, g.gate}, err
+// gated are runners that a manager reaches until it is dead.
+func gated(reach job.Runners, gate *wire.Gate) job.Runners {
+	return func(p *corev1.Pod) (*runner.Client, error) {
+		c, err := reach(p)
+		if err == nil {
+			c.ExecutorClient = gatedRunner{c.ExecutorClient, gate}
+		}
+		return c, err
+	}
 }
 
 type gatedRunner struct {
-	job.Runner
+	jobexecv1.ExecutorClient
 	gate *wire.Gate
 }
 
-func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.Status, error) {
+func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	if g.gate.IsDead() {
 		return nil, errDead
 	}
-	return g.Runner.Run(ctx, r)
+	return g.ExecutorClient.Run(ctx, r, o...)
 }
 
-func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest) (*jobexecv1.Status, error) {
+func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	if g.gate.IsDead() {
 		return nil, errDead
 	}
-	return g.Runner.Stop(ctx, r)
+	return g.ExecutorClient.Stop(ctx, r, o...)
 }
 
 // submit creates the i-th job: every fourth one fails by itself, and every other one may run again.

@@ -52,7 +52,7 @@ func (c *cluster) found(ctx context.Context, name string) (*crdv1.JobRunnerGroup
 }
 
 func (c *cluster) submit(ctx context.Context, spec v2.JobSpec) (out v2.Job, err error) {
-	j, err := published.Job(spec, crdv1.NamespacedName{})
+	j, err := published.Job(spec, "")
 	if err != nil {
 		return out, err
 	}
@@ -60,7 +60,7 @@ func (c *cluster) submit(ctx context.Context, spec v2.JobSpec) (out v2.Job, err 
 	if err != nil {
 		return out, err
 	}
-	j.Spec.RunnerGroup.Namespace, j.Spec.RunnerGroup.Name = g.Namespace, g.Name
+	j.Spec.RunnerGroup.Namespace = g.Namespace
 	if err := c.c.Create(ctx, j, client.FieldValidation("Strict")); err != nil {
 		return out, fmt.Errorf("create a Job: %w", err)
 	}

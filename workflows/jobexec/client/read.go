@@ -35,6 +35,22 @@ func (c *Client) Artifact(ctx context.Context, r *jobexecv1.ArtifactRequest, wri
 	})
 }
 
+// Follow calls each with the status of an execution: at once and when it changes, until it is terminated and its artifacts are
+// complete, or the stream is interrupted.
+func (c *Client) Follow(ctx context.Context, r *jobexecv1.ExecutionRef, each func(*jobexecv1.Status)) error {
+	stream, err := c.Watch(ctx, r)
+	for err == nil {
+		var st *jobexecv1.Status
+		if st, err = stream.Recv(); err == nil {
+			each(st)
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
 // To returns a function for Logs and Artifact that writes text, with a line for bytes that are lost. from is the offset
 // of the first byte that is requested; with tail lines it is not known, and whole is false.
 func To(w io.Writer, from uint64, whole bool) func(*jobexecv1.Chunk) error {

@@ -71,5 +71,9 @@ const (
 // streams, 64 MiB each.
 const StreamBytes = 4 * 64 << 20
 
+// ExecutorLost is the reason of an ending that is not known: the main container was restarted while the execution
+// ran, or reports no ending.
+const ExecutorLost = "ExecutorLost"
+
 // KeptExecutions is the maximum number of executions of which a pod keeps the output until it is released.
 const KeptExecutions = 4

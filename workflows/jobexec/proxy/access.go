@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
@@ -30,15 +29,13 @@ const (
 	maxConnections = 64
 )
 
-// serverOptions returns those of the gRPC server: small buffers, deadlines and bounds.
+// serverOptions returns those of the gRPC server.
 func (s *service) serverOptions() []grpc.ServerOption {
 	config := &tls.Config{MinVersion: tls.VersionTLS13, GetCertificate: s.identity.shown, SessionTicketsDisabled: true}
-	return append(streams.Bounded(),
-		grpc.Creds(trust.ServerCredentials(config, false)), grpc.ConnectionTimeout(5*time.Second),
-		grpc.MaxConcurrentStreams(64), grpc.MaxHeaderListSize(16<<10), grpc.MaxRecvMsgSize(maxRequest), grpc.SharedWriteBuffer(true),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, MaxConnectionIdle: 15 * time.Minute}),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(s.counted), grpc.ChainStreamInterceptor(s.countedStream))
+	return streams.Server{
+		Credentials: trust.ServerCredentials(config, false), MaxRequest: maxRequest, MaxHeaders: 16 << 10,
+		Idle: 15 * time.Minute, Within: unaryWithin, Calls: s.counts,
+	}.Options(grpc.ChainStreamInterceptor(s.limited))
 }
 
 // newCalls bounds the calls under way: of each user, and of all; those of the Job controller have a place of their own.
@@ -84,15 +81,6 @@ func (s *service) admit(ctx context.Context, jobUID string, verbs ...ticket.Verb
 	return c, leave, nil
 }
 
-// counted counts calls by status code, and bounds their duration.
-func (s *service) counted(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, unaryWithin)
-	defer cancel()
-	answer, err := handle(ctx, request)
-	s.count(info.FullMethod, err)
-	return answer, err
-}
-
 // limitedStream is a stream that ends when a ticket would.
 type limitedStream struct {
 	grpc.ServerStream
@@ -102,19 +90,13 @@ type limitedStream struct {
 // Context implements grpc.ServerStream.
 func (b limitedStream) Context() context.Context { return b.ctx }
 
-// countedStream counts streams when they end. A stream ends after the life of a ticket: its client shows another
-// one and continues.
-func (s *service) countedStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+// limited ends a stream after the life of a ticket: its client shows another one and continues.
+func (s *service) limited(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, cancel := context.WithTimeout(stream.Context(), s.within)
 	defer cancel()
 	err := handle(srv, limitedStream{stream, ctx})
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = status.Error(codes.Unavailable, "the ticket of this stream has expired: continue with another one")
 	}
-	s.count(info.FullMethod, err)
 	return err
-}
-
-func (s *service) count(method string, err error) {
-	s.counts.WithLabelValues(method[strings.LastIndexByte(method, '/')+1:], status.Code(err).String()).Inc()
 }

@@ -200,7 +200,7 @@ func TestCertificatesAreRenewedAndChecked(t *testing.T) {
 	w.manager.mu.Lock()
 	w.manager.change, w.manager.others = nil, w.manager.key.Public()
 	w.manager.mu.Unlock()
-	wait.Holds(t, "another key is refused", func() bool { return strings.Contains(w.logged("proxy"), "is for another key") })
+	wait.Holds(t, "another key is refused", func() bool { return strings.Contains(w.logged("proxy"), "private key does not match public key") })
 	for time.Now().Before(until) { // the last good certificate has expired
 		time.Sleep(100 * time.Millisecond)
 	}

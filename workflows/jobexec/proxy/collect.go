@@ -18,14 +18,12 @@ import (
 	"switchyard.dev/eventbus/wake"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/artifacts"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
 	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/workflows/jobexec/socket"
+	"switchyard.dev/workflows/script"
 )
-
-// ExecutorLost is the reason of an ending that is not known: the main container was restarted while the execution
-// ran, or reports no ending.
-const ExecutorLost = "ExecutorLost"
 
 // artifactsWithin bounds the copying of all artifacts of a job.
 const artifactsWithin = 15 * time.Minute
@@ -50,20 +48,19 @@ func (r *runner) supervise(e *execution, begun bool) {
 // attend copies both streams, and follows the status, until the execution has ended. An error is why the ending
 // cannot be known.
 func (r *runner) attend(e *execution, begun bool) (last socket.Status, err error) {
-	at := socket.Ref{Job: e.job, Execution: e.execution}
 	if !begun {
-		if err := r.rejoin(e, at); err != nil {
+		if err := r.rejoin(e); err != nil {
 			return last, err
 		}
 	}
 	all, ctx := errgroup.WithContext(r.ctx)
 	for i, name := range []socket.Stream{socket.Stdout, socket.Stderr} {
-		all.Go(func() error { return r.copy(ctx, e, at, name, e.streams[i]) })
+		all.Go(func() error { return r.copy(ctx, e, name, e.streams[i]) })
 	}
 	all.Go(func() error {
 		for last.Phase != socket.PhaseTerminated {
 			err := r.retry(ctx, func(ctx context.Context) (err error) {
-				last, err = r.executor.Status(ctx, at, last.Version)
+				last, err = r.executor.Status(ctx, e.Ref, last.Version)
 				return err
 			})
 			if err != nil {
@@ -79,7 +76,7 @@ func (r *runner) attend(e *execution, begun bool) (last socket.Status, err error
 
 // rejoin begins an execution of which it is not known whether it has begun: at most once, and only in the start of the
 // executor for which it was stored.
-func (r *runner) rejoin(e *execution, at socket.Ref) error {
+func (r *runner) rejoin(e *execution) error {
 	err := r.retry(r.ctx, func(ctx context.Context) error {
 		state, err := r.executor.Executor(ctx)
 		if started := e.request.GetFence().GetContainerId(); err == nil && state.Instance != started {
@@ -91,7 +88,7 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 		return err
 	}
 	return r.retry(r.ctx, func(ctx context.Context) error {
-		begun, err := r.executor.Begin(ctx, at, r.asRequest(e.request))
+		begun, err := r.executor.Begin(ctx, e.Ref, r.asRequest(e.request))
 		if err == nil {
 			e.follow(begun)
 		}
@@ -100,13 +97,13 @@ func (r *runner) rejoin(e *execution, at socket.Ref) error {
 }
 
 // copy copies a stream until it ends.
-func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name socket.Stream, to *output.Stream) error {
+func (r *runner) copy(ctx context.Context, e *execution, name socket.Stream, to *output.Stream) error {
 	var chunk socket.Chunk
 	// A bytes.Buffer grows unless it has MinRead more than it reads.
 	for buffer, failed := make([]byte, socket.MaxChunk+bytes.MinRead), false; !chunk.End; {
 		offset := to.Extent().Total
 		err := r.retry(ctx, func(ctx context.Context) (err error) {
-			chunk, err = r.executor.Output(ctx, at, name, offset, buffer)
+			chunk, err = r.executor.Output(ctx, e.Ref, name, offset, buffer)
 			return err
 		})
 		if why := (*socket.Refusal)(nil); errors.As(err, &why) && why.Reason == socket.NotBegun {
@@ -128,7 +125,7 @@ func (r *runner) copy(ctx context.Context, e *execution, at socket.Ref, name soc
 
 // finish stores the ending of an execution, and reports it then.
 func (r *runner) finish(e *execution, last socket.Status, lost error) {
-	end := &jobexecv1.Ending{Reason: ExecutorLost, Message: fmt.Sprintf("The outcome of the script is not known: %v", lost)}
+	end := &jobexecv1.Ending{Reason: layout.ExecutorLost, Message: fmt.Sprintf("The outcome of the script is not known: %v", lost)}
 	if lost == nil {
 		end = ending(last)
 	}
@@ -171,12 +168,12 @@ func (r *runner) keep(e *execution, name string, message proto.Message) bool {
 func ending(from socket.Status) *jobexecv1.Ending {
 	at := from.Ending
 	if from.Phase != socket.PhaseTerminated || at == nil {
-		return &jobexecv1.Ending{Reason: ExecutorLost, Message: "The outcome of the script is not known: the executor reported its end, and no ending"}
+		return &jobexecv1.Ending{Reason: layout.ExecutorLost, Message: "The outcome of the script is not known: the executor reported its end, and no ending"}
 	}
 	end := &jobexecv1.Ending{Known: true, ExitCode: int32(at.ExitCode), Signal: int32(at.Signal), TimedOut: at.TimedOut, Canceled: at.Canceled, //nolint:gosec // Both are small.
 		Reason: bounded(at.Reason, maxReason), Message: bounded(at.Message, maxMessage), Leftover: at.Leftover}
 	if end.Reason == "" && (end.ExitCode != 0 || end.Signal != 0 || end.TimedOut || end.Canceled) {
-		end.Reason, end.Message = "ScriptFailed", fmt.Sprintf("The script ended with exit code %d", end.ExitCode)
+		end.Reason, end.Message = script.Failed, fmt.Sprintf("The script ended with exit code %d", end.ExitCode)
 	}
 	return end
 }

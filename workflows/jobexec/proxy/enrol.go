@@ -53,8 +53,8 @@ type identity struct {
 	cfg    Enrolment
 	podUID string
 	logger *slog.Logger
-	key    *ecdsa.PrivateKey
-	public []byte
+	// key is the private key, in PEM, and public the other one.
+	key, public []byte
 	// again asks for another enrolment.
 	again chan struct{}
 
@@ -70,11 +70,13 @@ func newIdentity(cfg Enrolment, podUID string, logger *slog.Logger) (*identity, 
 		return nil, err
 	}
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
+	private, failed := x509.MarshalPKCS8PrivateKey(key)
+	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
 	cfg.Again = cmp.Or(cfg.Again, time.Minute)
-	return &identity{cfg: cfg, podUID: podUID, logger: logger, key: key, public: public, again: make(chan struct{}, 1),
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	return &identity{cfg: cfg, podUID: podUID, logger: logger, key: text, public: public, again: make(chan struct{}, 1),
 		problem: errors.New("the runner has not been enrolled yet")}, nil
 }
 
@@ -143,29 +145,14 @@ func (i *identity) enrol(ctx context.Context, runners jobexecv1.RunnersClient) (
 
 // certificate returns the certificate in PEM, if it is for the key and the name of this runner.
 func (i *identity) certificate(chain []byte) (*tls.Certificate, error) {
-	cert := &tls.Certificate{PrivateKey: i.key}
-	for rest := chain; ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		cert.Certificate = append(cert.Certificate, block.Bytes)
+	cert, err := tls.X509KeyPair(chain, i.key)
+	if err == nil {
+		err = cert.Leaf.VerifyHostname(client.Name(i.podUID))
 	}
-	if len(cert.Certificate) == 0 {
-		return nil, errors.New("the manager's answer has no certificate")
-	}
-	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	if err != nil {
 		return nil, fmt.Errorf("the certificate of the manager's answer: %w", err)
 	}
-	if !i.key.PublicKey.Equal(leaf.PublicKey) {
-		return nil, errors.New("the certificate of the manager's answer is for another key")
-	}
-	if err := leaf.VerifyHostname(client.Name(i.podUID)); err != nil {
-		return nil, fmt.Errorf("the certificate of the manager's answer: %w", err)
-	}
-	cert.Leaf = leaf
-	return cert, nil
+	return &cert, nil
 }
 
 // record keeps why the last enrolment has failed.

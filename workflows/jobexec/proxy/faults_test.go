@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
-	"switchyard.dev/workflows/jobexec/proxy"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/socket"
 	"switchyard.dev/workflows/jobexec/ticket"
 )
@@ -149,7 +149,7 @@ func TestAnExecutorThatIsKilledLeavesNoOutcome(t *testing.T) {
 			w.startProxy()
 		}
 		end := w.end(c, r.Ref)
-		if e := end.GetEnding(); e.GetKnown() || e.GetReason() != proxy.ExecutorLost || end.GetArtifacts()[0].GetProblem() == "" {
+		if e := end.GetEnding(); e.GetKnown() || e.GetReason() != layout.ExecutorLost || end.GetArtifacts()[0].GetProblem() == "" {
 			t.Errorf("it ended with %v", end)
 		}
 		if out := w.logs(c, r.Ref, stdout); out != "begun\n" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
 	"switchyard.dev/workflows/jobexec/socket"
 )
@@ -26,9 +27,9 @@ func TestASuccessStatesNoFailure(t *testing.T) {
 		"a signal alone":    {socket.Status{Phase: terminated, Ending: &socket.Ending{Signal: 9}}, true, "ScriptFailed", true},
 		"a timeout alone":   {socket.Status{Phase: terminated, Ending: &socket.Ending{TimedOut: true}}, true, "ScriptFailed", true},
 		"canceled alone":    {socket.Status{Phase: terminated, Ending: &socket.Ending{Canceled: true}}, true, "ScriptFailed", true},
-		"no ending":         {socket.Status{Phase: terminated}, false, ExecutorLost, true},
-		"ending while runs": {socket.Status{Phase: socket.PhaseRunning, Ending: &socket.Ending{}}, false, ExecutorLost, true},
-		"nothing":           {socket.Status{}, false, ExecutorLost, true},
+		"no ending":         {socket.Status{Phase: terminated}, false, layout.ExecutorLost, true},
+		"ending while runs": {socket.Status{Phase: socket.PhaseRunning, Ending: &socket.Ending{}}, false, layout.ExecutorLost, true},
+		"nothing":           {socket.Status{}, false, layout.ExecutorLost, true},
 	} {
 		if got := ending(c.from); got.GetKnown() != c.known || got.GetReason() != c.reason || c.neverASuccess == (got.GetKnown() && got.GetReason() == "") {
 			t.Errorf("%s: %v", what, got)
@@ -41,7 +42,7 @@ func stored(t *testing.T, capacity uint64, executions, bytes int) *runner {
 	t.Helper()
 	r := &runner{store: store{t.TempDir()}, capacity: capacity, executor: socket.NewClient(t.TempDir() + "/none"), logger: slog.New(slog.DiscardHandler), ctx: t.Context()}
 	for i := range executions {
-		of := ref{fmt.Sprint("job-", i), 1}
+		of := ref{socket.Ref{Job: fmt.Sprint("job-", i), Execution: 1}}
 		if err := r.store.create(of, &jobexecv1.RunRequest{Ref: of.proto()}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +90,7 @@ func TestOldResultsAreForgotten(t *testing.T) {
 	r := stored(t, 0, maxReleased+5, 1)
 	r.clear(1)
 	refs, err := r.store.list()
-	if err != nil || len(refs) != maxReleased || len(r.all) != maxReleased || refs[0].job != "job-5" {
+	if err != nil || len(refs) != maxReleased || len(r.all) != maxReleased || refs[0].Job != "job-5" {
 		t.Errorf("%d are in the store, and %d known, from %v on: %v", len(refs), len(r.all), refs[0], err)
 	}
 }
@@ -97,7 +98,7 @@ func TestOldResultsAreForgotten(t *testing.T) {
 // A restart after an execution was stored and before its request was complete forgets it.
 func TestAnIncompleteExecutionIsForgotten(t *testing.T) {
 	r := &runner{store: store{t.TempDir()}, logger: slog.New(slog.DiscardHandler), ctx: t.Context()}
-	if _, err := output.Open(r.store.folder(ref{"job", 1})+"/stdout", output.Default); err != nil {
+	if _, err := output.Open(r.store.folder(ref{socket.Ref{Job: "job", Execution: 1}})+"/stdout", output.Default); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.resume(); err != nil || len(r.all) != 0 {

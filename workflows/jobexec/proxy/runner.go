@@ -145,7 +145,7 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 		return nil, status.Error(codes.Internal, errors.Join(err, os.RemoveAll(r.store.folder(of))).Error())
 	}
 	e.requests = r.routing.Begin(request, r.noProxy(), false)
-	begun, err := r.executor.Begin(ctx, socket.Ref{Job: of.job, Execution: of.execution}, r.asRequest(request))
+	begun, err := r.executor.Begin(ctx, of.Ref, r.asRequest(request))
 	if why := (*socket.Refusal)(nil); errors.As(err, &why) && why.Reason != socket.Lost {
 		r.routing.End(e.requests)
 		_ = os.RemoveAll(e.dir) // it has not begun
@@ -211,7 +211,7 @@ func (r *runner) stop(ctx context.Context, of ref) (*jobexecv1.Status, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	stopped, err := r.executor.Stop(ctx, socket.Ref{Job: of.job, Execution: of.execution})
+	stopped, err := r.executor.Stop(ctx, of.Ref)
 	why := (*socket.Refusal)(nil)
 	switch {
 	case errors.As(err, &why) && known == nil:
@@ -283,7 +283,7 @@ func (r *runner) clear(bytes uint64) {
 func (r *runner) forget(of ref) {
 	ctx, cancel := context.WithTimeout(r.ctx, answerWithin)
 	defer cancel()
-	if err := r.executor.Delete(ctx, socket.Ref{Job: of.job, Execution: of.execution}); err != nil {
+	if err := r.executor.Delete(ctx, of.Ref); err != nil {
 		r.logger.Warn("an execution cannot be deleted in the executor", "execution", of.String(), "error", err)
 	}
 }
@@ -315,7 +315,7 @@ func (r *runner) check(ctx context.Context) error {
 		r.state, r.failed = state, err
 		r.mu.Unlock()
 		if now := state.Current; err == nil && now != nil {
-			r.orphaned(ctx, ref{now.Job, now.Execution})
+			r.orphaned(ctx, ref{now.Ref})
 		}
 		if !wake.Sleep(ctx, checkEvery) {
 			return nil
@@ -334,7 +334,7 @@ func (r *runner) orphaned(ctx context.Context, of ref) {
 	}
 	asked, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	_, err := r.executor.Stop(asked, socket.Ref{Job: of.job, Execution: of.execution})
+	_, err := r.executor.Stop(asked, of.Ref)
 	r.logger.Warn("the executor has an execution that is complete, or not in the store; it is ended and deleted", "execution", of.String(), "error", err)
 	r.forget(of)
 }

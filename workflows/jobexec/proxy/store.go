@@ -17,6 +17,7 @@ import (
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/output"
+	"switchyard.dev/workflows/jobexec/socket"
 )
 
 // Files of an execution, in a folder of its own.
@@ -42,19 +43,18 @@ const (
 var jobUID = regexp.MustCompile(`^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$`)
 
 // ref names an execution.
-type ref struct {
-	job       string
-	execution uint32
+type ref struct{ socket.Ref }
+
+func refOf(r *jobexecv1.ExecutionRef) ref {
+	return ref{socket.Ref{Job: r.GetJobUid(), Execution: r.GetExecution()}}
 }
 
-func refOf(r *jobexecv1.ExecutionRef) ref { return ref{r.GetJobUid(), r.GetExecution()} }
-
 func (r ref) proto() *jobexecv1.ExecutionRef {
-	return &jobexecv1.ExecutionRef{JobUid: r.job, Execution: r.execution}
+	return &jobexecv1.ExecutionRef{JobUid: r.Job, Execution: r.Execution}
 }
 
 // String returns the name of the folder.
-func (r ref) String() string { return fmt.Sprintf("%s_%d", r.job, r.execution) }
+func (r ref) String() string { return fmt.Sprintf("%s_%d", r.Job, r.Execution) }
 
 // store is the folder with the files of all executions.
 type store struct{ dir string }
@@ -80,7 +80,7 @@ func (s store) list() ([]ref, error) {
 	for _, e := range entries {
 		job, number, _ := strings.Cut(e.Name(), "_")
 		if n, err := strconv.ParseUint(number, 10, 32); err == nil && jobUID.MatchString(job) {
-			all = append(all, ref{job, uint32(n)})
+			all = append(all, ref{socket.Ref{Job: job, Execution: uint32(n)}})
 		}
 	}
 	return all, nil

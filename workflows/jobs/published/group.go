@@ -2,6 +2,7 @@
 // plane have, and the objects of the cluster. It is pure.
 //
 //	Job, ReportOfJob       job.go
+//	AttemptOf              attempt.go
 //	Group, ReportOfGroup   group.go
 package published
 
@@ -17,6 +18,7 @@ import (
 
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/specfile"
 )
 
@@ -24,7 +26,7 @@ import (
 // scaling, replicas is nil. The error is specfile.Problems, with paths and without lines.
 func Group(name string, s v2.JobRunnerGroupSpec, namespace string) (*crdv1.JobRunnerGroup, error) {
 	g := &crdv1.JobRunnerGroup{
-		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: "JobRunnerGroup"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindJobRunnerGroup},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cmp.Or(value(s.Namespace), namespace), Annotations: map[string]string{}},
 		Spec:       crdv1.JobRunnerGroupSpec{Image: value(s.Image), JobExecutionTimeout: value(s.JobTimeout), ReusePods: value(s.ReusePods)},
 	}
@@ -35,11 +37,14 @@ func Group(name string, s v2.JobRunnerGroupSpec, namespace string) (*crdv1.JobRu
 	for _, why := range validation.IsDNS1123Subdomain(name) {
 		problems.Add("name", "is %q: %s", name, why)
 	}
+	for _, why := range validation.IsDNS1123Label(g.Namespace) {
+		problems.Add("spec.namespace", "is %q: %s", g.Namespace, why)
+	}
 	if s.PodTemplate != nil {
 		g.Spec.PodTemplate = &corev1.PodTemplateSpec{}
 		problems = append(problems, template(s.PodTemplate, g.Spec.PodTemplate)...)
-		if all := g.Spec.PodTemplate.Spec.Containers; g.Spec.Image == "" && len(all) > 0 {
-			g.Spec.Image = mainOf(all).Image
+		if pod := g.Spec.PodTemplate.Spec; g.Spec.Image == "" && len(pod.Containers) > 0 {
+			g.Spec.Image = pod.Containers[execunit.MainIndex(pod)].Image
 		}
 	}
 	if g.Spec.Image == "" {
@@ -67,23 +72,18 @@ func scale(g *crdv1.JobRunnerGroup, s *v2.JobRunnerGroupScaling, problems *specf
 			g.Spec.Replicas = new(int32(n))
 		}
 	case s.Auto != nil:
-		if low, high := value(s.Auto.MinPods), value(s.Auto.MaxPods); low < 0 || high < 1 || low > high || high > mostPods {
+		if low, high := Bounds(s.Auto); low < 0 || high < 1 || low > high || high > mostPods {
 			problems.Add("spec.scaling.auto", "has minPods %d and maxPods %d: write 0 ≤ minPods ≤ maxPods ≤ %d, and maxPods of at least 1", low, high, mostPods)
 		}
 	}
 }
 
-// mostPods is how many pods a group can have.
-const mostPods = 10000
+// mostPods is the maximum number of pods of a group: its status lists them.
+const mostPods = 500
 
-// mainOf returns the container in which jobs run: main, or else the first.
-func mainOf(all []corev1.Container) corev1.Container {
-	for _, c := range all {
-		if c.Name == "main" {
-			return c
-		}
-	}
-	return all[0]
+// Bounds returns the bounds of automatic scaling.
+func Bounds(a *v2.JobRunnerGroupAutoScaling) (low, high int) {
+	return value(a.MinPods), value(a.MaxPods)
 }
 
 // template decodes a pod template.
@@ -118,7 +118,7 @@ func ReportOfGroup(g *crdv1.JobRunnerGroup, jobs []crdv1.Job) v2.JobRunnerGroup 
 		s.Scaling = &v2.JobRunnerGroupScaling{Manual: &v2.JobRunnerGroupManualScaling{DesiredPods: new(int(*g.Spec.Replicas))}}
 	}
 	out := v2.JobRunnerGroup{
-		Name: g.Name, CreatedAt: when(&g.CreationTimestamp), UpdatedAt: when(&g.CreationTimestamp), DeletedAt: orNil(when(g.DeletionTimestamp)), Spec: s,
+		Name: g.Name, CreatedAt: stamp(g.CreationTimestamp.Time), UpdatedAt: stamp(g.CreationTimestamp.Time), DeletedAt: when(at(g.DeletionTimestamp)), Spec: s,
 		Status: v2.JobRunnerGroupStatus{Pods: v2.JobRunnerGroupPodsStatus{Ready: int(st.ReadyReplicas), NotReady: int(st.UnavailableReplicas), Idle: int(st.ReadyIdleReplicas)}},
 	}
 	if c := crdv1.FindCondition(st.Conditions, crdv1.ConditionReady); c != nil && c.Status != "True" {
@@ -129,9 +129,9 @@ func ReportOfGroup(g *crdv1.JobRunnerGroup, jobs []crdv1.Job) v2.JobRunnerGroup 
 			continue
 		}
 		switch AttemptOf(&jobs[i]).Phase {
-		case "queued":
+		case Queued:
 			out.Status.Executions.Queued++
-		case "running":
+		case Running:
 			out.Status.Executions.Running++
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,13 +22,16 @@ var injections = map[string]string{"": "", "disabled": "Disabled", "auto": jobs.
 // prefix matches the published prefixes of names.
 var prefix = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,32}$`)
 
-// Job returns the Job of a specification for a runner group, without the context, which names objects of the
-// cluster: with its generateName, the prefix of its name. The error is specfile.Problems, with paths and without lines.
-func Job(s v2.JobSpec, group crdv1.NamespacedName) (*crdv1.Job, error) {
+// Job returns the Job of a specification for a runner group in a namespace: with its generateName, the prefix of its name.
+// The error is specfile.Problems, with paths and without lines.
+func Job(s v2.JobSpec, namespace string) (*crdv1.Job, error) {
 	j := &crdv1.Job{
-		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: "Job"},
+		TypeMeta:   metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindJob},
 		ObjectMeta: metav1.ObjectMeta{GenerateName: Prefix(s), Annotations: map[string]string{}},
-		Spec:       crdv1.JobSpec{RunnerGroup: group, Content: crdv1.JobContent{Command: s.Command, Script: value(s.Script)}},
+		Spec: crdv1.JobSpec{
+			RunnerGroup: crdv1.NamespacedName{Namespace: namespace, Name: value(s.RunnerGroup)},
+			Content:     crdv1.JobContent{Command: s.Command, Script: value(s.Script)},
+		},
 	}
 	if s.Retries != nil {
 		j.Annotations[crdv1.AnnotationRetries] = strconv.Itoa(*s.Retries)
@@ -88,7 +90,7 @@ func Prefix(s v2.JobSpec) string {
 
 // ReportOfJob returns a Job as the published API has it.
 func ReportOfJob(j *crdv1.Job) v2.Job {
-	return v2.Job{Name: j.Name, CreatedAt: when(&j.CreationTimestamp), Spec: specOf(j), Status: v2.JobsStatus{Attempts: []v2.JobsAttempt{AttemptOf(j)}}}
+	return v2.Job{Name: j.Name, CreatedAt: stamp(j.CreationTimestamp.Time), Spec: specOf(j), Status: v2.JobsStatus{Attempts: []v2.JobsAttempt{AttemptOf(j).Report(j.CreationTimestamp.Time)}}}
 }
 
 // specOf is the inverse of Job.
@@ -111,54 +113,6 @@ func specOf(j *crdv1.Job) v2.JobSpec {
 		s.TrafficManager = &v2.JobTrafficManager{Enabled: &m.Enabled, InjectRoutingKey: orNil(strings.ToLower(m.InjectRoutingKey))}
 	}
 	return s
-}
-
-// AttemptOf returns the only attempt of a Job. A timeout is a cancelation.
-func AttemptOf(j *crdv1.Job) v2.JobsAttempt {
-	a := v2.JobsAttempt{CreatedAt: when(&j.CreationTimestamp), Phase: v2.JobsPhase("queued")}
-	if e := j.Status.Execution; e != nil {
-		a.ExecutionCount = int(e.Count)
-	}
-	s := j.Status.State
-	switch {
-	case s != nil && s.Terminated != nil:
-		t := s.Terminated
-		a.StartedAt, a.FinishedAt = orNil(when(t.StartedAt)), orNil(when(t.FinishedAt))
-		ended(&a, t)
-	case s != nil && s.Running != nil:
-		a.Phase, a.StartedAt, a.State.Running = "running", orNil(when(s.Running.StartedAt)), &v2.JobsRunningState{}
-		if r := j.Status.Runner; r != nil {
-			a.State.Running = &v2.JobsRunningState{PodName: &r.RunnerPod.Name, PodNamespace: &r.RunnerPod.Namespace}
-		}
-	default:
-		a.State.Queued = &v2.JobsQueuedState{}
-		if s != nil && s.Waiting != nil {
-			a.State.Queued.Message = orNil(s.Waiting.Message)
-		}
-	}
-	return a
-}
-
-// ended sets the phase and the state of an attempt that has ended.
-func ended(a *v2.JobsAttempt, t *crdv1.JobTerminated) {
-	var code *int
-	if t.ExitCode != nil {
-		code = new(int(*t.ExitCode))
-	}
-	by := v2.JobsCanceledBy("internal")
-	switch {
-	case t.Success:
-		a.Phase, a.State.Succeeded = "succeeded", &v2.JobsSucceededState{ExitCode: code}
-		return
-	case !t.TimedOut && !t.Canceled:
-		a.Phase, a.State.Failed = "failed", &v2.JobsFailedState{ExitCode: code, Message: &t.Message, RetryAttempt: &t.Retryable}
-		return
-	case t.TimedOut:
-		by = "timeout"
-	case t.Reason == jobs.ReasonCanceled:
-		by = "apiRequest"
-	}
-	a.Phase, a.State.Canceled = "canceled", &v2.JobsCanceledState{CanceledAt: a.FinishedAt, CanceledBy: &by, InCluster: new(true), Message: &t.Message}
 }
 
 // ArtifactsOf returns the artifacts of a Job, and its output with the space system.
@@ -199,14 +153,6 @@ func text(labels map[string]string) string {
 		return fmt.Sprint(labels)
 	}
 	return string(b)
-}
-
-// when returns a time as the API has it; empty: there is none.
-func when(t *metav1.Time) string {
-	if t == nil || t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // value returns an optional value, or its zero value.

@@ -46,12 +46,10 @@ func written(t *testing.T, of any) string {
 	return string(text)
 }
 
-var in = crdv1.NamespacedName{Namespace: "signadot", Name: "demo-jrg"}
-
 // The operator accepts the compiled object, and the report of the object has the specification.
 func TestAJobAsAnObjectAndBack(t *testing.T) {
 	asked := read[v2.JobSpec](t, job)
-	j, err := published.Job(asked, in)
+	j, err := published.Job(asked, "signadot")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +79,7 @@ func TestWrongJobs(t *testing.T) {
 	} {
 		t.Run(change, func(t *testing.T) {
 			old, text, _ := strings.Cut(change, "|")
-			_, err := published.Job(read[v2.JobSpec](t, strings.Replace(job, old, text, 1)), in)
+			_, err := published.Job(read[v2.JobSpec](t, strings.Replace(job, old, text, 1)), "signadot")
 			if err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("the error is %v, not %s", err, want)
 			}
@@ -107,7 +105,7 @@ func TestPhases(t *testing.T) {
 		`"canceled","state":{"canceled":{"canceledAt":"1970-01-01T00:00:00Z","canceledBy":"internal","inCluster":true,"message":"m"}}`:   ended(crdv1.JobTerminated{Message: "m", Canceled: true, Reason: jobs.ReasonSandboxDeleted}),
 	} {
 		j := &crdv1.Job{Status: crdv1.JobStatus{State: state, Runner: &crdv1.JobRunner{RunnerPod: crdv1.NamespacedName{Namespace: "n", Name: "p"}}}}
-		if got := written(t, published.AttemptOf(j)); !strings.Contains(got, `"phase":`+want) {
+		if got := written(t, published.AttemptOf(j).Report(time.Time{})); !strings.Contains(got, `"phase":`+want) {
 			t.Errorf("it is %s, not %s", got, want)
 		}
 	}

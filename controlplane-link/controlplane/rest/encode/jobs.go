@@ -43,29 +43,13 @@ func Job(j model.Job, group model.RunnerGroup) (v2.Job, error) {
 	return out, nil
 }
 
-// attempt returns the only attempt of a job.
+// attempt returns the only attempt of a job. There is no other one, whether or not it could succeed.
 func attempt(j model.Job, group model.RunnerGroup) v2.JobsAttempt {
 	a := j.Attempt
-	out := v2.JobsAttempt{
-		ExecutionCount: int(a.Executions), Phase: v2.JobsPhase(a.Phase), CreatedAt: stamp(j.CreatedAt), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt),
+	if a.Retryable = false; a.Phase == model.PhaseQueued {
+		a.Message = waits(j, group)
 	}
-	switch a.Phase {
-	case model.PhaseQueued:
-		out.State.Queued = &v2.JobsQueuedState{Message: text(waits(j, group))}
-	case model.PhaseRunning:
-		out.State.Running = &v2.JobsRunningState{PodName: text(a.PodName), PodNamespace: text(a.PodNamespace)}
-	case model.PhaseSucceeded:
-		out.State.Succeeded = &v2.JobsSucceededState{ExitCode: new(0)}
-	case model.PhaseCanceled:
-		by := v2.JobsCanceledBy(a.CanceledBy)
-		out.State.Canceled = &v2.JobsCanceledState{CanceledBy: &by, CanceledAt: when(a.FinishedAt), InCluster: new(a.InCluster), Message: text(a.Message)}
-	default:
-		out.State.Failed = &v2.JobsFailedState{Message: text(a.Message), RetryAttempt: new(false)}
-		if a.ExitCode != nil {
-			out.State.Failed.ExitCode = new(int(*a.ExitCode))
-		}
-	}
-	return out
+	return a.Report(j.CreatedAt)
 }
 
 // waits returns why a job waits.

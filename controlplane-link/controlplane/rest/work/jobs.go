@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -17,6 +19,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	v2 "switchyard.dev/protos/controlplane/v2"
+	"switchyard.dev/workflows/jobs/published"
 	"switchyard.dev/workflows/specfile"
 )
 
@@ -48,14 +51,14 @@ func (w Work) GetGroup(r *Call) (any, error) {
 }
 
 // ApplyGroup creates or changes the runner group in the path.
-func (w Work) ApplyGroup(r *Call, in decode.Specification[desired.RunnerGroupSpec], body decode.Tree) (any, error) {
+func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec], body decode.Tree) (any, error) {
 	name := r.Vars["runnergroupName"]
 	text, err := json.Marshal(body["spec"])
 	if err != nil {
 		return nil, err
 	}
 	g := model.RunnerGroup{
-		Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Namespace: cmp.Or(in.Spec.Namespace, desired.DefaultNamespace), Spec: text,
+		Org: r.org(), Name: name, Cluster: ptr.Deref(in.Spec.Cluster, ""), Namespace: cmp.Or(ptr.Deref(in.Spec.Namespace, ""), desired.DefaultNamespace), Spec: text,
 		CreatedAt: r.Now, UpdatedAt: r.Now, Author: r.Caller.Author(),
 	}
 	if _, err := desired.RunnerGroup(g, 0); err != nil {
@@ -125,12 +128,12 @@ func (w Work) GetJob(r *Call) (any, error) {
 const mostNames = 5
 
 // SubmitJob adds a job, which is queued, with a new name.
-func (w Work) SubmitJob(r *Call, in decode.Specification[desired.JobSpec], body decode.Tree) (any, error) {
+func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decode.Tree) (any, error) {
 	text, err := json.Marshal(body["spec"])
 	if err != nil {
 		return nil, err
 	}
-	j := model.Job{Org: r.org(), Group: in.Spec.RunnerGroup, Spec: text, CreatedAt: r.Now, Author: r.Caller.Author()}
+	j := model.Job{Org: r.org(), Group: ptr.Deref(in.Spec.RunnerGroup, ""), Spec: text, CreatedAt: r.Now, Author: r.Caller.Author()}
 	if j.Group == "" {
 		return nil, specfile.Problems{{Path: "spec.runnerGroup", Text: "is missing; name a runner group"}}
 	}
@@ -145,11 +148,11 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[desired.JobSpec], body 
 	if _, err := desired.Job(j); err != nil {
 		return nil, err
 	}
-	if j.Sandbox, j.RoutingKey, err = w.target(r, in.Spec.RoutingContext, g.Cluster); err != nil {
+	if j.Sandbox, j.RoutingKey, err = w.target(r, ptr.Deref(in.Spec.RoutingContext, v2.JobRoutingContext{}), g.Cluster); err != nil {
 		return nil, err
 	}
 	for range mostNames {
-		j.Name = jobName(in.Spec.NamePrefix)
+		j.Name = published.Prefix(in.Spec) + strings.ToLower(rand.Text()[:10])
 		out, err := w.Submit(r.Context(), j, r.event("job.submit", store.Specified(j.Name, j.Spec)))
 		if errors.Is(err, model.ErrExists) {
 			continue
@@ -162,22 +165,17 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[desired.JobSpec], body 
 	return nil, failure.New(http.StatusServiceUnavailable, "no name is free for the job; send the request again")
 }
 
-// jobName returns a new name: that of an object of Kubernetes.
-func jobName(prefix string) string {
-	prefix = strings.Trim(strings.ReplaceAll(strings.ToLower(prefix), "_", "-"), "-")
-	return cmp.Or(prefix, "job") + "-" + strings.ToLower(rand.Text()[:10])
-}
-
 // target returns the sandbox and the routing key of a routing context, which has to be in the cluster of the runner group.
-func (w Work) target(r *Call, c desired.JobRoutingContext, cluster string) (sandbox, key string, err error) {
+func (w Work) target(r *Call, c v2.JobRoutingContext, cluster string) (sandbox, key string, err error) {
 	var of model.Sandbox
-	path, kind, name := "spec.routingContext.sandbox", "sandbox", c.Sandbox
+	sandbox, group := ptr.Deref(c.Sandbox, ""), ptr.Deref(c.Routegroup, "")
+	path, kind, name := "spec.routingContext.sandbox", "sandbox", sandbox
 	switch {
-	case c.Sandbox != "":
+	case sandbox != "":
 		of, err = w.Sandbox(r.Context(), r.org(), name)
-	case c.RouteGroup != "":
+	case group != "":
 		var g model.RouteGroup
-		path, kind, name = "spec.routingContext.routegroup", "route group", c.RouteGroup
+		path, kind, name = "spec.routingContext.routegroup", "route group", group
 		g, err = w.RouteGroup(r.Context(), r.org(), name)
 		of = model.Sandbox(g)
 	default:
@@ -191,7 +189,7 @@ func (w Work) target(r *Call, c desired.JobRoutingContext, cluster string) (sand
 	case of.Cluster != "" && of.Cluster != cluster:
 		return "", "", failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, and the runner group in %q: name one of the same cluster", path, kind, name, of.Cluster, cluster)
 	}
-	return c.Sandbox, of.RoutingKey, nil
+	return sandbox, of.RoutingKey, nil
 }
 
 // CancelJob cancels the job in the path.
