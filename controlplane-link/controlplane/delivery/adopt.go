@@ -64,7 +64,7 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string, dry bool) (ou
 			out.Taken = append(out.Taken, r.String())
 		}
 	}
-	err = s.adoptWork(ctx, dry, &out)
+	err = s.adoptGroups(ctx, dry, &out)
 	slices.Sort(out.Taken)
 	slices.Sort(out.Left)
 	return out, err

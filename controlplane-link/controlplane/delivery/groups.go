@@ -56,7 +56,7 @@ func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile
 	case o == nil && g.Status.Applied == g.Generation:
 		return again, s.noteGroup(ctx, g, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case o == nil, o.DeletionTimestamp == nil && (crdv1.GenerationOf(o) < g.Generation || replicas != nil && *replicas != present(o)):
-		return again, s.applyGroup(ctx, g, o, replicas)
+		return s.applyGroup(ctx, g, o, replicas)
 	}
 	return s.observeGroup(ctx, g, o, again)
 }
@@ -102,29 +102,31 @@ func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRu
 }
 
 // applyGroup writes the object of a group.
-func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, replicas *int32) error {
+func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, replicas *int32) (again reconcile.Result, err error) {
 	n := int32(1)
 	if replicas != nil {
 		n = *replicas
 	}
 	want, fault := desired.RunnerGroup(g, n)
 	if fault != nil {
-		return s.noteGroup(ctx, g, fault.Error())
+		return again, s.noteGroup(ctx, g, fault.Error())
 	}
-	if g.Status.Attempted < g.Generation {
-		g.Status.Attempted = g.Generation
-		if err := s.recordGroup(ctx, g, g.Status); err != nil {
-			return err
+	if status := g.Status; status.Attempted < g.Generation {
+		status.Attempted = g.Generation
+		if is, err := s.jobs().ObserveGroup(ctx, g, status); err != nil || !is {
+			again.RequeueAfter = soon
+			return again, err
 		}
+		g.Status = status
 	}
 	changed, err := s.send(ctx, g.Author, want, o)
 	if changed != nil && err == nil {
 		err = s.Store.Record(ctx, s.eventOf(g.Org, store.RunnerGroup, g.Name, "takeback", changed.Error()))
 	}
 	if _, is := refusal(err); is {
-		return errors.Join(err, s.noteGroup(ctx, g, err.Error()))
+		return again, errors.Join(err, s.noteGroup(ctx, g, err.Error()))
 	}
-	return err
+	return again, err
 }
 
 func (s *site) removeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) error {
@@ -168,6 +170,9 @@ func (s *site) noteGroup(ctx context.Context, g model.RunnerGroup, message strin
 }
 
 func (s *site) recordGroup(ctx context.Context, g model.RunnerGroup, status model.RunnerGroupStatus) error {
-	status.Message = strings.ToValidUTF8(status.Message, "")
-	return s.jobs().ObserveGroup(ctx, g.Org, g.Name, status)
+	if status.Message = strings.ToValidUTF8(status.Message, ""); status == g.Status {
+		return nil
+	}
+	_, err := s.jobs().ObserveGroup(ctx, g, status)
+	return err
 }

@@ -37,7 +37,7 @@ func TestAnswersOfJobs(t *testing.T) {
 	end("lost-job", model.Attempt{Phase: model.PhaseFailed, Message: "Its pod was lost."})
 	end("uncollected-job", model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputKept})
 	end("unread-job", model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputLost})
-	end("late-job", model.Attempt{Phase: model.PhaseCanceled, CanceledBy: model.CanceledByTimeout, InCluster: true, Message: "It has run for 30m."})
+	end("late-job", model.Attempt{Phase: model.PhaseCanceled, CanceledBy: "timeout", InCluster: true, Message: "It has run for 30m."})
 	const (
 		group  = `{"cluster":"demo","namespace":"tests","image":"example.org/runner:1","jobTimeout":"5m","reusePods":true,"labels":{"team":"demo"},"podTemplate":{"spec":{"containers":[{"name":"main"}]}},"scaling":{"auto":{"minPods":0,"maxPods":3}}}`
 		script = `"runnerGroup":"demo-jrg","script":"#!/bin/sh\n"`

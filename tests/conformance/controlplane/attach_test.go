@@ -32,7 +32,7 @@ import (
 
 const podUID = "11111111-2222-3333-4444-555555555555"
 
-// Dial implements jobs.Runners.
+// Dial is a jobs.Dial.
 func (w *world) Dial(_ context.Context, _ registry.Cluster, _, pod string) (*client.Client, error) {
 	if w.runner == nil || pod != podUID {
 		return nil, model.ErrUnreachable
@@ -228,7 +228,7 @@ func (a *attached) end(state model.Attempt, artifacts ...string) {
 		o.Spec.Artifacts = append(o.Spec.Artifacts, crdv1.JobArtifact{Path: path, Meta: map[string]string{"of": path}})
 	}
 	state.FinishedAt = a.now.Add(time.Second)
-	c := &jobs.Collector{Kept: a.kept, Runners: a.world}
+	c := &jobs.Collector{Kept: a.kept, Dial: a.Dial}
 	wait.Eventually(a, time.Minute, "the output is collected", func() error { return c.Collect(a.ctx(), registry.Cluster{Organisation: org, Name: "demo"}, a.row(), o) })
 	a.observe(state)
 }

@@ -92,7 +92,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() }) // it was written before
 	w.handler = rest.New(rest.Config{
-		Kept: w.kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: w.kept, Runners: w},
+		Kept: w.kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: w.kept, Dial: w.Dial},
 		Store: w.store, Live: live.Clusters{Reader: w.read, Operator: "signadot"},
 		Previews: w.previews.Of, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
