@@ -112,7 +112,7 @@ func (s Store) DeleteGroup(ctx context.Context, org, name string, at time.Time, 
 			err = database.Must(ctx, t, errUnchanged, markGroup, org, name, at, generation, database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}})
 		}
 		if err == nil {
-			err = endWaiting(ctx, t, at, "RunnerGroupDeleted", fmt.Sprintf("Runner group %s was deleted.", name), selectWaitingGroup, org, name)
+			err = endWaiting(ctx, t, at, "RunnerGroupDeleted", fmt.Sprintf("Runner group %s was deleted.", name), lockWaitingGroup, org, name)
 		}
 		return []store.Change{groupChange(g)}, err
 	}))
