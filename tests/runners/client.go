@@ -2,7 +2,6 @@ package runners
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
 	"time"
@@ -34,14 +33,11 @@ func (r *Runner) Run(of *jobexecv1.RunRequest) {
 	c, err := r.Client()
 	must(r.t, err)
 	defer c.Close() //nolint:errcheck // of a test
-	wait.Eventually(r.t, time.Minute, "the runner is ready", func() error {
+	wait.Eventually(r.t, time.Minute, "the execution begins", func() error {
 		st, err := c.ExecutorClient.Runner(r.t.Context(), &jobexecv1.RunnerRequest{})
-		if err == nil && !st.GetReady() {
-			err = errors.New(st.GetProblem())
+		if of.Fence = st.GetFence(); err == nil {
+			_, err = c.Run(r.t.Context(), of)
 		}
-		of.Fence = st.GetFence()
 		return err
 	})
-	_, err = c.Run(r.t.Context(), of)
-	must(r.t, err)
 }

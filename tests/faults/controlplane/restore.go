@@ -11,10 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -27,8 +23,7 @@ import (
 // Restore replaces the store of a control plane by an older backup, and writes and deletes sandboxes and runner groups of it.
 type Restore struct {
 	// Each is how many sandboxes there are of each sort: changed, deleted and created since the backup, and written,
-	// deleted and expired in the restored store before its first session. There are as many runner groups that were changed,
-	// and as many that were created, each with a job that was submitted since.
+	// deleted and expired in the restored store before its first session. As many runner groups are changed.
 	Each int
 	// Scratch is a directory to work in; Log takes what the processes log.
 	Scratch string
@@ -126,16 +121,16 @@ func (d *restoring) start(ctx context.Context) error {
 
 // age makes a backup, after which sandboxes are changed, deleted and created.
 func (d *restoring) age(ctx context.Context, backup string) error {
-	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx, "changed"), d.applied(ctx))
+	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx), d.applied(ctx))
 	if err == nil {
 		err = d.store.Backup(ctx, backup)
 	}
 	for range 3 {
 		if err == nil {
-			err = errors.Join(d.put(ctx, "changed"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx, "changed"), d.applied(ctx))
+			err = errors.Join(d.put(ctx, "changed"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx), d.applied(ctx))
 		}
 	}
-	return errors.Join(err, d.drop(ctx, "deleted"), d.put(ctx, "created"), d.group(ctx, "created"), d.submit(ctx), d.applied(ctx), d.stop())
+	return errors.Join(err, d.drop(ctx, "deleted"), d.put(ctx, "created"), d.applied(ctx), d.stop())
 }
 
 // ended are sandboxes with a lifetime.
@@ -144,7 +139,7 @@ const ended = "ended"
 // early writes the restored store before its first session: generations pass those of the objects.
 func (d *restoring) early(ctx context.Context) error {
 	for range 20 {
-		if err := errors.Join(d.put(ctx, "put"), d.group(ctx, "changed")); err != nil {
+		if err := errors.Join(d.put(ctx, "put"), d.group(ctx)); err != nil {
 			return err
 		}
 	}
@@ -175,54 +170,30 @@ func (d *restoring) write(ctx context.Context) error {
 	if err := d.each(ctx, "changed", known); err != nil {
 		return err
 	}
-	return errors.Join(d.drop(ctx, "changed"), d.each(ctx, "changed", known), d.refused(ctx), d.dropGroups(ctx), d.refused(ctx))
+	return errors.Join(d.drop(ctx, "changed"), d.each(ctx, "changed", known), wait.Until(ctx, patience, "the runner groups are reported", func() error {
+		return d.groups(ctx, func(g model.RunnerGroup) bool { return strings.Contains(g.Status.Message, "adopt") })
+	}))
 }
 
-// scaled is the specification of a runner group that scales automatically: deliveries write it at any time.
-const scaled = `{"cluster":%q,"namespace":"default","image":"runner:%d","scaling":{"auto":{"minPods":%d,"maxPods":9}}}`
-
-func (d *restoring) jobs() jobstore.Store { return jobstore.Store{Store: d.store} }
-
-// group writes the runner groups of a sort.
-func (d *restoring) group(ctx context.Context, sort string) (err error) {
+// group writes the runner groups. They scale automatically, so that deliveries write them at any time.
+func (d *restoring) group(ctx context.Context) (err error) {
 	for i := 0; i < d.Each && err == nil; i++ {
 		ev := d.event()
-		_, err = d.jobs().PutGroup(ctx, model.RunnerGroup{
-			Org: deliveries.Organisation, Name: sort + strconv.Itoa(i), Cluster: cluster, Namespace: "default", Author: author, CreatedAt: ev.At, UpdatedAt: ev.At,
-			Spec: fmt.Appendf(nil, scaled, cluster, d.n, d.n%5),
+		_, err = jobstore.Store{Store: d.store}.PutGroup(ctx, model.RunnerGroup{
+			Org: deliveries.Organisation, Name: "group" + strconv.Itoa(i), Cluster: cluster, Namespace: "default", Author: author, CreatedAt: ev.At, UpdatedAt: ev.At,
+			Spec: fmt.Appendf(nil, `{"cluster":%q,"namespace":"default","image":"runner:%d","scaling":{"auto":{"minPods":%d,"maxPods":9}}}`, cluster, d.n, d.n%5),
 		}, ev)
 	}
 	return err
 }
 
-// submit submits a job to each of the runner groups that were created since.
-func (d *restoring) submit(ctx context.Context) (err error) {
-	for i := 0; i < d.Each && err == nil; i++ {
-		ev, group := d.event(), "created"+strconv.Itoa(i)
-		_, err = d.jobs().Submit(ctx, model.Job{
-			Org: deliveries.Organisation, Name: "job-" + group, Group: group, Author: author, CreatedAt: ev.At, Spec: fmt.Appendf(nil, `{"runnerGroup":%q,"command":["true"]}`, group),
-		}, ev)
-	}
-	return err
-}
-
-// refused waits until the restored store reports the runner groups that were changed since as newer.
-func (d *restoring) refused(ctx context.Context) error {
-	return wait.Until(ctx, patience, "the runner groups are reported", func() (err error) {
-		for i := 0; i < d.Each && err == nil; i++ {
-			var g model.RunnerGroup
-			if g, err = d.jobs().Group(ctx, deliveries.Organisation, "changed"+strconv.Itoa(i)); err == nil && !strings.Contains(g.Status.Message, "adopt") {
-				err = fmt.Errorf("%s is %+v of generation %d", g.Name, g.Status, g.Generation)
-			}
+// groups fails unless a check accepts each runner group.
+func (d *restoring) groups(ctx context.Context, check func(model.RunnerGroup) bool) error {
+	all, err := jobstore.Store{Store: d.store}.Groups(ctx, deliveries.Organisation)
+	for _, g := range all {
+		if !check(g) {
+			err = errors.Join(err, fmt.Errorf("runner group %s is %+v of generation %d", g.Name, g.Status, g.Generation))
 		}
-		return err
-	})
-}
-
-// dropGroups deletes the runner groups that were changed since.
-func (d *restoring) dropGroups(ctx context.Context) (err error) {
-	for i := 0; i < d.Each && err == nil; i++ {
-		err = d.jobs().DeleteGroup(ctx, deliveries.Organisation, "changed"+strconv.Itoa(i), time.Now(), d.event())
 	}
 	return err
 }
@@ -280,34 +251,22 @@ func (d *restoring) applied(ctx context.Context) error {
 				err = errors.Join(err, fmt.Errorf("%s is not", row.Name))
 			}
 		}
-		groups, unread := d.jobs().Groups(ctx, deliveries.Organisation)
-		for _, g := range groups {
-			if g.Status.Applied != g.Generation {
-				err = errors.Join(err, fmt.Errorf("runner group %s is not", g.Name))
-			}
-		}
-		jobs, unlisted := d.jobs().Jobs(ctx, deliveries.Organisation, "")
-		var list crdv1.JobList
-		err = errors.Join(err, unread, unlisted, d.client.List(ctx, &list))
-		if len(list.Items) != len(jobs) {
-			err = errors.Join(err, fmt.Errorf("%d of %d jobs are", len(list.Items), len(jobs)))
-		}
-		return err
+		return errors.Join(err, d.groups(ctx, func(g model.RunnerGroup) bool { return g.Status.Applied == g.Generation }))
 	})
 }
 
 // objects returns the versions of all objects, by name.
 func (d *restoring) objects(ctx context.Context) (map[string]string, error) {
+	var list crdv1.SignadotSandboxList
+	err := d.client.List(ctx, &list)
 	versions := map[string]string{}
-	for _, list := range []client.ObjectList{&crdv1.SignadotSandboxList{}, &crdv1.JobRunnerGroupList{}, &crdv1.JobList{}} {
-		if err := d.client.List(ctx, list); err != nil {
-			return nil, err
-		}
-		_ = meta.EachListItem(list, func(o runtime.Object) error { // it returns no error
-			of := o.(client.Object)
-			versions[fmt.Sprintf("%T %s", of, of.GetName())] = string(of.GetUID()) + "/" + of.GetResourceVersion()
-			return nil
-		})
+	for _, o := range list.Items {
+		versions[o.Name] = string(o.UID) + "/" + o.ResourceVersion
 	}
-	return versions, nil
+	var groups crdv1.JobRunnerGroupList
+	err = errors.Join(err, d.client.List(ctx, &groups))
+	for _, o := range groups.Items {
+		versions["group "+o.Name] = string(o.UID) + "/" + o.ResourceVersion
+	}
+	return versions, err
 }
