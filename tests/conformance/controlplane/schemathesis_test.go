@@ -27,6 +27,7 @@ import (
 
 var (
 	schemathesis = flag.String("schemathesis", "", "the program st of schemathesis; without it TestSchemathesis is skipped")
+	only         = flag.String("only", ".", "a regular expression of paths to which schemathesis sends requests")
 	examples     = flag.Int("examples", 160, "how many requests schemathesis makes for an operation in each phase, at most")
 )
 
@@ -89,7 +90,7 @@ func TestSchemathesis(t *testing.T) {
 	w.must(err)
 	stop := background.Run(t, w.deliver)
 	cmd := exec.CommandContext(t.Context(), *schemathesis, "run", server.URL+"/api/v2/meta/openapi.json", "--url", server.URL+"/api/v2", "--phases", "examples,coverage,fuzzing,stateful",
-		"--max-examples", fmt.Sprint(*examples), "--seed", "20261130", "--continue-on-failure", "--rate-limit", "45/s", "-H", "Signadot-Api-Key: "+adminKey,
+		"--include-path-regex", *only, "--max-examples", fmt.Sprint(*examples), "--seed", "20261130", "--continue-on-failure", "--rate-limit", "45/s", "-H", "Signadot-Api-Key: "+adminKey,
 		"--checks", "status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance", "--warnings", "off", "--no-color")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "SCHEMATHESIS_HOOKS="+hooks)
 	text, err := cmd.CombinedOutput()

@@ -7,7 +7,8 @@ import schemathesis
 def map_body(context, body):
     spec = body.get("spec") if isinstance(body, dict) else None
     if isinstance(spec, dict):
-        for field, value in {"cluster": "demo", "runnerGroup": "demo-jrg", "jobTimeout": "5m"}.items():
-            if field in spec:
-                spec[field] = value
+        known = {"cluster": "demo", "runnerGroup": "demo-jrg", "jobTimeout": "5m", "namespace": "signadot", "namePrefix": "fuzz"}
+        spec.update({field: value for field, value in known.items() if field in spec})
+        if context.operation.path.endswith("/jobs") and len(spec) % 2:
+            spec.update(runnerGroup="demo-jrg", script="#!/bin/sh\n", command=None, routingContext={})
     return body
