@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
@@ -62,9 +64,10 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string, dry bool) (ou
 			out.Taken = append(out.Taken, r.String())
 		}
 	}
+	err = s.adoptGroups(ctx, dry, &out)
 	slices.Sort(out.Taken)
 	slices.Sort(out.Left)
-	return out, nil
+	return out, err
 }
 
 // longestGap is how much newer than the store the objects can be that are adopted: a user of the cluster can write
@@ -86,16 +89,21 @@ func (s *site) written(ctx context.Context, out *Adoption) (objects map[request]
 		}
 		for _, o := range all {
 			r, n := request{kind, o.GetName()}, crdv1.GenerationOf(o)
-			switch {
-			case n <= 0 || o.GetDeletionTimestamp() != nil:
-			case n-present > longestGap:
-				out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, s.at.Name))
-			default:
+			if s.valid(r, o, present, out) {
 				newest, objects[r] = max(newest, n), o
 			}
 		}
 	}
 	return objects, newest, nil
+}
+
+// valid reports whether a control plane has written an object that is not being deleted. One with a generation that is none is left.
+func (s *site) valid(r request, o client.Object, present int64, out *Adoption) bool {
+	n := crdv1.GenerationOf(o)
+	if n-present > longestGap {
+		out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, s.at.Name))
+	}
+	return n > 0 && n-present <= longestGap && o.GetDeletionTimestamp() == nil
 }
 
 // adopt writes the specification of an object to its row, which e is; nil: there is none. left is why not.

@@ -44,17 +44,19 @@ func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile
 		return again, err
 	}
 	switch ours := o != nil && crdv1.GenerationOf(o) > 0; {
+	case ours && newerGroup(g, o):
+		again.RequeueAfter = checkAgain
+		return again, s.noteGroup(ctx, g, newerMessage(s.at.Name, crdv1.GenerationOf(o)))
 	case !g.DeletedAt.IsZero() && ours:
 		return again, s.removeGroup(ctx, g, o)
 	case !g.DeletedAt.IsZero():
 		return again, s.jobs().FinishGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "deleted"))
 	case o != nil && !ours:
-		return again, s.recordGroup(ctx, g, model.RunnerGroupStatus{Message: ManagedByOther(o, s.at.Name)})
+		return again, s.noteGroup(ctx, g, ManagedByOther(o, s.at.Name))
 	case o == nil && g.Status.Applied == g.Generation:
-		return again, s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: fmt.Sprintf(
-			"It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name)})
+		return again, s.noteGroup(ctx, g, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case o == nil, o.DeletionTimestamp == nil && (crdv1.GenerationOf(o) < g.Generation || replicas != nil && *replicas != present(o)):
-		return again, s.applyGroup(ctx, g, o, replicas)
+		return s.applyGroup(ctx, g, o, replicas)
 	}
 	return s.observeGroup(ctx, g, o, again)
 }
@@ -100,23 +102,31 @@ func (s *site) replicas(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRu
 }
 
 // applyGroup writes the object of a group.
-func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, replicas *int32) error {
+func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, replicas *int32) (again reconcile.Result, err error) {
 	n := int32(1)
 	if replicas != nil {
 		n = *replicas
 	}
 	want, fault := desired.RunnerGroup(g, n)
 	if fault != nil {
-		return s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: fault.Error()})
+		return again, s.noteGroup(ctx, g, fault.Error())
+	}
+	if status := g.Status; status.Attempted < g.Generation {
+		status.Attempted = g.Generation
+		if is, err := s.jobs().ObserveGroup(ctx, g, status); err != nil || !is {
+			again.RequeueAfter = soon
+			return again, err
+		}
+		g.Status = status
 	}
 	changed, err := s.send(ctx, g.Author, want, o)
 	if changed != nil && err == nil {
 		err = s.Store.Record(ctx, s.eventOf(g.Org, store.RunnerGroup, g.Name, "takeback", changed.Error()))
 	}
 	if _, is := refusal(err); is {
-		return errors.Join(err, s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Message: err.Error()}))
+		return again, errors.Join(err, s.noteGroup(ctx, g, err.Error()))
 	}
-	return err
+	return again, err
 }
 
 func (s *site) removeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) error {
@@ -134,7 +144,7 @@ func (s *site) removeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.Jo
 func (s *site) observeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup, again reconcile.Result) (reconcile.Result, error) {
 	kept, _ := s.scales.LoadOrStore(g.Name, &scale{})
 	k, st := kept.(*scale), o.Status
-	out := model.RunnerGroupStatus{Applied: crdv1.GenerationOf(o), Ready: int(st.ReadyReplicas), NotReady: int(st.UnavailableReplicas), Idle: int(st.ReadyIdleReplicas)}
+	out := model.RunnerGroupStatus{Applied: crdv1.GenerationOf(o), Attempted: g.Status.Attempted, Ready: int(st.ReadyReplicas), NotReady: int(st.UnavailableReplicas), Idle: int(st.ReadyIdleReplicas)}
 	if ready := crdv1.FindCondition(st.Conditions, crdv1.ConditionReady); ready != nil && ready.Status != "True" {
 		out.Message = ready.Message
 	}
@@ -149,7 +159,20 @@ func (s *site) observeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.J
 	return again, s.recordGroup(ctx, g, out)
 }
 
+// newerGroup reports whether an object is newer than what this store has written of the group: it is from a backup.
+func newerGroup(g model.RunnerGroup, o *crdv1.JobRunnerGroup) bool {
+	return crdv1.GenerationOf(o) > max(g.Status.Applied, g.Status.Attempted)
+}
+
+// noteGroup records why a group has no state.
+func (s *site) noteGroup(ctx context.Context, g model.RunnerGroup, message string) error {
+	return s.recordGroup(ctx, g, model.RunnerGroupStatus{Applied: g.Status.Applied, Attempted: g.Status.Attempted, Message: message})
+}
+
 func (s *site) recordGroup(ctx context.Context, g model.RunnerGroup, status model.RunnerGroupStatus) error {
-	status.Message = strings.ToValidUTF8(status.Message, "")
-	return s.jobs().ObserveGroup(ctx, g.Org, g.Name, status)
+	if status.Message = strings.ToValidUTF8(status.Message, ""); status == g.Status {
+		return nil
+	}
+	_, err := s.jobs().ObserveGroup(ctx, g, status)
+	return err
 }

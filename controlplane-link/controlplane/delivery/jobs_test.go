@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobs"
 )
 
 // jobs are those of the store.
@@ -91,9 +92,19 @@ func TestAJobIsDeliveredAndItsStateComesBack(t *testing.T) {
 	group, _ := unique("tests")
 	g := s.group(group, `{"manual":{"desiredPods":2}}`)
 	s.replicas(group, 2)
-	writes, _ := s.store.Transactions()
+	s.Eventually("the status of the group", func() error {
+		if g, err := s.jobs().Group(t.Context(), org, group); err != nil || g.Status.Applied != g.Generation {
+			return fmt.Errorf("%+v, %w", g.Status, err)
+		}
+		return nil
+	})
+	writes, observations := s.store.Transactions()
 	j := s.submit(group, "")
 	o := s.jobObject(j.Name, exists)
+	s.set(o, func(o *crdv1.Job) {
+		o.Status.State = &crdv1.JobState{Waiting: &crdv1.JobWaiting{Reason: jobs.ReasonNoIdlePod, Message: "All pods run jobs."}}
+	})
+	s.set(o, func(o *crdv1.Job) { o.Status.Execution = &crdv1.JobExecution{Count: 1, PodUID: "p"} })
 	author, _, err := crdv1.AuthorOf(o.Annotations)
 	if err != nil || author.User != "switchyard:controlplane:acme:jo@example.com" {
 		t.Errorf("the author: %+v, %v", author, err)
@@ -115,8 +126,11 @@ func TestAJobIsDeliveredAndItsStateComesBack(t *testing.T) {
 	if j = s.phase(j.Name, model.PhaseFailed); *j.Attempt.ExitCode != 3 || j.Attempt.Message != "It failed." {
 		t.Errorf("%+v", j.Attempt)
 	}
-	if w, _ := s.store.Transactions(); w-writes != 1 {
-		t.Errorf("the job took %d writes", w-writes)
+	s.set(o, func(o *crdv1.Job) { o.Status.Execution.Output = &crdv1.JobOutput{State: crdv1.OutputReleased} })
+	next := s.submit(group, "no-such-sandbox") // when it has ended, its change and those before it were handled
+	s.phase(next.Name, model.PhaseCanceled)
+	if w, o := s.store.Transactions(); w-writes != 3 || o-observations > 3 {
+		t.Errorf("the job took %d writes and %d observations", w-writes-2, o-observations)
 	}
 	s.Must(s.jobs().DeleteJob(t.Context(), org, j.Name, time.Now(), event("job.delete")))
 	s.Eventually("the job is removed", func() error {

@@ -138,10 +138,13 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
 	case newer:
 		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))
-		status = because(status, e.Generation, ReasonNewer, fmt.Sprintf(
-			"Cluster %s has generation %d of it, which is newer than the store: run controlplane adopt %[1]s, or apply it again after that.", s.at.Name, status.Newer))
+		status = because(status, e.Generation, ReasonNewer, newerMessage(s.at.Name, status.Newer))
 	}
 	return again, s.record(ctx, e, status)
+}
+
+func newerMessage(cluster string, generation int64) string {
+	return fmt.Sprintf("Cluster %s has generation %d of it, which is newer than the store: run controlplane adopt %[1]s, or apply it again after that.", cluster, generation)
 }
 
 // record records a status, unless the store has it.

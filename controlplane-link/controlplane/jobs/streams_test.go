@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -33,8 +32,6 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
-	"switchyard.dev/workflows/jobexec/layout"
-	"switchyard.dev/workflows/jobexec/ticket"
 )
 
 func TestMain(m *testing.M) {
@@ -53,11 +50,10 @@ const (
 type world struct {
 	*testing.T
 	jobstore.Store
-	authority *runners.Authority
-	runner    *runners.Runner
-	kept      *artifacts.Kept
-	job       model.Job
-	at        string
+	runner *runners.Runner
+	kept   *artifacts.Kept
+	job    model.Job
+	at     string
 }
 
 func newWorld(t *testing.T) *world {
@@ -74,8 +70,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.job, err = w.Submit(t.Context(), model.Job{Org: org, Name: "j", Group: "tests", Spec: []byte(`{}`)}, event("3"))
 	w.must(err)
-	w.authority = runners.NewAuthority(t)
-	w.runner = runners.New(t, w.authority)
+	w.runner = runners.New(t, runners.NewAuthority(t))
 	w.runner.Start(podUID)
 	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()})
 	w.must(err)
@@ -107,16 +102,7 @@ func (w *world) Dial(_ context.Context, _ registry.Cluster, _, pod string) (*cli
 	if pod != podUID {
 		return nil, fmt.Errorf("no pod %s", pod)
 	}
-	authority, err := w.authority.PEM()
-	if err != nil {
-		return nil, err
-	}
-	return client.New(client.Runner{
-		Address: net.JoinHostPort(w.runner.IP, strconv.Itoa(layout.Port)), PodUID: podUID, Authority: authority,
-		Ticket: func(context.Context) (string, time.Time, error) {
-			return w.authority.Issue(ticket.Claims{PodUID: podUID, JobUID: ticket.AnyJob, User: "controller", Verbs: []ticket.Verb{ticket.Run}})
-		},
-	})
+	return w.runner.Client()
 }
 
 var ref = &jobexecv1.ExecutionRef{JobUid: jobUID, Execution: 1}
@@ -124,24 +110,11 @@ var ref = &jobexecv1.ExecutionRef{JobUid: jobUID, Execution: 1}
 // run runs a script, which is recorded as running.
 func (w *world) run(script string, files ...string) {
 	w.Helper()
-	c, err := w.Dial(w.Context(), registry.Cluster{}, "j", podUID)
-	w.must(err)
-	defer c.Close() //nolint:errcheck // of a test
-	var fence *jobexecv1.Fence
-	w.eventually("the runner is ready", func() error {
-		st, err := c.ExecutorClient.Runner(w.Context(), &jobexecv1.RunnerRequest{})
-		if err == nil && !st.GetReady() {
-			err = errors.New(st.GetProblem())
-		}
-		fence = st.GetFence()
-		return err
-	})
-	r := &jobexecv1.RunRequest{Ref: ref, Fence: fence, JobName: "j", Command: []string{"/bin/sh", "-c", script}}
+	r := &jobexecv1.RunRequest{Ref: ref, JobName: "j", Command: []string{"/bin/sh", "-c", script}}
 	for _, f := range files {
 		r.Artifacts = append(r.Artifacts, &jobexecv1.ArtifactSpec{Path: f})
 	}
-	_, err = c.Run(w.Context(), r)
-	w.must(err)
+	w.runner.Run(r)
 	w.observe(model.Attempt{Phase: model.PhaseRunning, Executions: 1, UID: jobUID, PodUID: podUID, Output: crdv1.OutputKept})
 }
 

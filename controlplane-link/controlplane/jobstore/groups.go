@@ -112,7 +112,7 @@ func (s Store) DeleteGroup(ctx context.Context, org, name string, at time.Time, 
 			err = database.Must(ctx, t, errUnchanged, markGroup, org, name, at, generation, database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}})
 		}
 		if err == nil {
-			err = endWaiting(ctx, t, at, "RunnerGroupDeleted", fmt.Sprintf("Runner group %s was deleted.", name), selectWaitingGroup, org, name)
+			err = endWaiting(ctx, t, at, "RunnerGroupDeleted", fmt.Sprintf("Runner group %s was deleted.", name), lockWaitingGroup, org, name)
 		}
 		return []store.Change{groupChange(g)}, err
 	}))
@@ -131,13 +131,13 @@ func (s Store) FinishGroup(ctx context.Context, g model.RunnerGroup, ev model.Ev
 	return group(g.Name, err)
 }
 
-// ObserveGroup records the status of a runner group.
-func (s Store) ObserveGroup(ctx context.Context, org, name string, status model.RunnerGroupStatus) error {
-	n, err := s.Database().Observe(ctx, observeGroup, org, name, database.JSON{Of: status})
+// ObserveGroup records the status of a runner group that was read, and returns false if it has another one than that now.
+func (s Store) ObserveGroup(ctx context.Context, g model.RunnerGroup, status model.RunnerGroupStatus) (bool, error) {
+	n, err := s.Database().Observe(ctx, observeGroup, g.Org, g.Name, database.JSON{Of: status}, database.JSON{Of: g.Status})
 	if n > 0 {
-		s.Observed(org)
+		s.Observed(g.Org)
 	}
-	return err
+	return n > 0, err
 }
 
 // counted is the number of jobs of a group or sandbox in a phase.

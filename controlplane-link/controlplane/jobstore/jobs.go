@@ -72,11 +72,7 @@ func write(ctx context.Context, t *database.Tx, j model.Job) error {
 // change changes a job in a write.
 func (s Store) change(ctx context.Context, org, name string, ev model.Event, do func(ctx context.Context, t *database.Tx, j *model.Job) error) (j model.Job, err error) {
 	_, err = unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
-		// A statement that writes makes concurrent observations of this row wait, or waits for them.
-		if _, err = database.Exec(ctx, t, lockJob, org, name); err != nil {
-			return nil, err
-		}
-		if j, err = database.One(ctx, t, scanJob, selectJob, org, name); err != nil {
+		if j, err = database.One(ctx, t, scanJob, lockJob, org, name); err != nil {
 			return nil, err
 		}
 		j.Generation = generation
@@ -137,26 +133,18 @@ func (s Store) EndLost(ctx context.Context, org, sandbox string, ev model.Event)
 		return err
 	}
 	return s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
-		return nil, endWaiting(ctx, t, ev.At, "SandboxDeleted", fmt.Sprintf("Sandbox %s was deleted.", sandbox), selectWaitingOf, org, sandbox)
+		return nil, endWaiting(ctx, t, ev.At, "SandboxDeleted", fmt.Sprintf("Sandbox %s was deleted.", sandbox), lockWaitingOf, org, sandbox)
 	})
 }
 
-// endWaiting ends the jobs of a query that were never written to their cluster.
-func endWaiting(ctx context.Context, t *database.Tx, at time.Time, reason, message, query string, args ...any) error {
-	all, err := database.List(ctx, t, scanJob, query, args...)
+// endWaiting ends the jobs that a statement locks. One that was written to the cluster in the meantime is not among them: the cluster ends it.
+func endWaiting(ctx context.Context, t *database.Tx, at time.Time, reason, message, locks, org, of string) error {
+	all, err := database.List(ctx, t, scanJob, locks, org, of)
 	for _, j := range all {
 		if err == nil {
-			_, err = database.Exec(ctx, t, lockJob, j.Org, j.Name)
+			j.Attempt = j.Attempt.Ended(model.PhaseCanceled, model.CanceledInternally, reason, message, at)
+			err = write(ctx, t, j)
 		}
-		now, unread := database.One(ctx, t, scanJob, selectJob, j.Org, j.Name)
-		if err = cmp.Or(err, unread); err != nil {
-			return err
-		}
-		if !now.Attempted.IsZero() { // The cluster has it now, and ends it.
-			continue
-		}
-		now.Attempt = now.Attempt.Ended(model.PhaseCanceled, model.CanceledInternally, reason, message, at)
-		err = write(ctx, t, now)
 	}
 	return err
 }
@@ -214,17 +202,11 @@ func (s Store) Delivered(ctx context.Context, org, cluster string) (out []store.
 
 // Expire removes the jobs that have ended before a time, and returns their names.
 func (s Store) Expire(ctx context.Context, org string, before time.Time, ev model.Event) (names []string, err error) {
-	old, err := database.List(ctx, s.Database().Reads(), scanJob, selectOld, org, before)
-	if err != nil || len(old) == 0 {
-		return nil, err
-	}
-	return names, s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
-		for _, j := range old {
-			if _, err := database.Exec(ctx, t, deleteJob, org, j.Name); err != nil {
-				return nil, err
-			}
-			names = append(names, j.Name)
+	_, err = unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) (_ []store.Change, err error) {
+		if names, err = database.List(ctx, t, database.Column[string], expireJobs, org, before); err == nil && len(names) == 0 {
+			err = errUnchanged
 		}
-		return nil, nil
-	})
+		return nil, err
+	}))
+	return names, err
 }

@@ -24,6 +24,9 @@ type RunnerGroup struct {
 type RunnerGroupStatus struct {
 	// Applied is the generation that the object in the cluster had last; 0: none was seen.
 	Applied int64 `json:"applied,omitempty"`
+	// Attempted is the newest generation that a write to the cluster has had, or was adopted from it. An object with a
+	// newer one is of another store.
+	Attempted int64 `json:"attempted,omitempty"`
 	// Ready, NotReady and Idle count pods. Idle ones are ready.
 	Ready    int `json:"ready,omitempty"`
 	NotReady int `json:"notReady,omitempty"`

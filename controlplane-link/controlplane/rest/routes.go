@@ -73,8 +73,9 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 	case len(allowed) > 0:
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
 		return nil, failure.New(http.StatusMethodNotAllowed, "method %s is not allowed; use %s", r.Method, strings.Join(allowed, " or "))
-	case len(parts) == 9 && parts[2] == "artifacts" && parts[8] == "upload", // runners store files in their pods
-		len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
+	case len(parts) == 9 && parts[2] == "artifacts" && parts[8] == "upload":
+		return nil, failure.New(http.StatusNotImplemented, "artifacts cannot be uploaded: name their paths in spec.uploadArtifact of the job")
+	case len(parts) > 2 && parts[0] == "orgs" && slices.Contains(unserved, parts[2]), slices.Equal(parts, []string{"meta", "plans"}):
 		return nil, failure.New(http.StatusNotImplemented, "%s are not served by this control plane", parts[min(len(parts)-1, 2)])
 	}
 	for _, other := range []string{strings.TrimSuffix(path, "/"), path + "/"} {

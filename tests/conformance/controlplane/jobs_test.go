@@ -1,13 +1,15 @@
 package controlplane
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"switchyard.dev/controlplane-link/controlplane/artifacts"
-	"switchyard.dev/controlplane-link/controlplane/rest"
 )
 
 const artifactsPath = "/artifacts/jobs/demo-job-1/attempts/0"
@@ -53,9 +55,25 @@ func TestDownloads(t *testing.T) {
 	if !strings.Contains(string(list.body), `"problem":"There is no such file."`) || strings.Contains(string(list.body), "stdout") {
 		t.Errorf("the list: %s", list.body)
 	}
-	w.must(w.handler.(*rest.Handler).Kept.Finish(w.ctx(), org, "demo-job-1", artifacts.Manifest{Files: []artifacts.File{{Path: "/data/lost.txt", Space: artifacts.User}}}))
+	w.must(w.kept.Finish(w.ctx(), org, "demo-job-1", artifacts.Manifest{Files: []artifacts.File{{Path: "/data/lost.txt", Space: artifacts.User}}}))
 	if got := w.send("GET", of("/data/lost.txt", "user"), ""); got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), `"error":"the artifact cannot be read"`) {
 		t.Errorf("a file that is lost: %d %s", got.status, got.body)
+	}
+}
+
+// TestAFileIsDescribed by its size, checksum, type and metadata, which clients compare after a download.
+func TestAFileIsDescribed(t *testing.T) {
+	w := newWorld(t)
+	sum := sha256.Sum256([]byte("example artifact\n"))
+	want := fmt.Sprintf(`{"checksumSHA256":%q,"contentLength":17,"contentType":"text/html","lastModified":"2026-01-05T09:00:00Z","metadata":{"kind":"report"}}`, base64.StdEncoding.EncodeToString(sum[:]))
+	for query, want := range map[string]string{
+		"path=/data/report.txt&space=user": want, "path=/data/report.txt": want, "path=@stderr": `"contentType":"text/plain; charset=utf-8"`,
+		"path=/data/report.txt&space=system": "artifact not found", "path=/data/none.txt": "artifact not found: There is no such file.", "space=user": "path is missing",
+	} {
+		got := w.send("GET", orgPath+artifactsPath+"/objects/?"+query, "")
+		if !strings.Contains(string(got.body), want) {
+			t.Errorf("%s: %d %s, want %s", query, got.status, got.body, want)
+		}
 	}
 }
 

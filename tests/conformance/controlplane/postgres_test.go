@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"switchyard.dev/tests/postgres"
+	"switchyard.dev/tests/runners"
 )
 
 // server is the PostgreSQL of TestOnPostgreSQL, which starts with the first world in it. Its worlds are one after the
@@ -22,6 +23,7 @@ var succeeded sync.Map
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	runners.Clean()
 	whole := code == 0 && flag.Lookup("test.run").Value.String()+flag.Lookup("test.skip").Value.String()+flag.Lookup("test.list").Value.String() == ""
 	for name := range answers {
 		if _, has := succeeded.Load(name); whole && !has {
@@ -63,7 +65,7 @@ func TestOnPostgreSQL(t *testing.T) {
 		"ASandboxThatIsBeingDeleted": TestASandboxThatIsBeingDeleted, "ARouteGroupNamesTheSandboxesThatExist": TestARouteGroupNamesTheSandboxesThatExist,
 		"ACredentialIsShownOnce": TestACredentialIsShownOnce, "AnswersThatCrashAClient": TestAnswersThatCrashAClient, "ALogin": TestALogin, "LoginsThatEnd": TestLoginsThatEnd,
 		"Rights": TestRights, "WritesAreAudited": TestWritesAreAudited, "AnotherOrganisation": TestAnotherOrganisation, "DevboxesOfOthers": TestDevboxesOfOthers, "AMemberHasItsOwnKeys": TestAMemberHasItsOwnKeys,
-		"NoSecretLeaves": TestNoSecretLeaves, "TransactionsOfARequest": TestTransactionsOfARequest, "ASandboxEnds": TestASandboxEnds,
+		"Downloads": TestDownloads, "AnswersOfJobs": TestAnswersOfJobs, "AttachedJobs": TestAttachedJobs, "NoSecretLeaves": TestNoSecretLeaves, "TransactionsOfARequest": TestTransactionsOfARequest, "ASandboxEnds": TestASandboxEnds,
 	} {
 		t.Run(name, test)
 	}

@@ -21,6 +21,8 @@ type exchange struct {
 	Body               json.RawMessage
 	Status             int
 	Error              string
+	// Text is what the client prints of an output stream, or writes of a file.
+	Text *string
 }
 
 // recorded returns the exchanges of a file.
@@ -62,7 +64,14 @@ var before = map[string]func(*world){
 	"resourceplugin-delete-in-use": func(w *world) {
 		w.sandbox("other-sb", "o7w2xq9m4zt1c", map[string]spec.PluginName{"db": {Bare: "demo-rp", Version: "1.1.0"}})
 	},
-	"secret-create-409": func(w *world) { w.secret("new-secret") },
+	"artifact-download-empty": func(w *world) { w.left("", "") },
+	"artifact-download-500":   func(w *world) { w.lost() },
+	"logs":                    func(w *world) { w.left("hello\nsecond line\nthird line\n", "") },
+	"logs-stderr":             func(w *world) { w.left("", "a warning\n") },
+	"logs-tail":               func(w *world) { w.left("hello\nsecond line\nthird line\n", "") },
+	"logs-without-newline":    func(w *world) { w.left("no newline here", "") },
+	"logs-empty":              func(w *world) { w.left("", "") },
+	"secret-create-409":       func(w *world) { w.secret("new-secret") },
 	"devbox-register-200": func(w *world) {
 		w.send("POST", "/api/v2/orgs/"+org+"/devboxes/", `{"metadata":{"name":"dev-host","machine-id":"<machine-id>"}}`)
 	},
@@ -104,6 +113,9 @@ var unlike = map[string]string{
 	"job-submit-502":              "a fault of a gateway",
 	"job-submit-wait-poll-502":    "a fault of a gateway",
 	"job-get-attempt-id":          "the only attempt is 0",
+	"artifact-download-206":       "its request has no range: TestDownloads has one",
+	"logs-error-event":            "a fault of the server",
+	"logs-restart":                "TestAnotherExecutionRestartsTheStream of package jobs",
 }
 
 // published are the texts of errors that a client compares.
@@ -153,6 +165,10 @@ func (w *world) replay(e exchange) {
 		}
 	}
 	got := w.send(e.Method, path, string(e.Body))
+	if e.Text != nil {
+		w.raw(e, got)
+		return
+	}
 	if got.status != e.Status || got.kind != "application/json" {
 		w.Fatalf("%s %s: %d %s, want %d: %s", e.Method, path, got.status, got.kind, e.Status, got.body)
 	}
@@ -169,6 +185,22 @@ func (w *world) replay(e exchange) {
 		w.Errorf("%s %s: %v: %s", e.Method, path, err, got.body)
 	}
 	w.compiles()
+}
+
+// raw compares an answer that is no JSON.
+func (w *world) raw(e exchange, got answer) {
+	w.Helper()
+	text := string(got.body)
+	if operationOf(e.Method, e.Path) == "streamJobLogs" {
+		a := newAttached(w)
+		events(strings.NewReader(text), func(name, data string) { a.event("stdout", name, data) })
+		if text = a.printed["stdout"]; got.kind != "text/event-stream" || !a.ended["stdout"] {
+			w.Errorf("%s: %s without an end: %s", e.Path, got.kind, got.body)
+		}
+	}
+	if got.status != e.Status || strings.TrimSpace(text) != strings.TrimSpace(*e.Text) {
+		w.Errorf("%s %s %v: %d %q, want %d %q", e.Method, e.Path, e.Query, got.status, text, e.Status, *e.Text)
+	}
 }
 
 // compiles checks that all sandboxes and route groups have an object.

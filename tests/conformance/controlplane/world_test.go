@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/tests/runners"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -41,6 +43,9 @@ const (
 	clusterToken = "cluster-token"
 	bearer       = "bearer-token"
 )
+
+// outputType is the type of output streams.
+const outputType = "text/plain; charset=utf-8"
 
 // sessionFor is how long a session of a devbox lasts.
 const sessionFor = 2 * time.Minute
@@ -62,6 +67,11 @@ type world struct {
 	everywhere bool
 	// many: a cluster has all tokens that it may have.
 	many bool
+	// runner runs jobs; nil: none is reached. kept has their files.
+	runner *runners.Runner
+	kept   *artifacts.Kept
+	// files is their folder.
+	files string
 	// previews are the preview domains.
 	previews endpoints.Domains
 }
@@ -70,7 +80,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)) + "\n")
-	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), log: &lines{}, previews: endpoints.Domains{}}
+	w := &world{T: t, key: adminKey, now: time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC), log: &lines{}, files: t.TempDir(), previews: endpoints.Domains{}}
 	w.must(err)
 	config := store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys}
 	if strings.HasPrefix(t.Name(), "TestOnPostgreSQL/") {
@@ -78,11 +88,11 @@ func newWorld(t *testing.T) *world {
 	}
 	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
-	kept, err := artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()})
+	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: w.files})
 	w.must(err)
-	t.Cleanup(func() { _ = kept.Close() }) // it was written before
+	t.Cleanup(func() { _ = w.kept.Close() }) // it was written before
 	w.handler = rest.New(rest.Config{
-		Kept: kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: kept},
+		Kept: w.kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: w.kept, Dial: w.Dial},
 		Store: w.store, Live: live.Clusters{Reader: w.read, Operator: "signadot"},
 		Previews: w.previews.Of, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -95,7 +105,7 @@ func newWorld(t *testing.T) *world {
 	w.url = server.URL
 	w.identities()
 	w.objects()
-	w.jobs(kept)
+	w.jobs()
 	return w
 }
 
@@ -280,18 +290,22 @@ func (w *world) by(p model.Principal) model.Event {
 }
 
 // jobs adds runner groups, and jobs: the first has ended, with a file and output, the second runs, the third waits.
-func (w *world) jobs(kept *artifacts.Kept) {
+func (w *world) jobs() {
 	w.Helper()
 	in, ctx := jobstore.Store{Store: w.store}, w.ctx()
 	for _, name := range []string{"demo-jrg", "new-jrg"} {
 		_, err := in.PutGroup(ctx, model.RunnerGroup{Org: org, Name: name, Cluster: "demo", Namespace: "signadot", Spec: json.RawMessage(`{"cluster":"demo","image":"example.org/runner:1"}`), CreatedAt: w.now, UpdatedAt: w.now}, w.event())
 		w.must(err)
 	}
-	for name, a := range map[string]model.Attempt{
-		"demo-job-1":     {Phase: model.PhaseSucceeded, Executions: 1, ExitCode: new(int32(0)), FinishedAt: w.now, Output: "Kept"},
-		"demo-job-2":     {Phase: model.PhaseRunning, Executions: 1, PodName: "pod", PodNamespace: "signadot", StartedAt: w.now},
-		"demo-job-x7f2q": {Phase: model.PhaseQueued},
+	for _, of := range []struct {
+		name string
+		a    model.Attempt
+	}{
+		{"demo-job-1", model.Attempt{Phase: model.PhaseSucceeded, Executions: 1, ExitCode: new(int32(0)), FinishedAt: w.now, Output: "Kept"}},
+		{"demo-job-2", model.Attempt{Phase: model.PhaseRunning, Executions: 1, PodName: "pod", PodNamespace: "signadot", StartedAt: w.now}},
+		{"demo-job-x7f2q", model.Attempt{Phase: model.PhaseQueued}},
 	} {
+		name, a := of.name, of.a
 		j, err := in.Submit(ctx, model.Job{Org: org, Name: name, Group: "demo-jrg", Sandbox: "demo-sb", Spec: json.RawMessage(`{"runnerGroup":"demo-jrg","script":"#!/bin/sh\n"}`), CreatedAt: w.now}, w.event())
 		w.must(err)
 		if a.Phase == model.PhaseQueued {
@@ -302,12 +316,31 @@ func (w *world) jobs(kept *artifacts.Kept) {
 		_, err = in.Observe(ctx, j, a)
 		w.must(err)
 	}
+	w.left("example artifact\n", "example artifact\n")
+}
+
+// left stores what job demo-job-1 has left: stdout, also as a file, and stderr.
+func (w *world) left(stdout, stderr string) {
+	w.Helper()
 	m := artifacts.Manifest{Execution: 1, At: w.now, Files: []artifacts.File{
-		{Path: "/data/report.txt", Space: artifacts.User, ContentType: "text/html"}, {Path: "stdout", Space: artifacts.System}, {Path: "stderr", Space: artifacts.System},
+		{Path: "/data/report.txt", Space: artifacts.User, ContentType: "text/html", Meta: map[string]string{"kind": "report"}},
+		{Path: "stdout", Space: artifacts.System, ContentType: outputType}, {Path: "stderr", Space: artifacts.System, ContentType: outputType},
 	}}
-	for i := range m.Files {
-		w.must(kept.Put(ctx, org, "demo-job-1", &m.Files[i], func(to io.Writer) error { _, err := io.WriteString(to, "example artifact\n"); return err }))
+	for i, text := range []string{stdout, stdout, stderr} {
+		w.must(w.kept.Put(w.ctx(), org, "demo-job-1", &m.Files[i], func(to io.Writer) error { _, err := io.WriteString(to, text); return err }))
 	}
 	m.Files = append(m.Files, artifacts.File{Path: "/data/none.txt", Space: artifacts.User, Problem: "There is no such file."})
-	w.must(kept.Finish(ctx, org, "demo-job-1", m))
+	w.must(w.kept.Finish(w.ctx(), org, "demo-job-1", m))
+}
+
+// lost deletes the files of job demo-job-1, and keeps their manifest.
+func (w *world) lost() {
+	w.Helper()
+	all, err := filepath.Glob(filepath.Join(w.files, org, "demo-job-1", "*"))
+	w.must(err)
+	for _, file := range all {
+		if filepath.Base(file) != "manifest" {
+			w.must(os.Remove(file))
+		}
+	}
 }

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -18,10 +20,10 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// Restore replaces the store of a control plane by an older backup, and writes and deletes sandboxes of it.
+// Restore replaces the store of a control plane by an older backup, and writes and deletes sandboxes and runner groups of it.
 type Restore struct {
 	// Each is how many sandboxes there are of each sort: changed, deleted and created since the backup, and written,
-	// deleted and expired in the restored store before its first session.
+	// deleted and expired in the restored store before its first session. As many runner groups are changed.
 	Each int
 	// Scratch is a directory to work in; Log takes what the processes log.
 	Scratch string
@@ -119,13 +121,13 @@ func (d *restoring) start(ctx context.Context) error {
 
 // age makes a backup, after which sandboxes are changed, deleted and created.
 func (d *restoring) age(ctx context.Context, backup string) error {
-	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.applied(ctx))
+	err := errors.Join(d.put(ctx, "changed"), d.put(ctx, "deleted"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx), d.applied(ctx))
 	if err == nil {
 		err = d.store.Backup(ctx, backup)
 	}
 	for range 3 {
 		if err == nil {
-			err = errors.Join(d.put(ctx, "changed"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.applied(ctx))
+			err = errors.Join(d.put(ctx, "changed"), d.put(ctx, "put"), d.put(ctx, "dropped"), d.put(ctx, ended), d.group(ctx), d.applied(ctx))
 		}
 	}
 	return errors.Join(err, d.drop(ctx, "deleted"), d.put(ctx, "created"), d.applied(ctx), d.stop())
@@ -137,7 +139,7 @@ const ended = "ended"
 // early writes the restored store before its first session: generations pass those of the objects.
 func (d *restoring) early(ctx context.Context) error {
 	for range 20 {
-		if err := d.put(ctx, "put"); err != nil {
+		if err := errors.Join(d.put(ctx, "put"), d.group(ctx)); err != nil {
 			return err
 		}
 	}
@@ -168,7 +170,32 @@ func (d *restoring) write(ctx context.Context) error {
 	if err := d.each(ctx, "changed", known); err != nil {
 		return err
 	}
-	return errors.Join(d.drop(ctx, "changed"), d.each(ctx, "changed", known))
+	return errors.Join(d.drop(ctx, "changed"), d.each(ctx, "changed", known), wait.Until(ctx, patience, "the runner groups are reported", func() error {
+		return d.groups(ctx, func(g model.RunnerGroup) bool { return strings.Contains(g.Status.Message, "adopt") })
+	}))
+}
+
+// group writes the runner groups. They scale automatically, so that deliveries write them at any time.
+func (d *restoring) group(ctx context.Context) (err error) {
+	for i := 0; i < d.Each && err == nil; i++ {
+		ev := d.event()
+		_, err = jobstore.Store{Store: d.store}.PutGroup(ctx, model.RunnerGroup{
+			Org: deliveries.Organisation, Name: "group" + strconv.Itoa(i), Cluster: cluster, Namespace: "default", Author: author, CreatedAt: ev.At, UpdatedAt: ev.At,
+			Spec: fmt.Appendf(nil, `{"cluster":%q,"namespace":"default","image":"runner:%d","scaling":{"auto":{"minPods":%d,"maxPods":9}}}`, cluster, d.n, d.n%5),
+		}, ev)
+	}
+	return err
+}
+
+// groups fails unless a check accepts each runner group.
+func (d *restoring) groups(ctx context.Context, check func(model.RunnerGroup) bool) error {
+	all, err := jobstore.Store{Store: d.store}.Groups(ctx, deliveries.Organisation)
+	for _, g := range all {
+		if !check(g) {
+			err = errors.Join(err, fmt.Errorf("runner group %s is %+v of generation %d", g.Name, g.Status, g.Generation))
+		}
+	}
+	return err
 }
 
 func (d *restoring) event() model.Event {
@@ -224,7 +251,7 @@ func (d *restoring) applied(ctx context.Context) error {
 				err = errors.Join(err, fmt.Errorf("%s is not", row.Name))
 			}
 		}
-		return err
+		return errors.Join(err, d.groups(ctx, func(g model.RunnerGroup) bool { return g.Status.Applied == g.Generation }))
 	})
 }
 
@@ -235,6 +262,11 @@ func (d *restoring) objects(ctx context.Context) (map[string]string, error) {
 	versions := map[string]string{}
 	for _, o := range list.Items {
 		versions[o.Name] = string(o.UID) + "/" + o.ResourceVersion
+	}
+	var groups crdv1.JobRunnerGroupList
+	err = errors.Join(err, d.client.List(ctx, &groups))
+	for _, o := range groups.Items {
+		versions["group "+o.Name] = string(o.UID) + "/" + o.ResourceVersion
 	}
 	return versions, err
 }

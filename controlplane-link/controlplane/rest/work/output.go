@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	v2 "switchyard.dev/protos/controlplane/v2"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Raw is an answer that is no JSON. It gets the context of the connection, which does not end with the time for answers.
@@ -110,8 +111,12 @@ func (w Work) artifact(r *Call) (model.Job, *artifacts.Manifest, *artifacts.File
 		return j, nil, nil, failure.New(http.StatusBadRequest, "path is missing; name a file of the list of artifacts")
 	case m == nil && !j.Attempt.Phase.Final():
 		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: the job has not ended")
+	case m == nil && j.Attempt.Output == crdv1.OutputKept:
+		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: what the job has left is not collected yet from cluster %q", j.Cluster)
+	case m == nil && j.Attempt.Output == crdv1.OutputLost:
+		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: what the job has left was lost before it was collected")
 	case m == nil:
-		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: what the job has left is not collected yet, or was lost")
+		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: the job has never begun")
 	}
 	f := m.File(space, name)
 	if of, is := strings.CutPrefix(name, "@"); f == nil && is {
