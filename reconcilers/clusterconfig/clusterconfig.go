@@ -69,6 +69,8 @@ type Runners struct {
 	// KeepResults is how long a pod keeps results that are not read, ArtifactBytes how many bytes of artifacts.
 	KeepResults   time.Duration
 	ArtifactBytes int64
+	// Redirect: connections of scripts are redirected where pods may do that.
+	Redirect bool
 	// Labels and Annotations are those by which the mesh accepts pods of the operator.
 	Labels, Annotations map[string]string
 }
@@ -145,6 +147,7 @@ type clusterFile struct {
 		// A duration as Go writes it, and a quantity; empty for the defaults.
 		KeepResults     string `json:"keepResults"`
 		ArtifactsPerPod string `json:"artifactsPerPod"`
+		Redirect        bool   `json:"redirect"`
 	} `json:"jobs"`
 }
 
@@ -270,6 +273,7 @@ func (f clusterFile) units() (u Units, err error) {
 // runners reads how the pods that run jobs are created.
 func (f clusterFile) runners() (r Runners, err error) {
 	said := f.Jobs
+	r.Redirect = said.Redirect
 	if r.Allow, err = execunit.Parse(said.Allow); err != nil {
 		return r, fmt.Errorf("%s: %w", jobpod.Setting, err)
 	}

@@ -155,6 +155,7 @@ func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobR
 			return in, err
 		}
 		in.Context = jobs.ContextOf(j, o, now)
+		in.Context.Headers = r.config.KeyHeaders
 	}
 	e := j.Status.Execution
 	if e == nil || !e.Begun || ended && e.Output != nil && e.Output.State != crdv1.OutputKept {

@@ -31,6 +31,8 @@ type Config struct {
 	Pods Pods
 	// Runners reaches the runners in pods. Required.
 	Runners Runners
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 	// Limits are those of finished jobs.
 	Limits Limits
 }

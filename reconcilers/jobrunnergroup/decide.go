@@ -32,6 +32,8 @@ type Input struct {
 	// Settings have the pod template of the operator, and Limits those of pods with results.
 	Settings jobpod.Settings
 	Limits   Limits
+	// Redirection is whether the pods redirect connections; nil: it is not known. Settings agree with it.
+	Redirection *crdv1.RunnerRedirection
 	// Now is the time.
 	Now metav1.Time
 }

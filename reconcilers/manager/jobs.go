@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
@@ -92,6 +93,17 @@ func (j Jobs) within(c clusterconfig.Cluster) Jobs {
 	s.Allow, s.AuthorAsked, s.Labels, s.Annotations = c.Runners.Allow, c.AskAuthors, c.Runners.Labels, c.Runners.Annotations
 	s.ArtifactBytes = cmp.Or(c.Runners.ArtifactBytes, artifactsPerPod)
 	j.Limits.Results = cmp.Or(c.Runners.KeepResults, keepResults)
+	return j
+}
+
+// redirecting returns the settings of jobs with the init container that redirects connections of scripts. Its image is the
+// one that redirects for sidecars.
+func (j Jobs) redirecting(c inject.Config) Jobs {
+	of := spec.Spec{All: true, To: layout.RedirectPort, Outgoing: layout.ProxyUser, Done: layout.Redirected}
+	j.Settings.Redirector = new(inject.RedirectOutgoing(layout.RedirectContainer, of, c))
+	if name := c.Redirect.PullSecret; name != "" && !slices.Contains(j.Settings.PullSecrets, name) {
+		j.Settings.PullSecrets = append(slices.Clone(j.Settings.PullSecrets), name)
+	}
 	return j
 }
 

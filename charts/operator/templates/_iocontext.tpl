@@ -45,7 +45,8 @@ the older release had.
 {{- dict
       "allow" (dig "allow" nil $of | default list)
       "keepResults" (dig "keepResults" nil $of | default "15m")
-      "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi") | toJson }}
+      "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi")
+      "redirect" (dig "redirect" true $of) | toJson }}
 {{- end }}
 
 {{/* The namespace of the Secrets with values of units. */}}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 
 	"switchyard.dev/eventbus/program"
@@ -40,6 +41,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		if *to = getenv(name); *to == "" {
 			return s, fmt.Errorf("the environment does not have %s: the operator sets it in the pods of runner groups", name)
 		}
+	}
+	if _, err := os.Stat(layout.Redirected); err == nil {
+		c.Routing.Redirect = layout.RedirectPort
 	}
 	c.Routing.Service = getenv(layout.EnvService)
 	c.Enrolment.Roots = trust.NewRoots(layout.EnvCA)

@@ -535,8 +535,10 @@ type RoutingContext struct {
 	Inject bool `protobuf:"varint,2,opt,name=inject,proto3" json:"inject,omitempty"`
 	// Whether requests of the script go through the proxy without a key.
 	TrafficManager bool `protobuf:"varint,3,opt,name=traffic_manager,json=trafficManager,proto3" json:"traffic_manager,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The custom headers with the routing key that the cluster is configured with.
+	CustomHeaders []string `protobuf:"bytes,4,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoutingContext) Reset() {
@@ -588,6 +590,13 @@ func (x *RoutingContext) GetTrafficManager() bool {
 		return x.TrafficManager
 	}
 	return false
+}
+
+func (x *RoutingContext) GetCustomHeaders() []string {
+	if x != nil {
+		return x.CustomHeaders
+	}
+	return nil
 }
 
 type StopRequest struct {
@@ -1765,12 +1774,13 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x04meta\x18\x02 \x03(\v2-.switchyard.jobexec.v1.ArtifactSpec.MetaEntryR\x04meta\x1a7\n" +
 	"\tMetaEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"r\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
 	"\x0eRoutingContext\x12\x1f\n" +
 	"\vrouting_key\x18\x01 \x01(\tR\n" +
 	"routingKey\x12\x16\n" +
 	"\x06inject\x18\x02 \x01(\bR\x06inject\x12'\n" +
-	"\x0ftraffic_manager\x18\x03 \x01(\bR\x0etrafficManager\"\xeb\x01\n" +
+	"\x0ftraffic_manager\x18\x03 \x01(\bR\x0etrafficManager\x12%\n" +
+	"\x0ecustom_headers\x18\x04 \x03(\tR\rcustomHeaders\"\xeb\x01\n" +
 	"\vStopRequest\x125\n" +
 	"\x03ref\x18\x01 \x01(\v2#.switchyard.jobexec.v1.ExecutionRefR\x03ref\x12>\n" +
 	"\x05cause\x18\x02 \x01(\x0e2(.switchyard.jobexec.v1.StopRequest.CauseR\x05cause\x12\x18\n" +
