@@ -42,6 +42,8 @@ type Input struct {
 type Limits struct {
 	// Results is how long results that have not been read are kept. Failed pods are kept as long.
 	Results time.Duration
+	// Pods is how many pods of a group are kept for their results. 0: as many as it has replicas.
+	Pods int
 }
 
 // Step is an action on one pod. Its parts are done in this order, each only if the pod has not changed.

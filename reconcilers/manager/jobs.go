@@ -92,7 +92,9 @@ func (j Jobs) within(c clusterconfig.Cluster) Jobs {
 	s := &j.Settings
 	s.Allow, s.AuthorAsked, s.Labels, s.Annotations = c.Runners.Allow, c.AskAuthors, c.Runners.Labels, c.Runners.Annotations
 	s.ArtifactBytes = cmp.Or(c.Runners.ArtifactBytes, artifactsPerPod)
-	j.Limits.Results = cmp.Or(c.Runners.KeepResults, keepResults)
+	j.Limits = jobrunnergroup.Limits{Results: cmp.Or(c.Runners.KeepResults, keepResults), Pods: c.Runners.KeptPods}
+	d := job.Defaults
+	j.Finished = job.Limits{Keep: cmp.Or(c.Runners.KeepJobs, d.Keep), Most: cmp.Or(c.Runners.MaxJobs, d.Most), Unread: j.Limits.Results}
 	return j
 }
 

@@ -46,6 +46,9 @@ the older release had.
       "allow" (dig "allow" nil $of | default list)
       "keepResults" (dig "keepResults" nil $of | default "15m")
       "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi")
+      "keptPods" (dig "keptPods" nil $of | default 0)
+      "keepJobs" (dig "keepJobs" nil $of | default "24h")
+      "maxJobs" (dig "maxJobs" nil $of | default 1000)
       "redirect" (dig "redirect" true $of) | toJson }}
 {{- end }}
 

@@ -55,7 +55,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		if err != nil {
 			return s, fmt.Errorf("%s is %q, and no number of bytes", layout.EnvArtifactBytes, text)
 		}
-		c.Artifacts.All = all
+		c.Artifacts.Each, c.Artifacts.All = all, all
 	}
 	return s, nil
 }
