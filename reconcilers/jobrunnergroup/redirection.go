@@ -65,11 +65,16 @@ func (r *Reconciler) refuses(ctx context.Context, in Input) (string, error) {
 	if in.Settings.Redirector == nil {
 		return "", nil
 	}
+	return added(want, pod), nil
+}
+
+// added returns a message if a pod has a container that the operator has not set; empty: it has none.
+func added(set, pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		named := func(o corev1.Container) bool { return o.Name == c.Name }
-		if !slices.ContainsFunc(slices.Concat(want.Spec.InitContainers, want.Spec.Containers), named) {
-			return fmt.Sprintf("A webhook adds container %s to pods, which may redirect connections too.", c.Name), nil
+		if !slices.ContainsFunc(slices.Concat(set.Spec.InitContainers, set.Spec.Containers), named) {
+			return fmt.Sprintf("A webhook adds container %s to pods, which may redirect connections too.", c.Name)
 		}
 	}
-	return "", nil
+	return ""
 }
