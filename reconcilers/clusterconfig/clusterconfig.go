@@ -291,7 +291,7 @@ func (f clusterFile) runners() (r Runners, err error) {
 	for name, of := range map[string]struct {
 		text string
 		to   *time.Duration
-	}{"keepResults": {said.KeepResults, &r.KeepResults}, "keepJobs": {said.KeepJobs, &r.KeepJobs}} {
+	}{"keepResults": {f.Jobs.KeepResults, &r.KeepResults}, "keepJobs": {f.Jobs.KeepJobs, &r.KeepJobs}} {
 		if of.text == "" {
 			continue
 		}

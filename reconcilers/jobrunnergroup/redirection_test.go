@@ -14,7 +14,9 @@ func TestContainersThatAWebhookAdds(t *testing.T) {
 		t.Errorf("none: %s", got)
 	}
 	for name, add := range map[string]func(*corev1.PodSpec){
-		"istio-init":  func(s *corev1.PodSpec) { s.InitContainers = append(s.InitContainers, corev1.Container{Name: "istio-init"}) },
+		"istio-init": func(s *corev1.PodSpec) {
+			s.InitContainers = append(s.InitContainers, corev1.Container{Name: "istio-init"})
+		},
 		"istio-proxy": func(s *corev1.PodSpec) { s.Containers = append(s.Containers, corev1.Container{Name: "istio-proxy"}) },
 	} {
 		pod := set.DeepCopy()

@@ -32,6 +32,8 @@ type Settings struct {
 	// Redirector is the init container layout.RedirectContainer, which redirects the connections of scripts with NET_ADMIN.
 	// Nil: they are not redirected.
 	Redirector *corev1.Container
+	// ProxyLogLevel is that of the container job-executor-proxy: debug, info, warn or error. Empty: info.
+	ProxyLogLevel string
 	// PullSecrets are for these images, in the namespace of the pod.
 	PullSecrets []string
 	// Labels and Annotations are for pods of templates that do not set them.

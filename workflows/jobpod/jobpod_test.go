@@ -65,6 +65,7 @@ podTemplate:
 
 func TestPodsAndServicesEqualTheGoldenFiles(t *testing.T) {
 	mesh := settings
+	mesh.ProxyLogLevel = "debug"
 	mesh.PullSecrets, mesh.Labels, mesh.Annotations = []string{"own", "operator"}, map[string]string{"sidecar.istio.io/inject": "true", "team": "other"}, map[string]string{"linkerd.io/inject": "enabled"}
 	for name, of := range map[string]struct {
 		spec string

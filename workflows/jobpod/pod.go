@@ -171,6 +171,9 @@ func proxy(s Settings) corev1.Container {
 		{Name: layout.EnvArtifactBytes, Value: strconv.FormatInt(s.ArtifactBytes, 10)},
 		{Name: layout.EnvPodUID, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}},
 	}
+	if s.ProxyLogLevel != "" {
+		c.Args = []string{"--log-level=" + s.ProxyLogLevel}
+	}
 	c.Ports = []corev1.ContainerPort{{Name: layout.PortName, ContainerPort: layout.Port, Protocol: corev1.ProtocolTCP}}
 	c.ReadinessProbe = &corev1.Probe{
 		ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: layout.ReadyPath, Port: intstr.FromInt32(layout.HealthPort)}},

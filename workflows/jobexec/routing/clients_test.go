@@ -167,7 +167,7 @@ func (w *world) clients(each func(t *testing.T, c client, run func() (output str
 	}
 }
 
-// expect compares what a client has sent with what it is to send.
+// expect compares the keys of the requests of a client with the key of the job, or with none.
 func (w *world) expect(t *testing.T, c client, count *jobexecv1.RoutingCount, covered bool, text string, err error) {
 	t.Helper()
 	keys := w.seen()
