@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/trust"
@@ -406,6 +407,11 @@ func TestSettings(t *testing.T) {
 	}
 	if c, err := read("-postgres-url-file", url); err != nil || c.Store.Path != "" || c.Store.PostgreSQL != "postgres://db" || c.Link.Replicas != nil {
 		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = read("-artifacts-dir", "", "-artifacts-bucket", "jobs", "-artifacts-endpoint", "https://s3.local", "-artifact-size", "100Mi", "-job-artifacts-size", "1Gi", "-job-artifacts", "5")
+	want := artifacts.Config{S3: artifacts.S3{Bucket: "jobs", Endpoint: "https://s3.local"}, Limits: artifacts.Limits{File: 100 << 20, Job: 1 << 30, Files: 5}}
+	if err != nil || c.Artifacts != want {
+		t.Errorf("%+v, %v", c.Artifacts, err)
 	}
 	for _, args := range []string{"-keys-file none", "-postgres-url-file none", "-proxies 10.0.0.1", "-login none", "-tls-dir none", "-replicas-address :1 -replicas-tls-dir none", "-admin-secret none", "-signing-key none"} {
 		words := strings.Fields(args)

@@ -10,10 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/eventbus/program"
@@ -59,9 +61,33 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.Func("proxies", "addresses of proxies in front of the API, as CIDR, separated by commas", program.List(&s.proxies))
 	flags.DurationVar(&s.KeepEvents, "keep-events", 400*24*time.Hour, "how long entries of the audit trail are kept; 0: for ever")
 	flags.DurationVar(&s.KeepDevboxes, "keep-devboxes", 90*24*time.Hour, "how long devboxes that are not used are kept; 0: for ever")
-	flags.StringVar(&s.Artifacts.Folder, "artifacts-dir", "/var/lib/controlplane/artifacts", "folder for the output and artifacts of jobs, on a file system that all replicas have; empty: none is kept")
+	s.artifactFlags(flags)
 	flags.DurationVar(&s.KeepJobs, "keep-jobs", 7*24*time.Hour, "how long jobs that have ended are kept, with their output and artifacts; 0: for ever")
 	flags.TextVar(&s.Level, "log-level", slog.LevelInfo, "debug, info, warn or error")
+}
+
+// artifactFlags adds the flags of the output and artifacts of jobs.
+func (s *Settings) artifactFlags(flags *flag.FlagSet) {
+	a := &s.Artifacts
+	flags.StringVar(&a.Folder, "artifacts-dir", "/var/lib/controlplane/artifacts", "folder for the output and artifacts of jobs, on a file system that all replicas have; empty: none, and without a bucket none is kept")
+	flags.StringVar(&a.S3.Bucket, "artifacts-bucket", "", "bucket of S3 for the output and artifacts of jobs, in place of the folder; credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY of the environment, or those of the pod at Amazon")
+	flags.StringVar(&a.S3.Endpoint, "artifacts-endpoint", "", "URL of the server of the bucket; empty: that of Amazon")
+	flags.StringVar(&a.S3.Region, "artifacts-region", "", "region of the bucket; empty: the server is asked")
+	flags.Func("artifact-size", "maximum size of an artifact, as a quantity; default 1Gi", bytesOf(&a.Limits.File))
+	flags.Func("job-artifacts-size", "maximum size of all artifacts of a job, as a quantity; default 2Gi", bytesOf(&a.Limits.Job))
+	flags.IntVar(&a.Limits.Files, "job-artifacts", artifacts.DefaultLimits.Files, "maximum number of artifacts of a job that are kept")
+}
+
+// bytesOf returns a function that sets a number of bytes from a quantity.
+func bytesOf(to *int64) func(string) error {
+	return func(text string) error {
+		q, err := resource.ParseQuantity(text)
+		if err == nil && q.Value() <= 0 {
+			err = errors.New("the quantity is not positive")
+		}
+		*to = q.Value()
+		return err
+	}
 }
 
 // certificateFlags adds the flags of the certificates of previews.

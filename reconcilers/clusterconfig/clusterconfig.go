@@ -69,6 +69,13 @@ type Runners struct {
 	// KeepResults is how long a pod keeps results that are not read, ArtifactBytes how many bytes of artifacts.
 	KeepResults   time.Duration
 	ArtifactBytes int64
+	// KeptPods is how many pods of a group are kept for their results; 0: as many as it has replicas.
+	KeptPods int
+	// KeepJobs is how long finished Jobs are kept, MaxJobs how many of a group.
+	KeepJobs time.Duration
+	MaxJobs  int
+	// Redirect: connections of scripts are redirected where pods may do that.
+	Redirect bool
 	// Labels and Annotations are those by which the mesh accepts pods of the operator.
 	Labels, Annotations map[string]string
 }
@@ -145,6 +152,10 @@ type clusterFile struct {
 		// A duration as Go writes it, and a quantity; empty for the defaults.
 		KeepResults     string `json:"keepResults"`
 		ArtifactsPerPod string `json:"artifactsPerPod"`
+		KeptPods        int    `json:"keptPods"`
+		KeepJobs        string `json:"keepJobs"`
+		MaxJobs         int    `json:"maxJobs"`
+		Redirect        bool   `json:"redirect"`
 	} `json:"jobs"`
 }
 
@@ -270,12 +281,22 @@ func (f clusterFile) units() (u Units, err error) {
 // runners reads how the pods that run jobs are created.
 func (f clusterFile) runners() (r Runners, err error) {
 	said := f.Jobs
+	r.Redirect, r.KeptPods, r.MaxJobs = said.Redirect, said.KeptPods, said.MaxJobs
+	if r.KeptPods < 0 || r.MaxJobs < 0 {
+		return r, fmt.Errorf("jobs.keptPods is %d, and jobs.maxJobs %d: give numbers of at least 0", r.KeptPods, r.MaxJobs)
+	}
 	if r.Allow, err = execunit.Parse(said.Allow); err != nil {
 		return r, fmt.Errorf("%s: %w", jobpod.Setting, err)
 	}
-	if said.KeepResults != "" {
-		if r.KeepResults, err = time.ParseDuration(said.KeepResults); err != nil || r.KeepResults < time.Second {
-			return r, fmt.Errorf("jobs.keepResults is %q: give a duration of at least 1s, such as 15m", said.KeepResults)
+	for name, of := range map[string]struct {
+		text string
+		to   *time.Duration
+	}{"keepResults": {f.Jobs.KeepResults, &r.KeepResults}, "keepJobs": {f.Jobs.KeepJobs, &r.KeepJobs}} {
+		if of.text == "" {
+			continue
+		}
+		if *of.to, err = time.ParseDuration(of.text); err != nil || *of.to < time.Second {
+			return r, fmt.Errorf("jobs.%s is %q: give a duration of at least 1s, such as 15m", name, of.text)
 		}
 	}
 	if said.ArtifactsPerPod != "" {

@@ -77,6 +77,7 @@ func (r *Reconciler) gather(ctx context.Context, m *memory, name types.Namespace
 	if err != nil {
 		return in, err
 	}
+	m.drops(own)
 	if m.turns == nil {
 		m.turns = jobs.Served(own)
 	}
@@ -155,6 +156,7 @@ func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobR
 			return in, err
 		}
 		in.Context = jobs.ContextOf(j, o, now)
+		in.Context.Headers = r.config.KeyHeaders
 	}
 	e := j.Status.Execution
 	if e == nil || !e.Begun || ended && e.Output != nil && e.Output.State != crdv1.OutputKept {
@@ -163,6 +165,7 @@ func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobR
 	if f := m.followers[j.UID]; f != nil && f.ref.GetExecution() == uint32(e.Count) {
 		in.Runner = f.known()
 	}
+	in.Runner.Dropped = m.dropped[j.UID] == uint32(e.Count)
 	var err error
 	in.Runner.Pod, in.Runner.Gone, err = r.pod(ctx, m, j)
 	return in, err

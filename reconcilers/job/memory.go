@@ -25,8 +25,24 @@ type memory struct {
 	asked time.Time
 	// followers are those of executions, by the UID of their job.
 	followers map[types.UID]*follower
+	// dropped are executions of which runners have deleted the results for later ones.
+	dropped map[types.UID]uint32
 	// runners are the clients of pods, by their UIDs.
 	runners map[types.UID]*runner.Client
+}
+
+// drops records what runners have reported about the results of earlier executions of these jobs.
+func (m *memory) drops(own []*crdv1.Job) {
+	for _, f := range m.followers {
+		for _, ref := range f.known().Status.GetDrops() {
+			m.dropped[types.UID(ref.GetJobUid())] = ref.GetExecution()
+		}
+	}
+	there := map[types.UID]bool{}
+	for _, j := range own {
+		there[j.UID] = true
+	}
+	maps.DeleteFunc(m.dropped, func(uid types.UID, _ uint32) bool { return !there[uid] })
 }
 
 // memory returns that of a group.
@@ -35,7 +51,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	defer r.mu.Unlock()
 	if r.groups[name] == nil {
 		r.groups[name] = &memory{jobs: written[*crdv1.Job]{}, pods: written[*corev1.Pod]{}, last: map[types.UID]*corev1.Pod{},
-			followers: map[types.UID]*follower{}, runners: map[types.UID]*runner.Client{}}
+			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, runners: map[types.UID]*runner.Client{}}
 	}
 	return r.groups[name]
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Pods controller.Pods
 	// Runners reaches the runners in pods. Required.
 	Runners Runners
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 	// Limits are those of finished jobs.
 	Limits Limits
 }

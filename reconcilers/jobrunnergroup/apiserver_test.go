@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -55,6 +56,9 @@ func start(t *testing.T) *cluster {
 	})
 	of := settings
 	of.Authority, of.OperatorNamespace = "manager:9444", ""
+	of.Redirector = &corev1.Container{Name: layout.RedirectContainer, Image: "redirect:1", SecurityContext: &corev1.SecurityContext{
+		Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}},
+	}}
 	main, err := manager.New(c.Context(), manager.Config{
 		REST: access, Log: memory.New(), WithoutWebhook: true, SeveralInProcess: true, MetricsAddress: "0", HealthAddress: "0",
 		Namespace: "ops", Logger: world.Quiet, Jobs: manager.Jobs{Settings: of, Limits: jobrunnergroup.Limits{Results: 15 * time.Minute}, GroupsAlone: true},
@@ -167,11 +171,11 @@ const restrictedTemplate = `podTemplate: {spec: {securityContext: {runAsNonRoot:
 func TestGroupsKeepTheirPods(t *testing.T) {
 	c := start(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
-		"restricted": testRestricted, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
+		"restricted": testRestricted, "redirected": testRedirected, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, &cluster{World: c.In(t)}) })
 	}
-	if n, most := c.writes.Load(), 2*int64(len("rjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
+	if n, most := c.writes.Load(), 2*int64(len("rrjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
 		t.Errorf("%d writes of the status of groups, at most %d are possible with two a second for each", n, most)
 	}
 }
@@ -193,6 +197,33 @@ func testRestricted(_ *testing.T, c *cluster) {
 	c.Says(c.Condition(plain, crdv1.ConditionReady, "False", jobrunnergroup.ReasonPodSecurity), `runner group "plain"`, "strict", "change the pod template")
 	if len(c.pods(plain)) > 0 {
 		c.Error("it has a pod")
+	}
+}
+
+// Pods redirect connections where the API server accepts NET_ADMIN, and no longer where it has refused a pod for that.
+func testRedirected(t *testing.T, c *cluster) {
+	redirects := func(p corev1.Pod) bool {
+		return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == layout.RedirectContainer })
+	}
+	c.in("open", "privileged")
+	g := c.group("open", "g", "replicas: 1")
+	if first := c.await(g, 1)[0]; !redirects(first) || g.Status.Redirection == nil || !g.Status.Redirection.Enabled {
+		t.Errorf("pod %s redirects nothing: %+v", first.Name, g.Status.Redirection)
+	}
+	world.Edit(c.World, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "open"}}, func(n *corev1.Namespace) {
+		n.Labels["pod-security.kubernetes.io/enforce"] = "baseline"
+	})
+	world.Edit(c.World, g, func(g *crdv1.JobRunnerGroup) { g.Spec.Replicas = new(int32(2)) })
+	c.Eventually("pods no longer redirect", func() error {
+		pods := c.pods(g)
+		c.ready(slices.DeleteFunc(slices.Clone(pods), redirects)...)
+		if err := c.Look(g); err != nil || len(pods) != 2 || slices.ContainsFunc(pods, redirects) {
+			return errors.Join(fmt.Errorf("%d pods, %+v", len(pods), g.Status), err)
+		}
+		return nil
+	})
+	if s := g.Status.Redirection; s == nil || s.Enabled || !strings.Contains(s.Message, "NET_ADMIN") {
+		t.Errorf("the group states %+v", s)
 	}
 }
 

@@ -34,6 +34,8 @@ type Input struct {
 	// Settings have the pod template of the operator, and Limits those of pods with results.
 	Settings jobpod.Settings
 	Limits   Limits
+	// Redirection is whether the pods redirect connections; nil: it is not known. Settings agree with it.
+	Redirection *crdv1.RunnerRedirection
 	// Now is the time.
 	Now metav1.Time
 }
@@ -42,6 +44,8 @@ type Input struct {
 type Limits struct {
 	// Results is how long results that have not been read are kept. Failed pods are kept as long.
 	Results time.Duration
+	// Pods is how many pods of a group are kept for their results. 0: as many as it has replicas.
+	Pods int
 }
 
 // Step is an action on one pod. Its parts are done in this order, each only if the pod has not changed.

@@ -37,6 +37,7 @@ func Conclude(in Input, d Decision, created []crdv1.RunnerPod, refused *apply.Re
 	})
 	s.Runners = append(s.Runners, created...)
 	s.PodTemplateHash, s.ObservedGeneration = d.Version, g.Generation
+	s.Redirection = in.Redirection
 	s.Selector = labels.Set(jobpod.Labels(g.Name)).String()
 	s.Replicas = number(len(replicas) + len(created))
 	s.ReadyReplicas = number(count(replicas, jobpod.Ready))

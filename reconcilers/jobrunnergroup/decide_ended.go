@@ -1,6 +1,7 @@
 package jobrunnergroup
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ const endingResults = 30 * time.Second
 // kept decides about pods that have had their last job: they are deleted once their results are read, or have
 // been kept for long enough, or when there are too many.
 func (d *Decision) kept(in Input, v view) {
-	limit, atMost := in.Limits.Results, max(1, wanted(in.Group))
+	limit, atMost := in.Limits.Results, cmp.Or(in.Limits.Pods, max(1, wanted(in.Group)))
 	if in.ending() {
 		limit = min(limit, endingResults)
 	}
@@ -54,7 +55,7 @@ func (d *Decision) kept(in Input, v view) {
 		return x.Compare(y)
 	})
 	for len(byJobs) > atMost {
-		d.drop(byJobs[0], fmt.Sprintf("The results were not read, and more than %d pods kept results: as many as the group has replicas are kept.", atMost))
+		d.drop(byJobs[0], fmt.Sprintf("The results were not read, and more than %d pods of the group kept results.", atMost))
 		byJobs = byJobs[1:]
 	}
 }

@@ -1,7 +1,8 @@
 // Package jobrunnergroup keeps the pods of JobRunnerGroups, which run jobs, and the Service that addresses
 // them.
 //
-//	gather   the pods and the jobs of a group                     gather.go
+//	gather   the pods and the jobs of a group, and whether its
+//	         pods may redirect connections                        gather.go, redirection.go
 //	Decide   which pods to create, drain and delete               decide.go, decide_ended.go   pure
 //	Conclude the status                                           decide_conclude.go           pure
 //	act      drain, delete, create, record                        act.go

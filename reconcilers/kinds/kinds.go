@@ -156,7 +156,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits, Signer: j.Sign,
 		}))
 		if j.Runners != nil {
-			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, Limits: j.Finished}))
+			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, KeyHeaders: headers, Limits: j.Finished}))
 		}
 	}
 	for _, kind := range c.unsupported() {

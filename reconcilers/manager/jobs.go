@@ -21,7 +21,9 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/runners"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tunnels/access"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
 )
@@ -71,7 +73,7 @@ func jobsFromEnv(get func(string) string) (Jobs, error) {
 	j := Jobs{Settings: jobpod.Settings{
 		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
 		ProxyImage: second.Image, ProxyPullPolicy: second.PullPolicy, ProxyResources: second.Resources,
-		PullSecrets: pullSecrets(first, second), Authority: runners.At(operatorNamespace),
+		ProxyLogLevel: get("JOB_EXECUTOR_PROXY_LOG_LEVEL"), PullSecrets: pullSecrets(first, second), Authority: runners.At(operatorNamespace),
 	}}
 	return j, j.Validate()
 }
@@ -91,7 +93,21 @@ func (j Jobs) within(c clusterconfig.Cluster) Jobs {
 	s := &j.Settings
 	s.Allow, s.AuthorAsked, s.Labels, s.Annotations = c.Runners.Allow, c.AskAuthors, c.Runners.Labels, c.Runners.Annotations
 	s.ArtifactBytes = cmp.Or(c.Runners.ArtifactBytes, artifactsPerPod)
-	j.Limits.Results = cmp.Or(c.Runners.KeepResults, keepResults)
+	j.Limits = jobrunnergroup.Limits{Results: cmp.Or(c.Runners.KeepResults, keepResults), Pods: c.Runners.KeptPods}
+	d := job.Defaults
+	j.Finished = job.Limits{Keep: cmp.Or(c.Runners.KeepJobs, d.Keep), Most: cmp.Or(c.Runners.MaxJobs, d.Most), Unread: j.Limits.Results}
+	return j
+}
+
+// redirecting returns the settings of jobs with the init container that redirects connections of scripts. Its image is the
+// one that redirects for sidecars, and its resources are those of the other init container.
+func (j Jobs) redirecting(c inject.Config) Jobs {
+	of := spec.Spec{All: true, To: layout.RedirectPort, Outgoing: layout.ProxyUser, Done: layout.Redirected}
+	c.Redirect.Resources = new(execunit.Container("", "", "", j.Settings.InitResources).Resources)
+	j.Settings.Redirector = new(inject.RedirectOutgoing(layout.RedirectContainer, of, c))
+	if name := c.Redirect.PullSecret; name != "" && !slices.Contains(j.Settings.PullSecrets, name) {
+		j.Settings.PullSecrets = append(slices.Clone(j.Settings.PullSecrets), name)
+	}
 	return j
 }
 

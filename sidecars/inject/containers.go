@@ -171,6 +171,13 @@ func redirectContainer(ports spec.Spec, cfg Config) corev1.Container {
 	return c
 }
 
+// RedirectOutgoing returns the init container that redirects connections that a pod opens, for pods that get no sidecar.
+func RedirectOutgoing(name string, of spec.Spec, cfg Config) corev1.Container {
+	c := redirectContainer(of, cfg)
+	c.Name, c.VolumeMounts = name, nil
+	return c
+}
+
 func volumes() []corev1.Volume {
 	limit := resource.MustParse(devmesh.RunSizeLimit)
 	return []corev1.Volume{

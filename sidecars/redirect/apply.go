@@ -20,6 +20,8 @@ type Config struct {
 	// NetNS is a descriptor of the network namespace, which stays the caller's.
 	// Zero is the program's own.
 	NetNS int
+	// hook is that of the Spec.
+	hook hook
 }
 
 // Result describes the rules in force.
@@ -32,7 +34,7 @@ type Result struct {
 	Rules []string
 }
 
-// Apply redirects the inbound connections that s selects to s.To, replacing the rules of an
+// Apply redirects the connections that s selects to s.To, replacing the rules of an
 // earlier call in the same mode. On error nothing has changed, unless the error states that
 // rules were written.
 func Apply(s spec.Spec, cfg Config) (Result, error) {
@@ -42,6 +44,11 @@ func Apply(s spec.Spec, cfg Config) (Result, error) {
 	mode, err := spec.ParseMode(string(s.Mode))
 	if err != nil {
 		return Result{}, err
+	}
+	if s.Outgoing != 0 {
+		cfg.hook = outgoing
+		rules, err := cfg.nft(s)
+		return Result{Mode: spec.ModeNFT, Why: "outgoing connections take nftables", Rules: rules}, err
 	}
 	switch mode {
 	case spec.ModeNFT:
@@ -89,6 +96,10 @@ func lacking(err error) bool {
 	}
 	return false
 }
+
+// Unsupported reports whether an error of Apply means that the kernel does not have redirection, or that this program has
+// no right to it. Nothing is redirected then.
+func Unsupported(err error) bool { return lacking(err) || errors.Is(err, unix.EPERM) }
 
 // explain adds the remedy to an error of the kernel. wants is the required feature.
 func explain(err error, wants string) error {

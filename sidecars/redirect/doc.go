@@ -22,6 +22,18 @@
 // to the baseline. A probe that only opens a connection (tcpSocket) would reach the sidecar's
 // listener, and not test the workload: the injector replaces it by a request to the sidecar.
 //
+// # Outgoing connections
+//
+// In a pod that runs jobs, connections that scripts open are redirected to the proxy that adds the
+// routing key (Spec.Outgoing). The hook is output, in a table of its own, "switchyard-jobs":
+//
+//	oifname "lo" return             also connections to the pod's own addresses
+//	meta skuid 7441 return          the proxy itself
+//	meta mark != 0 return           a mesh in the pod's network
+//	tcp flags & (fin|syn|rst|ack) == syn redirect to :7442
+//
+// There is no form of this for legacy iptables.
+//
 // # With nftables
 //
 // One table, "switchyard", with one NAT chain, of the inet family, which covers

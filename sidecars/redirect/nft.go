@@ -35,13 +35,13 @@ func (c Config) write(rules [][]expr.Any, families []nftables.TableFamily) error
 		return err
 	}
 	for _, family := range families {
-		table := &nftables.Table{Name: tableName, Family: family}
+		table := &nftables.Table{Name: c.hook.names().table, Family: family}
 		conn.AddTable(table) // so that there is one to delete
 		conn.DelTable(table)
 		conn.AddTable(table)
-		inbound := conn.AddChain(chain(table))
+		hooked := conn.AddChain(c.hook.chain(table))
 		for _, rule := range rules {
-			conn.AddRule(&nftables.Rule{Table: table, Chain: inbound, Exprs: rule})
+			conn.AddRule(&nftables.Rule{Table: table, Chain: hooked, Exprs: rule})
 		}
 	}
 	return conn.Flush()
@@ -58,7 +58,7 @@ func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]s
 		}
 		if !slices.Equal(got, want) {
 			return nil, fmt.Errorf("rules read back are not those written: want %q, got %q; does another program change table %s?",
-				want, got, tableName)
+				want, got, c.hook.names().table)
 		}
 	}
 	return want, nil
@@ -70,8 +70,8 @@ func (c Config) read(family nftables.TableFamily) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := &nftables.Table{Name: tableName, Family: family}
-	found, err := conn.GetRules(table, &nftables.Chain{Name: chainName, Table: table})
+	table := &nftables.Table{Name: c.hook.names().table, Family: family}
+	found, err := conn.GetRules(table, &nftables.Chain{Name: c.hook.names().chain, Table: table})
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +92,29 @@ func (c Config) nft(s spec.Spec) ([]string, error) {
 	return c.verify(rules(s), families)
 }
 
-// Names of our table and its only chain.
+// Names of the operator's table and its only chain.
 const (
 	tableName = "switchyard"
 	chainName = "inbound"
 )
+
+// hook is where connections are redirected. Rules of both can be in one pod.
+type hook int
+
+const (
+	inbound hook = iota
+	outgoing
+)
+
+// names are those of a table and its only chain.
+type names struct{ table, chain string }
+
+func (h hook) names() names {
+	if h == outgoing {
+		return names{"switchyard-jobs", "outgoing"}
+	}
+	return names{tableName, chainName}
+}
 
 // loopback is how the kernel compares an interface name: padded to its size.
 var loopback = func() [unix.IFNAMSIZ]byte {
@@ -107,7 +125,14 @@ var loopback = func() [unix.IFNAMSIZ]byte {
 
 // rules returns a Spec as expressions of nftables, in order.
 func rules(s spec.Spec) [][]expr.Any {
-	all := [][]expr.Any{fromLoopback(pass())}
+	all := [][]expr.Any{by(expr.MetaKeyIIFNAME, loopback[:], pass())}
+	if s.Outgoing != 0 {
+		all = [][]expr.Any{
+			by(expr.MetaKeyOIFNAME, loopback[:], pass()),
+			by(expr.MetaKeySKUID, binary.NativeEndian.AppendUint32(nil, s.Outgoing), pass()),
+			marked(pass()),
+		}
+	}
 	all = append(all, lists.Map(s.Except, func(port uint16) []expr.Any { return toPort(port, pass()) })...)
 	for _, port := range s.Ports {
 		all = append(all, toPort(port, opening(redirectTo(s.To)...)...))
@@ -118,10 +143,20 @@ func rules(s spec.Spec) [][]expr.Any {
 	return all
 }
 
-func fromLoopback(action expr.Any) []expr.Any {
+// by matches a property of packets that is not in them.
+func by(key expr.MetaKey, value []byte, action expr.Any) []expr.Any {
 	return []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: loopback[:]},
+		&expr.Meta{Key: key, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: value},
+		action,
+	}
+}
+
+// marked matches packets with a mark: those that a mesh in the pod's network (Istio's ambient mode) sends.
+func marked(action expr.Any) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
 		action,
 	}
 }
@@ -171,7 +206,8 @@ func describe(rule []expr.Any) string {
 		switch e := e.(type) {
 		case *expr.Meta:
 			words = append(words, map[expr.MetaKey]string{
-				expr.MetaKeyIIFNAME: "iifname", expr.MetaKeyL4PROTO: "protocol"}[e.Key])
+				expr.MetaKeyIIFNAME: "iifname", expr.MetaKeyL4PROTO: "protocol",
+				expr.MetaKeyOIFNAME: "oifname", expr.MetaKeySKUID: "user", expr.MetaKeyMARK: "mark"}[e.Key])
 		case *expr.Payload:
 			words = append(words, map[uint32]string{2: "dport", 13: "flags"}[e.Offset])
 		case *expr.Bitwise:
@@ -191,24 +227,30 @@ func describe(rule []expr.Any) string {
 	return strings.Join(words, " ")
 }
 
-// value shows the data of an expression: a port, an interface, a protocol.
+// value shows the data of an expression: a port, an interface, a protocol, a user.
 func value(data []byte) string {
 	switch len(data) {
 	case 1:
 		return fmt.Sprint(data[0])
 	case 2:
 		return fmt.Sprint(binary.BigEndian.Uint16(data))
+	case 4:
+		return fmt.Sprint(binary.NativeEndian.Uint32(data))
 	}
 	return string(bytes.TrimRight(data, "\x00"))
 }
 
-// chain returns the sidecar's chain within a table. Policy accept is the default.
-func chain(t *nftables.Table) *nftables.Chain {
-	return &nftables.Chain{
-		Name:     chainName,
+// chain returns the chain within a table. Policy accept is the default.
+func (h hook) chain(t *nftables.Table) *nftables.Chain {
+	c := &nftables.Chain{
+		Name:     h.names().chain,
 		Table:    t,
 		Type:     nftables.ChainTypeNAT,
 		Hooknum:  nftables.ChainHookPrerouting,
 		Priority: nftables.ChainPriorityNATDest,
 	}
+	if h == outgoing { // before the rules of a mesh
+		c.Hooknum, c.Priority = nftables.ChainHookOutput, nftables.ChainPriorityRef(*nftables.ChainPriorityNATDest-1)
+	}
+	return c
 }

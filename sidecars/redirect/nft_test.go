@@ -1,13 +1,17 @@
 package redirect
 
 import (
+	"errors"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
 
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -56,4 +60,61 @@ func TestRulesThatAnotherProgramChangedAreNoticed(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "not those written") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// Connections that processes of a pod open are redirected, except those of the proxy, over loopback and with a mark.
+func TestOutgoingConnectionsAreRedirectedExceptThoseOfTheProxy(t *testing.T) {
+	p := newPair(t)
+	listenIn(t, p.outside, 8080)
+	listenIn(t, p.pod, 7442)
+	listenIn(t, p.pod, 8080)
+	s := spec.Spec{All: true, To: 7442, Outgoing: 7441, Mode: spec.ModeNFT}
+	for range 2 { // a second run changes nothing
+		p.apply(t, s)
+	}
+	p.apply(t, spec.Spec{Ports: []uint16{9090}, To: 15006, Mode: spec.ModeNFT}) // the sidecar's own rules stay apart
+	for family, outside := range map[string]string{"IPv4": "10.77.0.1", "IPv6": "fd77::1"} {
+		to := net.JoinHostPort(outside, "8080")
+		if got, want := ask(t, dial(t, p.pod, to)), "7442 for "+to; got != want {
+			t.Errorf("%s: %s, want %s", family, got, want)
+		}
+		if got := ask(t, p.dialAs(t, 7441, 0, to)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s, the proxy: %s", family, got)
+		}
+		if got := ask(t, p.dialAs(t, 1000, 0, to)); got != "7442 for "+to {
+			t.Errorf("%s, another user: %s", family, got)
+		}
+		if got := ask(t, p.dialAs(t, 1000, 0x539, to)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s, with the mark of a mesh: %s", family, got)
+		}
+		own := net.JoinHostPort(podAddresses[family], "8080")
+		if got := ask(t, dial(t, p.pod, own)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s, the pod's own address: %s", family, got)
+		}
+		if got := ask(t, dial(t, p.outside, own)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s, from outside: %s", family, got)
+		}
+	}
+}
+
+// dialAs connects from the pod as a user, with a mark.
+func (p pair) dialAs(t *testing.T, user, mark int, address string) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	within(t, p.pod, func() (err error) { // the thread ends with it
+		d := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, raw syscall.RawConn) error {
+			var failed error
+			err := raw.Control(func(fd uintptr) {
+				failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_MARK, mark)
+			})
+			return errors.Join(err, failed)
+		}}
+		if _, err := unix.SetfsuidRetUid(user); err != nil {
+			return err
+		}
+		conn, err = d.Dial("tcp", address)
+		return err
+	})
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }

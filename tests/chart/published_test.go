@@ -160,7 +160,6 @@ routeServer.legacyRoutesAPI.enabled=true
 routeSidecar.logLevel=debug
 ioSidecar.logLevel=debug
 jobExecutor.logLevel=debug
-jobExecutorProxy.logLevel=debug
 previewServer.enabled=true
 previewServer.customDomain=preview.example.com
 previewServer.replicas=2

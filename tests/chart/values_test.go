@@ -115,7 +115,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"ioContextServer: {replicas: null, imagePullPolicy: null, logLevel: null, resources: null, podDisruptionBudget: null}",
 		"ioInit: {image: null, imagePullPolicy: null, imagePullSecret: null, resources: null}\nioSidecar: null",
 		"jobs: null",
-		"jobs: {allow: null, keepResults: null, artifactsPerPod: null}",
+		"jobs: {allow: null, keepResults: null, keptPods: null, artifactsPerPod: null, keepJobs: null, maxJobs: null, redirect: null}",
 		"jobExecutorInit: {image: null, imagePullPolicy: null, imagePullSecret: null, resources: null}\njobExecutorProxy: null",
 		"uninstall: {workflowsSeconds: null}",
 		"uninstall: {now: null}",

@@ -29,6 +29,11 @@ type Settings struct {
 	InitPullPolicy, ProxyPullPolicy corev1.PullPolicy
 	// InitResources and ProxyResources are their resources. Nil: 256Mi of memory at most.
 	InitResources, ProxyResources *corev1.ResourceRequirements
+	// Redirector is the init container layout.RedirectContainer, which redirects the connections of scripts with NET_ADMIN.
+	// Nil: they are not redirected.
+	Redirector *corev1.Container
+	// ProxyLogLevel is that of the container job-executor-proxy: debug, info, warn or error. Empty: info.
+	ProxyLogLevel string
 	// PullSecrets are for these images, in the namespace of the pod.
 	PullSecrets []string
 	// Labels and Annotations are for pods of templates that do not set them.
@@ -50,7 +55,7 @@ type Settings struct {
 // OwnerOf returns a group as an owner of pods, for messages.
 func OwnerOf(g *crdv1.JobRunnerGroup) execunit.Owner {
 	return execunit.Owner{
-		Noun: "runner group", Name: g.Name, Containers: []string{layout.InitContainer, layout.ProxyContainer},
+		Noun: "runner group", Name: g.Name, Containers: []string{layout.InitContainer, layout.ProxyContainer, layout.RedirectContainer},
 		Resources: "jobExecutorInit.resources and jobExecutorProxy.resources",
 	}
 }

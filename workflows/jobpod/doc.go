@@ -14,11 +14,14 @@
 // to other programs. It alone has the token, and the volume with output, results and artifacts. Packages layout
 // and socket of workflows/jobexec have the paths.
 //
+// Where a pod may have the capability NET_ADMIN (reconcilers/jobrunnergroup asks the API server), the init container
+// job-executor-redirect redirects the connections that the other containers open to job-executor-proxy.
+//
 // The containers restart: an execution of a job names the start of the main container that it can begin in.
 //
 // # Restrictions
 //
-// The operator's containers are accepted by Pod Security restricted. A template is subject to Pod Security
+// The operator's containers are accepted by Pod Security restricted, except job-executor-redirect. A template is subject to Pod Security
 // baseline and to what the author may read, as that of a unit is (package execunit). It cannot share the
 // process namespace: scripts would see the processes of job-executor-proxy.
 package jobpod

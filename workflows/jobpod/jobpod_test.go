@@ -21,6 +21,13 @@ var settings = jobpod.Settings{
 	ArtifactBytes: 1 << 30, OperatorNamespace: "signadot", AuthorAsked: true,
 }
 
+// redirecting are settings with which connections are redirected.
+func redirecting() jobpod.Settings {
+	s := settings
+	s.Redirector, s.Allow = &corev1.Container{Name: layout.RedirectContainer, Image: "redirect:1"}, execunit.Powers{execunit.HostNamespaces}
+	return s
+}
+
 // group reads the spec of a group.
 func group(t *testing.T, spec string) *crdv1.JobRunnerGroup {
 	t.Helper()
@@ -58,11 +65,12 @@ podTemplate:
 
 func TestPodsAndServicesEqualTheGoldenFiles(t *testing.T) {
 	mesh := settings
+	mesh.ProxyLogLevel = "debug"
 	mesh.PullSecrets, mesh.Labels, mesh.Annotations = []string{"own", "operator"}, map[string]string{"sidecar.istio.io/inject": "true", "team": "other"}, map[string]string{"linkerd.io/inject": "enabled"}
 	for name, of := range map[string]struct {
 		spec string
 		with jobpod.Settings
-	}{"plain": {"image: runner:1", settings}, "full": {full, mesh}} {
+	}{"plain": {"image: runner:1", settings}, "full": {full, mesh}, "redirected": {"image: runner:1", redirecting()}, "node": {"image: runner:1\npodTemplate: {spec: {hostNetwork: true}}", redirecting()}} {
 		g := group(t, of.spec)
 		before := g.DeepCopy()
 		if p := jobpod.Accept(g, of.with); p != nil {
@@ -136,6 +144,7 @@ func TestTheVersionIsThatOfThePods(t *testing.T) {
 	for name, change := range map[string]func(g *crdv1.JobRunnerGroup, s *jobpod.Settings){
 		"image":       func(g *crdv1.JobRunnerGroup, _ *jobpod.Settings) { g.Spec.Image = "other" },
 		"template":    func(g *crdv1.JobRunnerGroup, _ *jobpod.Settings) { g.Spec.PodTemplate.Labels["team"] = "other" },
+		"redirection": func(_ *crdv1.JobRunnerGroup, s *jobpod.Settings) { *s = redirecting() },
 		"proxy image": func(_ *crdv1.JobRunnerGroup, s *jobpod.Settings) { s.ProxyImage = "other" },
 	} {
 		g, s := g.DeepCopy(), settings

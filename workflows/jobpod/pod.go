@@ -107,7 +107,12 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	main.Command, main.Args = []string{socket.Program, "serve"}, nil
 	main.VolumeMounts = append(main.VolumeMounts, jobMount(), programMount())
 	spec.InitContainers = append(spec.InitContainers, installer(s))
-	spec.Containers = append(spec.Containers, proxy(s))
+	server := proxy(s)
+	if Redirects(g, s) {
+		spec.InitContainers = append(spec.InitContainers, redirector(s))
+		server.SecurityContext.RunAsUser, server.SecurityContext.RunAsGroup = new(int64(layout.ProxyUser)), new(int64(layout.ProxyUser))
+	}
+	spec.Containers = append(spec.Containers, server)
 	spec.Volumes = append(spec.Volumes, volumes(s)...)
 	return pod
 }
@@ -141,6 +146,20 @@ func installer(s Settings) corev1.Container {
 	return c
 }
 
+// Redirects reports whether the pods of a group redirect the connections of scripts. A pod in the network of its node
+// cannot: it would redirect those of the node.
+func Redirects(g *crdv1.JobRunnerGroup, s Settings) bool {
+	return s.Redirector != nil && !template(g).Spec.HostNetwork
+}
+
+// redirector returns the init container that redirects connections, and records it for the proxy. It is the last one, so
+// that no other init container is redirected.
+func redirector(s Settings) corev1.Container {
+	c := *s.Redirector.DeepCopy()
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: layout.VolumeStore, MountPath: layout.Store})
+	return c
+}
+
 // How often the kubelet asks a proxy whether it is ready, in seconds, and how many failures make it unready.
 const probeSeconds, probeFailures = 1, 3
 
@@ -152,6 +171,9 @@ func proxy(s Settings) corev1.Container {
 		{Name: layout.EnvCA, Value: s.CA},
 		{Name: layout.EnvArtifactBytes, Value: strconv.FormatInt(s.ArtifactBytes, 10)},
 		{Name: layout.EnvPodUID, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.uid"}}},
+	}
+	if s.ProxyLogLevel != "" {
+		c.Args = []string{"--log-level=" + s.ProxyLogLevel}
 	}
 	c.Ports = []corev1.ContainerPort{{Name: layout.PortName, ContainerPort: layout.Port, Protocol: corev1.ProtocolTCP}}
 	c.ReadinessProbe = &corev1.Probe{

@@ -12,6 +12,8 @@ import (
 type Context struct {
 	// RoutingKey, Sandbox and RouteGroup are for the script. Sandbox is the name that users give it.
 	RoutingKey, Sandbox, RouteGroup string
+	// Headers are the custom headers of the cluster with routing keys.
+	Headers []string
 	// Waits is why a script cannot begin yet, and Ended why none will, and one that runs is stopped.
 	Waits, Ended *Why
 }

@@ -213,6 +213,8 @@ func (in Input) ended(out Step) Step {
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {
 		switch why := dropped(r.Pod); {
+		case r.Dropped || r.Status.GetDropped() != "":
+			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space.", pod(in.Job))
 		case r.Status.GetReleased():
 			o.State = crdv1.OutputReleased
 		case why != "" || r.Gone || r.Unknown:

@@ -98,6 +98,8 @@ type Runner struct {
 	Refused bool
 	// Unknown: the runner has answered that it has no such execution.
 	Unknown bool
+	// Dropped: the runner has reported, with a later execution, that it has deleted the results.
+	Dropped bool
 	// Silent is the last error of a call; empty while the runner answers.
 	Silent string
 }

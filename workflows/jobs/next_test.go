@@ -143,6 +143,7 @@ func TestNext(t *testing.T) {
 		retries                   string
 		deleted, resting          bool
 		gone, refused, unknown    bool
+		dropped                   bool
 		silent                    string
 		// group is "", "none" or "deleted".
 		group   string
@@ -218,6 +219,9 @@ func TestNext(t *testing.T) {
 		"its results are read":                                 {status: kept, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Released 0 settled"},
 		"its pod waits until they are read":                    {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Kept 0 follow await settled"},
 		"its results are dropped":                              {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded, signadot.com/job-results-dropped: why}}", want: "succeeded Succeeded output Lost 0 settled"},
+		"its results made space":                               {status: kept, dropped: true, want: "succeeded Succeeded output Lost 0 settled"},
+		"its results made space, as its runner answers":        {status: kept, answer: "{phase: TERMINATED, released: true, dropped: why}", want: "succeeded Succeeded output Lost 0 settled"},
+		"its results were read, and are dropped after that":    {status: strings.Replace(kept, "state: Kept", "state: Released", 1), dropped: true, want: "succeeded Succeeded output Released 0 settled"},
 		"its results are lost":                                 {status: kept, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"it ended before it began":                             {status: "state: {terminated: {reason: InvalidSpec}}", want: "failed InvalidSpec settled"},
 	} {
@@ -229,7 +233,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Silent: tt.silent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}

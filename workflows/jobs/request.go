@@ -60,6 +60,9 @@ func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunReq
 	}
 	if m := j.Spec.TrafficManager; m != nil {
 		out.Routing.Inject = m.InjectRoutingKey == InjectAuto && c.RoutingKey != ""
+		if out.Routing.Inject {
+			out.Routing.CustomHeaders = c.Headers
+		}
 		out.Routing.TrafficManager = m.Enabled || m.InjectRoutingKey == InjectAuto
 	}
 	return out

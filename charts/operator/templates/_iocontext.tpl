@@ -45,7 +45,11 @@ the older release had.
 {{- dict
       "allow" (dig "allow" nil $of | default list)
       "keepResults" (dig "keepResults" nil $of | default "15m")
-      "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi") | toJson }}
+      "artifactsPerPod" (dig "artifactsPerPod" nil $of | default "1Gi")
+      "keptPods" (dig "keptPods" nil $of | default 0)
+      "keepJobs" (dig "keepJobs" nil $of | default "24h")
+      "maxJobs" (dig "maxJobs" nil $of | default 1000)
+      "redirect" (dig "redirect" true $of) | toJson }}
 {{- end }}
 
 {{/* The namespace of the Secrets with values of units. */}}

@@ -27,7 +27,6 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
 {{- $controlPlane := omit .Values.controlPlane "clusterToken" "tokenSecret" }}
 {{- $_ := set $all "controlPlane" (ternary (omit $controlPlane "proxy" "podLogAccess" "tunnelAddr" "tunnelTLS" "ca" "roleBindings") $controlPlane (not (empty $agent))) }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
-{{- $_ := set $all "jobExecutorProxy" (pick (.Values.jobExecutorProxy | default dict) "logLevel") }}
 {{- $_ := set $all "ioSidecar" (pick (.Values.ioSidecar | default dict) "logLevel") }}
 {{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
 {{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}

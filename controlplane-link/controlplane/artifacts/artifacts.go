@@ -6,6 +6,7 @@ package artifacts
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -162,4 +163,48 @@ func (s *summed) Write(p []byte) (int, error) {
 	s.n += int64(n)
 	_, _ = s.sum.Write(p[:n]) // a hash never fails
 	return n, err
+}
+
+// Config is where files are kept: in a folder or in a bucket.
+type Config struct {
+	// Folder is a local folder, which is created if it does not exist.
+	Folder string
+	// S3 is a bucket, in place of a folder.
+	S3 S3
+	// Limits bound the files of a job. Default: each as in DefaultLimits.
+	Limits Limits
+}
+
+// Open opens the place of a configuration; nil: it has none. The caller closes it.
+func Open(_ context.Context, c Config) (*Kept, error) {
+	d := DefaultLimits
+	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Files: cmp.Or(c.Limits.Files, d.Files)}
+	switch {
+	case c.S3.Bucket != "" && c.Folder != "":
+		return nil, errors.New("artifacts are in a folder or in a bucket: configure one of them")
+	case c.S3.Bucket != "":
+		b, err := openBucket(c.S3)
+		if err != nil {
+			return nil, err
+		}
+		return &Kept{Backend: b, Limits: limits}, nil
+	case c.Folder == "":
+		return nil, nil
+	}
+	f, err := OpenFolder(c.Folder)
+	if err != nil {
+		return nil, err
+	}
+	return &Kept{Backend: f, Limits: limits}, nil
+}
+
+// Close closes the place, if it is a folder.
+func (k *Kept) Close() error {
+	if k == nil {
+		return nil
+	}
+	if c, is := k.Backend.(io.Closer); is {
+		return c.Close()
+	}
+	return nil
 }

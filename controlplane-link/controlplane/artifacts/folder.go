@@ -73,37 +73,3 @@ func (f *Folder) Open(_ context.Context, key string) (io.ReadSeekCloser, error) 
 
 // Delete implements Backend.
 func (f *Folder) Delete(_ context.Context, folder string) error { return f.root.RemoveAll(folder) }
-
-// Config is where files are kept.
-type Config struct {
-	// Folder is a local folder, which is created if it does not exist.
-	Folder string
-	// Limits bound the files of a job. Default: DefaultLimits.
-	Limits Limits
-}
-
-// Open opens the place of a configuration; nil: it has none. The caller closes it.
-func Open(_ context.Context, c Config) (*Kept, error) {
-	if c.Folder == "" {
-		return nil, nil
-	}
-	f, err := OpenFolder(c.Folder)
-	if err != nil {
-		return nil, err
-	}
-	if c.Limits == (Limits{}) {
-		c.Limits = DefaultLimits
-	}
-	return &Kept{Backend: f, Limits: c.Limits}, nil
-}
-
-// Close closes the place, if it is a folder.
-func (k *Kept) Close() error {
-	if k == nil {
-		return nil
-	}
-	if c, is := k.Backend.(io.Closer); is {
-		return c.Close()
-	}
-	return nil
-}

@@ -31,6 +31,11 @@ func writes(text string) func(io.Writer) error {
 
 func TestFilesOfAJob(t *testing.T) {
 	k, _ := folder(t)
+	files(t, k)
+}
+
+// files stores, reads and deletes files of a job.
+func files(t *testing.T, k *artifacts.Kept) {
 	ctx := t.Context()
 	if m, err := k.Manifest(ctx, "acme", "j"); m != nil || err != nil {
 		t.Fatal(m, err)

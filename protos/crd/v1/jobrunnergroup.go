@@ -103,6 +103,10 @@ type JobRunnerGroupStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
+	// Whether connections of scripts are redirected to the proxy that adds the routing key (not a published field).
+	// +optional
+	Redirection *RunnerRedirection `json:"redirection,omitempty"`
+
 	// Runners.
 	// +optional
 	Replicas int32 `json:"replicas"`
@@ -222,4 +226,17 @@ func (g *JobRunnerGroup) StatusConditions() *[]StatusCondition { return &g.Statu
 // most telling first.
 func (*JobRunnerGroup) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionRunnersAvailable}
+}
+
+// RunnerRedirection is the answer of the API server to a pod that redirects connections of scripts.
+type RunnerRedirection struct {
+	// Whether pods redirect connections. Otherwise only clients that obey http_proxy use the proxy.
+	Enabled bool `json:"enabled"`
+
+	// Why they do not.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Hash of the pod template without redirection that the API server was asked about.
+	Version string `json:"version"`
 }

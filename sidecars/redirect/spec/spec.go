@@ -1,5 +1,6 @@
-// Package spec describes which of a pod's inbound connections go through its sidecar. The
-// injecting webhook writes it into the environment of the redirecting init container, and the
+// Package spec describes which of a pod's inbound connections go through its sidecar, or which that
+// its scripts open go through the proxy of a runner of jobs. The injecting webhook, or the controller of
+// runner groups, writes it into the environment of the redirecting init container, and the
 // init container reads it back, so both sides share this package and nothing else.
 //
 // It is pure. The rules it describes are applied by package redirect.
@@ -25,6 +26,10 @@ const (
 	EnvTo = "SWITCHYARD_REDIRECT_TO"
 	// EnvMode holds the Mode; empty or missing is ModeAuto.
 	EnvMode = "SWITCHYARD_REDIRECT_MODE"
+	// EnvOutgoing holds the user of the proxy of outgoing connections; empty or missing is inbound.
+	EnvOutgoing = "SWITCHYARD_REDIRECT_OUTGOING_EXCEPT_USER"
+	// EnvDone holds the folder that records outgoing redirection.
+	EnvDone = "SWITCHYARD_REDIRECT_DONE"
 )
 
 // Mode chooses between nftables and legacy iptables. Its values are those of the chart's
@@ -74,6 +79,12 @@ type Spec struct {
 	To uint16
 	// Mode selects the part of the kernel; empty is ModeAuto.
 	Mode Mode
+	// Outgoing selects the connections that processes of the pod open to other addresses, instead of
+	// inbound ones, except those of this user, which the proxy runs as. 0: inbound. It takes nftables.
+	Outgoing uint32
+	// Done is a folder that is created when outgoing connections are redirected. A kernel that cannot
+	// redirect them is no error then.
+	Done string
 }
 
 // Validate returns an error if the Spec is not valid.
@@ -91,6 +102,10 @@ func (s Spec) Validate() error {
 		return fmt.Errorf("port 0 in %s or %s: ports are 1 to 65535", EnvPorts, EnvExcept)
 	case slices.Contains(s.Ports, s.To):
 		return fmt.Errorf("port %d is the sidecar's own and cannot be redirected to itself", s.To)
+	case s.Outgoing != 0 && s.Mode == ModeLegacy:
+		return fmt.Errorf("outgoing connections cannot be redirected with legacy iptables: remove %s, or set %s to %s", EnvOutgoing, EnvMode, ModeNFT)
+	case s.Outgoing == 0 && s.Done != "":
+		return fmt.Errorf("%s is for outgoing connections: set %s too", EnvDone, EnvOutgoing)
 	}
 	if _, err := ParseMode(string(s.Mode)); err != nil {
 		return fmt.Errorf("%s: %w", EnvMode, err)
@@ -104,12 +119,16 @@ func (s Spec) Env() map[string]string {
 	if !s.All {
 		ports = Join(s.Ports)
 	}
-	return map[string]string{
+	env := map[string]string{
 		EnvPorts:  ports,
 		EnvExcept: Join(s.Except),
 		EnvTo:     strconv.Itoa(int(s.To)),
 		EnvMode:   string(cmp.Or(s.Mode, ModeAuto)),
 	}
+	if s.Outgoing != 0 {
+		env[EnvOutgoing], env[EnvDone] = strconv.FormatUint(uint64(s.Outgoing), 10), s.Done
+	}
+	return env
 }
 
 // Parse reads a Spec from environment variables; get returns a variable's value, empty when it
@@ -136,6 +155,14 @@ func Parse(get func(string) string) (Spec, error) {
 	if s.Mode, err = ParseMode(get(EnvMode)); err != nil {
 		return Spec{}, fmt.Errorf("%s: %w", EnvMode, err)
 	}
+	if user := get(EnvOutgoing); user != "" {
+		n, err := strconv.ParseUint(user, 10, 32)
+		if err != nil || n == 0 {
+			return Spec{}, fmt.Errorf("%s is %q, and no number of a user other than root", EnvOutgoing, user)
+		}
+		s.Outgoing = uint32(n)
+	}
+	s.Done = get(EnvDone)
 	return s, s.Validate()
 }
 

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -20,6 +21,10 @@ func TestTheSpecSurvivesTheEnvironment(t *testing.T) {
 		}
 		if !s.All {
 			s.Ports = Normalize(ports.Draw(t, "ports"))
+		}
+		if rapid.Bool().Draw(t, "outgoing") {
+			s.Outgoing, s.Done = rapid.Uint32Range(1, 1<<32-1).Draw(t, "user"), "/done"
+			s.Mode = rapid.SampledFrom([]Mode{ModeAuto, ModeNFT}).Draw(t, "mode of outgoing")
 		}
 		env := s.Env()
 		back, err := Parse(func(name string) string { return env[name] })
@@ -70,5 +75,19 @@ func TestParse(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+func TestOutgoingConnectionsThatCannotBeRedirected(t *testing.T) {
+	for says, change := range map[string]map[string]string{
+		"legacy iptables":    {EnvMode: "legacy", EnvOutgoing: "7441"},
+		"other than root":    {EnvOutgoing: "0"},
+		"set " + EnvOutgoing: {EnvDone: "/done"},
+	} {
+		env := Spec{All: true, To: 1}.Env()
+		maps.Copy(env, change)
+		if _, err := Parse(func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, want %q", change, err, says)
+		}
 	}
 }

@@ -11,6 +11,8 @@ const (
 	InitContainer = "job-executor-init"
 	// ProxyContainer serves it to others.
 	ProxyContainer = "job-executor-proxy"
+	// RedirectContainer redirects connections of scripts to the proxy, where the pod may have it.
+	RedirectContainer = "job-executor-redirect"
 )
 
 // Volumes of the pod.
@@ -46,6 +48,14 @@ const (
 
 // RoutingPort is where the proxy of the requests of scripts is, on 127.0.0.1.
 const RoutingPort = 7441
+
+// RedirectPort is where redirected connections of scripts arrive, on the loopback addresses. Those of the user ProxyUser
+// are not redirected, which the proxy runs as in such a pod. Redirected is a folder that exists in one.
+const (
+	RedirectPort = 7442
+	ProxyUser    = 7441
+	Redirected   = Store + "/redirected"
+)
 
 // ReadyPath is where the proxy answers the kubelet whether it is ready, over HTTP, on HealthPort.
 const (

@@ -70,6 +70,9 @@ func TestTheOldestOutputMakesSpace(t *testing.T) {
 		}
 	}
 	r.clear(2*size + size/2)
+	if len(r.drops) != 2 || r.drops[0].GetJobUid() != r.all[0].Job || r.drops[1].GetJobUid() != r.all[1].Job {
+		t.Errorf("the next execution reports %v", r.drops)
+	}
 	again := &runner{store: r.store, logger: r.logger, ctx: r.ctx}
 	if err := again.resume(); err != nil {
 		t.Fatal(err)
@@ -77,7 +80,7 @@ func TestTheOldestOutputMakesSpace(t *testing.T) {
 	for i, want := range []bool{true, true, false, false} {
 		for _, e := range []*execution{r.all[i], again.all[i]} {
 			s, _ := e.now()
-			if !s.GetArtifactsComplete() || s.GetReleased() != want || int(s.GetEnding().GetExitCode()) != i || (r.store.size(e.ref) < size) != want || s.GetStdout().GetTotal() != size {
+			if !s.GetArtifactsComplete() || s.GetReleased() != want || (s.GetDropped() == droppedForSpace) != want || int(s.GetEnding().GetExitCode()) != i || (r.store.size(e.ref) < size) != want || s.GetStdout().GetTotal() != size {
 				t.Errorf("execution %d has %d bytes: %v", i, r.store.size(e.ref), s)
 			}
 		}
@@ -86,8 +89,14 @@ func TestTheOldestOutputMakesSpace(t *testing.T) {
 
 // Results that were released are kept, but not all of them for ever.
 func TestOldResultsAreForgotten(t *testing.T) {
-	r := stored(t, 0, maxReleased+5, 1)
+	r := stored(t, 1<<30, maxReleased+5, 1)
+	if err := r.release(r.all[1], ""); err != nil {
+		t.Fatal(err)
+	}
 	r.clear(1)
+	if len(r.drops) != 4 { // all but the one that was read
+		t.Errorf("the next execution reports %v", r.drops)
+	}
 	refs, err := r.store.list()
 	if err != nil || len(refs) != maxReleased || len(r.all) != maxReleased || refs[0].Job != "job-5" {
 		t.Errorf("%d are in the store, and %d known, from %v on: %v", len(refs), len(r.all), refs[0], err)

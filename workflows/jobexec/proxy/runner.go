@@ -55,6 +55,8 @@ type runner struct {
 	// state is that of the executor when it was checked last, and failed why it could not be.
 	state  socket.Executor
 	failed error
+	// drops are executions of which the output was deleted without Release, until the next execution reports them.
+	drops []*jobexecv1.ExecutionRef
 	// stopping reports that the pod is being terminated: nothing begins.
 	stopping bool
 }
@@ -156,6 +158,7 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 	}
 	r.mu.Lock()
 	r.all = append(r.all, e)
+	e.update(func(s *jobexecv1.Status) { s.Drops, r.drops = r.drops, nil })
 	r.mu.Unlock()
 	r.logger.Info("an execution begins", "execution", of.String(), "job", request.GetJobName(), "error", err)
 	r.tasks.Go(func() { r.supervise(e, err == nil) })
@@ -226,21 +229,29 @@ func (r *runner) stop(ctx context.Context, of ref) (*jobexecv1.Status, error) {
 	return &jobexecv1.Status{Ref: of.proto(), Phase: jobexecv1.Status_TERMINATED, Ending: ending(stopped), ArtifactsComplete: true}, nil
 }
 
-// release deletes the output and artifacts of an execution, and keeps its result.
-func (r *runner) release(e *execution) error {
+// droppedForSpace is why output and artifacts are deleted that were not read.
+const droppedForSpace = "They were deleted, before they were read, for a later job that needed the space."
+
+// release deletes the output and artifacts of an execution, and keeps its result. dropped is why this is done unasked.
+func (r *runner) release(e *execution, dropped string) error {
 	if ended, complete, released := e.ended(); released {
 		return nil
 	} else if !ended || !complete {
 		return status.Errorf(codes.FailedPrecondition, "execution %s has not ended", e.ref)
 	}
 	result, _ := e.now()
-	result.Released, result.Artifacts, result.ArtifactsComplete = true, nil, len(e.request.GetArtifacts()) == 0
+	result.Released, result.Dropped, result.Artifacts, result.ArtifactsComplete = true, dropped, nil, len(e.request.GetArtifacts()) == 0
 	recorded := replace(filepath.Join(e.dir, resultFile), result)
 	deleted := errors.Join(os.RemoveAll(filepath.Join(e.dir, artifactsDir)), e.streams[0].Remove(), e.streams[1].Remove())
 	if recorded != nil { // the volume was full
 		recorded = replace(filepath.Join(e.dir, resultFile), result)
 	}
-	e.update(func(s *jobexecv1.Status) { s.Released = true })
+	e.update(func(s *jobexecv1.Status) { s.Released, s.Dropped = true, dropped })
+	if dropped != "" {
+		r.mu.Lock()
+		r.drops = append(r.drops, e.proto())
+		r.mu.Unlock()
+	}
 	if err := errors.Join(recorded, deleted); err != nil {
 		return status.Errorf(codes.Internal, "the files of execution %s cannot be deleted: %v", e.ref, err)
 	}
@@ -259,7 +270,7 @@ func (r *runner) clear(bytes uint64) {
 		}
 		before := r.size(e)
 		r.logger.Warn("the output of an execution is deleted, since the next one needs the space", "execution", e.String())
-		if err := r.release(e); err != nil {
+		if err := r.release(e, droppedForSpace); err != nil {
 			r.logger.Error("the output of an execution cannot be deleted", "execution", e.String(), "error", err)
 			continue
 		}
@@ -269,10 +280,14 @@ func (r *runner) clear(bytes uint64) {
 	defer r.mu.Unlock()
 	released := 0
 	for i := len(r.all) - 1; i >= 0; i-- {
-		if _, _, is := r.all[i].ended(); !is {
+		ended, _, is := r.all[i].ended()
+		if !ended {
 			continue
 		}
 		if released++; released > maxReleased {
+			if !is {
+				r.drops = append(r.drops, r.all[i].proto())
+			}
 			_ = os.RemoveAll(r.all[i].dir) // remaining files are read at the next start
 			r.all = slices.Delete(r.all, i, i+1)
 		}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -129,7 +130,9 @@ func (s *service) readable(ctx context.Context, r *jobexecv1.ExecutionRef, what 
 	}
 	if _, _, released := e.ended(); released {
 		leave()
-		return nil, nil, status.Errorf(codes.NotFound, "the output and artifacts of execution %s were deleted from this runner, after they had been collected or for a later execution", e.ref)
+		now, _ := e.now()
+		why := cmp.Or(now.GetDropped(), "They were deleted in the pod after they had been read.")
+		return nil, nil, status.Errorf(codes.NotFound, "the output and artifacts of execution %s are not in this runner: %s", e.ref, why)
 	}
 	s.logger.Info("a caller reads", "what", what, "execution", e.String(), "user", c.User)
 	return e, leave, nil
@@ -237,7 +240,7 @@ func (s *service) Release(ctx context.Context, r *jobexecv1.ExecutionRef) (*jobe
 		return nil, err
 	}
 	defer leave()
-	if err := s.release(e); err != nil {
+	if err := s.release(e, ""); err != nil {
 		return nil, err
 	}
 	s.logger.Info("an execution is released", "execution", e.String(), "user", c.User)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 
 	"switchyard.dev/eventbus/program"
@@ -41,6 +42,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 			return s, fmt.Errorf("the environment does not have %s: the operator sets it in the pods of runner groups", name)
 		}
 	}
+	if _, err := os.Stat(layout.Redirected); err == nil {
+		c.Routing.Redirect = layout.RedirectPort
+	}
 	c.Routing.Service = getenv(layout.EnvService)
 	c.Enrolment.Roots = trust.NewRoots(layout.EnvCA)
 	if err := c.Enrolment.Roots.Set([]byte(ca)); err != nil {
@@ -51,7 +55,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		if err != nil {
 			return s, fmt.Errorf("%s is %q, and no number of bytes", layout.EnvArtifactBytes, text)
 		}
-		c.Artifacts.All = all
+		c.Artifacts.Each, c.Artifacts.All = all, all
 	}
 	return s, nil
 }

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/tests/podnet"
 	"switchyard.dev/workflows/jobexec/routing"
 )
 
@@ -30,6 +32,12 @@ func TestMain(m *testing.M) {
 	case "grpc":
 		err = overGRPC(os.Args[1])
 	default:
+		if os.Geteuid() == 0 { // redirection takes a network of its own
+			if err := podnet.Isolate(); err != nil {
+				_, _ = fmt.Fprintln(os.Stderr, err)
+				os.Exit(1)
+			}
+		}
 		os.Exit(m.Run())
 	}
 	if err != nil {
@@ -120,6 +128,16 @@ func clients(javaHTTP, javaGRPC string) []client {
 // Each client that is installed sends its requests as the table for users states.
 func TestStockClients(t *testing.T) {
 	w := newWorld(t)
+	w.clients(func(t *testing.T, c client, run func() (string, error)) {
+		e := w.begin()
+		text, err := run()
+		w.expect(t, c, e.Count(), c.covered, text, err)
+	})
+}
+
+// clients calls each with each client that is installed.
+func (w *world) clients(each func(t *testing.T, c client, run func() (output string, err error))) {
+	t := w.TB.(*testing.T)
 	_, port, _ := strings.Cut(w.proxy.Address(), ":")
 	fill := strings.NewReplacer("WEB", w.web, "RPC", w.rpc, "PORT", port).Replace
 	dir := t.TempDir()
@@ -132,32 +150,38 @@ func TestStockClients(t *testing.T) {
 					t.Skipf("%s is not installed: %v", c.name, err)
 				}
 			}
-			e := w.begin()
 			var argv []string
 			for _, a := range c.command {
 				argv = append(argv, fill(a))
 			}
-			cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-			cmd.Env = append(os.Environ(), "no_proxy=", "NO_PROXY=")
-			for _, v := range routing.Environment(w.proxy.Address()) {
-				cmd.Env = append(cmd.Env, v[0]+"="+v[1])
-			}
-			cmd.Env = append(cmd.Env, fill(c.env))
-			text, err := cmd.CombinedOutput()
-			keys, count := w.seen(), e.Count()
-			if err != nil {
-				t.Fatalf("%v: %s", err, text)
-			}
-			want := ""
-			if c.covered {
-				want = "mine"
-			}
-			if c.name == "a status of gRPC in Python" {
-				keys = append(keys, want) // no method of the server has got it
-			}
-			if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return k != want }) || (count.GetWithKey() > 0) != c.covered {
-				t.Errorf("the keys of its requests are %q, want %q; the counts are %v: %s", keys, want, count, text)
-			}
+			each(t, c, func() (text string, err error) {
+				cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+				cmd.Env = append(os.Environ(), "no_proxy=", "NO_PROXY=")
+				for _, v := range routing.Environment(w.proxy.Address()) {
+					cmd.Env = append(cmd.Env, v[0]+"="+v[1])
+				}
+				cmd.Env = append(cmd.Env, fill(c.env))
+				return w.output(cmd)
+			})
 		})
+	}
+}
+
+// expect compares the keys of the requests of a client with the key of the job, or with none.
+func (w *world) expect(t *testing.T, c client, count *jobexecv1.RoutingCount, covered bool, text string, err error) {
+	t.Helper()
+	keys := w.seen()
+	if err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	want := ""
+	if covered {
+		want = "mine"
+	}
+	if c.name == "a status of gRPC in Python" {
+		keys = append(keys, want) // no method of the server has got it
+	}
+	if len(keys) == 0 || slices.ContainsFunc(keys, func(k string) bool { return k != want }) || (count.GetWithKey() > 0) != covered {
+		t.Errorf("the keys of its requests are %q, want %q; the counts are %v: %s", keys, want, count, text)
 	}
 }

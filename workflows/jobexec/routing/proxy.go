@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -39,6 +40,8 @@ const (
 type Config struct {
 	// Address is where to listen: a port of 127.0.0.1. Required.
 	Address string
+	// Redirect is the port on the loopback addresses where redirected connections arrive. 0: none are redirected.
+	Redirect int
 	// Service is the address of any Service of the cluster. Default: none.
 	Service string
 	// Dial connects to servers. Default: net.Dialer.
@@ -54,13 +57,17 @@ type Proxy struct {
 	on      *callers.Listener
 	shared  *http.Transport
 	tunnels *tunnels
+	// redirects are the listeners of redirected connections.
+	redirects []net.Listener
 	// now is the execution that runs; nil: none that uses the proxy.
 	now atomic.Pointer[Execution]
 }
 
 // Execution is an execution with requests that the proxy forwards. It is safe for concurrent use.
 type Execution struct {
-	key, caveat   string
+	key, caveat string
+	// headers are the custom headers of the cluster.
+	headers       []string
 	with, without atomic.Uint64
 }
 
@@ -78,6 +85,11 @@ func New(cfg Config) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{cfg: cfg, on: all["scripts"], tunnels: newTunnels(all["scripts"].Addr())}
+	if cfg.Redirect != 0 {
+		if p.redirects, err = listenRedirected(cfg.Redirect); err != nil {
+			return nil, errors.Join(err, p.on.Close())
+		}
+	}
 	p.shared = transport(false, p.dial)
 	p.shared.MaxIdleConns, p.shared.MaxIdleConnsPerHost = 256, 32
 	return p, nil
@@ -87,7 +99,13 @@ func New(cfg Config) (*Proxy, error) {
 func (p *Proxy) Address() string { return p.on.Addr().String() }
 
 // Close closes a Proxy that does not run.
-func (p *Proxy) Close() error { return p.on.Close() }
+func (p *Proxy) Close() error {
+	errs := []error{p.on.Close()}
+	for _, l := range p.redirects {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
 
 // Begin forwards the requests of an execution from now on, and of no other; nil: its script uses no proxy. noProxy are
 // the values of no_proxy in the main container. restarted reports that requests before were not counted.
@@ -98,13 +116,15 @@ func (p *Proxy) Begin(r *jobexecv1.RunRequest, noProxy []string, restarted bool)
 	}
 	e := &Execution{}
 	if r.GetRouting().GetInject() {
-		e.key = r.GetRouting().GetRoutingKey()
+		e.key, e.headers = r.GetRouting().GetRoutingKey(), r.GetRouting().GetCustomHeaders()
 	}
 	var env [][2]string
 	for _, v := range r.GetEnv() {
 		env = append(env, [2]string{v.GetName(), v.GetValue()})
 	}
-	e.caveat = caveat(env, noProxy, p.cfg.Service)
+	if e.caveat = overridden(env); len(p.redirects) == 0 {
+		e.caveat = caveat(env, noProxy, p.cfg.Service)
+	}
 	if restarted {
 		e.caveat = strings.TrimPrefix(e.caveat+". Container job-executor-proxy was restarted while the script ran: requests before are not counted", ". ")
 	}
@@ -134,7 +154,7 @@ func (e *Execution) Count() *jobexecv1.RoutingCount {
 
 // add adds the key to a request that has none, and counts it.
 func (e *Execution) add(h http.Header) {
-	e.count(routingkey.Add(textproto.MIMEHeader(h), e.key, nil) != "")
+	e.count(routingkey.Add(textproto.MIMEHeader(h), e.key, e.headers) != "")
 }
 
 func (e *Execution) count(with bool) {
@@ -154,6 +174,9 @@ func (p *Proxy) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
 	outer.BaseContext = func(net.Listener) context.Context { return ctx }
 	all.Go(func() error { return callers.Serve(ctx, outer, p.on, time.Millisecond) })
+	for _, l := range p.redirects {
+		all.Go(func() error { return p.serveRedirected(ctx, l) })
+	}
 	all.Go(func() error { return callers.Serve(ctx, inner, p.tunnels, time.Millisecond) })
 	return all.Wait()
 }

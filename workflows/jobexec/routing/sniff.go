@@ -50,6 +50,12 @@ func sniff(first []byte, full bool) protocol {
 	return unknown
 }
 
+// absolute reports whether a request, by its first bytes, has an absolute URL.
+func absolute(first []byte) bool {
+	_, target, _ := bytes.Cut(first, []byte(" "))
+	return bytes.HasPrefix(target, []byte("h"))
+}
+
 // settingsBytes is the length of the header of a frame of HTTP/2.
 const settingsBytes = 9
 

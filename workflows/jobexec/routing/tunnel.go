@@ -59,7 +59,11 @@ func inner(c net.Conn) net.Conn {
 // pipe copies bytes both ways, until both sides have ended. An error of one side cuts both.
 func pipe(a, b *end) {
 	carry := func(to, from *end) {
-		if _, err := io.Copy(to, from); err != nil || to.closeWrite() != nil {
+		copied := func() error { _, err := io.Copy(to, from); return err }
+		if from.from == io.Reader(from.Conn) { // nothing was read: the kernel can copy
+			copied = func() error { _, err := io.Copy(to.Conn, from.Conn); return err }
+		}
+		if copied() != nil || to.closeWrite() != nil {
 			a.cut()
 			b.cut()
 		}
@@ -79,6 +83,8 @@ type tunnel struct {
 	execution *Execution
 	// given has the connection with which the tunnel began, until by uses it.
 	given chan net.Conn
+	// redirected: its client does not know the proxy, and uses the connection after the job too.
+	redirected bool
 }
 
 // Close implements net.Conn.
@@ -141,6 +147,10 @@ func withTunnel(ctx context.Context, c net.Conn) context.Context {
 // inside serves a request in a tunnel.
 func (p *Proxy) inside(out http.ResponseWriter, r *http.Request) {
 	t, is := r.Context().Value(tunnelKey{}).(*tunnel)
+	if is && t.redirected && p.now.Load() != t.execution {
+		(&Execution{}).forward(out, r, t.to, t.by)
+		return
+	}
 	if !is || p.now.Load() != t.execution {
 		refuse(out, http.StatusServiceUnavailable, "the job of this connection has ended")
 		return
@@ -171,15 +181,19 @@ func (p *Proxy) connect(out http.ResponseWriter, r *http.Request, e *Execution) 
 		return
 	}
 	client := &end{conn, bufio.NewReaderSize(io.MultiReader(io.LimitReader(read, int64(read.Reader.Buffered())), conn), sniffBytes)}
-	what := first(client, server)
+	p.open(tunnel{end: *client, to: r.Host, execution: e}, server, first(client, server), stop)
+}
+
+// open carries the content of a tunnel, which is closed unless stop returns true before requests are served.
+func (p *Proxy) open(t tunnel, server *end, what protocol, stop func() bool) {
 	if what == other {
-		e.count(false)
-		pipe(client, server)
+		t.execution.count(false)
+		pipe(&t.end, server)
 		return
 	}
 	given := make(chan net.Conn, 1)
 	given <- server
-	by := transport(what == http2, func(ctx context.Context, network, address string) (net.Conn, error) {
+	t.given, t.by = given, transport(what == http2, func(ctx context.Context, network, address string) (net.Conn, error) {
 		select {
 		case c := <-given:
 			return c, nil
@@ -188,7 +202,7 @@ func (p *Proxy) connect(out http.ResponseWriter, r *http.Request, e *Execution) 
 		}
 	})
 	if stop() {
-		p.tunnels.serve(&tunnel{end: *client, to: r.Host, by: by, execution: e, given: given})
+		p.tunnels.serve(&t)
 	}
 }
 

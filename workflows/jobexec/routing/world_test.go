@@ -9,17 +9,23 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
+	"os/exec"
 	"sync"
 	"testing"
 
 	"github.com/gorilla/websocket"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/sidecars/redirect"
+	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/podnet"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/routing"
 	"switchyard.dev/xds/routingkey"
 )
@@ -28,6 +34,8 @@ import (
 type world struct {
 	testing.TB
 	proxy *routing.Proxy
+	// pod has the proxy and the clients, if connections are redirected; nil: they are beside the servers.
+	pod *podnet.Pod
 	// web serves HTTP/1.1 and HTTP/2 without TLS, rpc gRPC, secure HTTPS; plain greets and then echoes.
 	web, rpc, secure, plain string
 
@@ -43,6 +51,65 @@ func newWorld(t testing.TB) *world {
 	w.proxy = p
 	background.Run(t, p.Run)
 	return w
+}
+
+// newPod returns a world with the proxy in a pod of its own, in which connections are redirected to it.
+func newPod(t testing.TB) *world {
+	if !podnet.Inside() {
+		t.Fatal("this test makes a network namespace: run it as root")
+	}
+	w := newWorld(t)
+	var err error
+	w.pod, err = podnet.NewPod(1)
+	w.must(err)
+	t.Cleanup(func() { _ = w.pod.Close() })
+	w.must(w.pod.Do(func() error {
+		_, err := redirect.Apply(spec.Spec{All: true, To: layout.RedirectPort, Outgoing: layout.ProxyUser}, redirect.Config{})
+		return err
+	}))
+	w.must(w.pod.Do(func() (err error) {
+		w.proxy, err = routing.New(routing.Config{Address: "127.0.0.1:0", Redirect: layout.RedirectPort, Dial: w.dialAsProxy})
+		return err
+	}))
+	background.Run(t, w.proxy.Run)
+	return w
+}
+
+// dialAsProxy connects from the pod as the user of the proxy.
+func (w *world) dialAsProxy(ctx context.Context, network, address string) (c net.Conn, err error) {
+	err = w.pod.Do(func() error {
+		if _, err := unix.SetfsuidRetUid(layout.ProxyUser); err != nil { // of this thread, which ends
+			return err
+		}
+		c, err = (&net.Dialer{}).DialContext(ctx, network, address)
+		return err
+	})
+	return c, err
+}
+
+// dial connects as a script does.
+func (w *world) dial(address string) (c *net.TCPConn) {
+	w.Helper()
+	open := func() error {
+		conn, err := net.Dial("tcp", address)
+		c, _ = conn.(*net.TCPConn)
+		return err
+	}
+	w.must(w.pod.Do(open))
+	w.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// output runs a command where scripts run, and returns its output.
+func (w *world) output(cmd *exec.Cmd) (string, error) {
+	var text []byte
+	run := func() (err error) { text, err = cmd.CombinedOutput(); return err }
+	if w.pod == nil {
+		err := run()
+		return string(text), err
+	}
+	err := w.pod.Do(run)
+	return string(text), err
 }
 
 func (w *world) must(err error) {

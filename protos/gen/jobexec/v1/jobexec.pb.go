@@ -535,8 +535,10 @@ type RoutingContext struct {
 	Inject bool `protobuf:"varint,2,opt,name=inject,proto3" json:"inject,omitempty"`
 	// Whether requests of the script go through the proxy without a key.
 	TrafficManager bool `protobuf:"varint,3,opt,name=traffic_manager,json=trafficManager,proto3" json:"traffic_manager,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The custom headers with the routing key that the cluster is configured with.
+	CustomHeaders []string `protobuf:"bytes,4,rep,name=custom_headers,json=customHeaders,proto3" json:"custom_headers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoutingContext) Reset() {
@@ -588,6 +590,13 @@ func (x *RoutingContext) GetTrafficManager() bool {
 		return x.TrafficManager
 	}
 	return false
+}
+
+func (x *RoutingContext) GetCustomHeaders() []string {
+	if x != nil {
+		return x.CustomHeaders
+	}
+	return nil
 }
 
 type StopRequest struct {
@@ -666,8 +675,12 @@ type Status struct {
 	// Whether each artifact has been stored, or has a problem.
 	ArtifactsComplete bool          `protobuf:"varint,9,opt,name=artifacts_complete,json=artifactsComplete,proto3" json:"artifacts_complete,omitempty"`
 	Routing           *RoutingCount `protobuf:"bytes,10,opt,name=routing,proto3" json:"routing,omitempty"`
-	// Whether Release was called.
-	Released      bool `protobuf:"varint,11,opt,name=released,proto3" json:"released,omitempty"`
+	// Whether the output and artifacts were deleted: after Release, or for a later execution.
+	Released bool `protobuf:"varint,11,opt,name=released,proto3" json:"released,omitempty"`
+	// Why they were deleted without Release; "": they were not.
+	Dropped string `protobuf:"bytes,12,opt,name=dropped,proto3" json:"dropped,omitempty"`
+	// The executions of which output and artifacts were deleted without Release before this one began.
+	Drops         []*ExecutionRef `protobuf:"bytes,13,rep,name=drops,proto3" json:"drops,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -777,6 +790,20 @@ func (x *Status) GetReleased() bool {
 		return x.Released
 	}
 	return false
+}
+
+func (x *Status) GetDropped() string {
+	if x != nil {
+		return x.Dropped
+	}
+	return ""
+}
+
+func (x *Status) GetDrops() []*ExecutionRef {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
 }
 
 // Ending is how an execution ended.
@@ -1765,12 +1792,13 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x04meta\x18\x02 \x03(\v2-.switchyard.jobexec.v1.ArtifactSpec.MetaEntryR\x04meta\x1a7\n" +
 	"\tMetaEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"r\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x99\x01\n" +
 	"\x0eRoutingContext\x12\x1f\n" +
 	"\vrouting_key\x18\x01 \x01(\tR\n" +
 	"routingKey\x12\x16\n" +
 	"\x06inject\x18\x02 \x01(\bR\x06inject\x12'\n" +
-	"\x0ftraffic_manager\x18\x03 \x01(\bR\x0etrafficManager\"\xeb\x01\n" +
+	"\x0ftraffic_manager\x18\x03 \x01(\bR\x0etrafficManager\x12%\n" +
+	"\x0ecustom_headers\x18\x04 \x03(\tR\rcustomHeaders\"\xeb\x01\n" +
 	"\vStopRequest\x125\n" +
 	"\x03ref\x18\x01 \x01(\v2#.switchyard.jobexec.v1.ExecutionRefR\x03ref\x12>\n" +
 	"\x05cause\x18\x02 \x01(\x0e2(.switchyard.jobexec.v1.StopRequest.CauseR\x05cause\x12\x18\n" +
@@ -1779,7 +1807,7 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x11CAUSE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bCANCELED\x10\x01\x12\v\n" +
 	"\aDELETED\x10\x02\x12\x10\n" +
-	"\fSANDBOX_GONE\x10\x03\"\xaf\x05\n" +
+	"\fSANDBOX_GONE\x10\x03\"\x84\x06\n" +
 	"\x06Status\x125\n" +
 	"\x03ref\x18\x01 \x01(\v2#.switchyard.jobexec.v1.ExecutionRefR\x03ref\x129\n" +
 	"\x05phase\x18\x02 \x01(\x0e2#.switchyard.jobexec.v1.Status.PhaseR\x05phase\x129\n" +
@@ -1794,7 +1822,9 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x12artifacts_complete\x18\t \x01(\bR\x11artifactsComplete\x12=\n" +
 	"\arouting\x18\n" +
 	" \x01(\v2#.switchyard.jobexec.v1.RoutingCountR\arouting\x12\x1a\n" +
-	"\breleased\x18\v \x01(\bR\breleased\"H\n" +
+	"\breleased\x18\v \x01(\bR\breleased\x12\x18\n" +
+	"\adropped\x18\f \x01(\tR\adropped\x129\n" +
+	"\x05drops\x18\r \x03(\v2#.switchyard.jobexec.v1.ExecutionRefR\x05drops\"H\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aWAITING\x10\x01\x12\v\n" +
@@ -1960,40 +1990,41 @@ var file_jobexec_v1_jobexec_proto_depIdxs = []int32{
 	12, // 16: switchyard.jobexec.v1.Status.stderr:type_name -> switchyard.jobexec.v1.Stream
 	13, // 17: switchyard.jobexec.v1.Status.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
 	14, // 18: switchyard.jobexec.v1.Status.routing:type_name -> switchyard.jobexec.v1.RoutingCount
-	26, // 19: switchyard.jobexec.v1.ArtifactState.meta:type_name -> switchyard.jobexec.v1.ArtifactState.MetaEntry
-	3,  // 20: switchyard.jobexec.v1.LogsRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
-	2,  // 21: switchyard.jobexec.v1.LogsRequest.kind:type_name -> switchyard.jobexec.v1.LogsRequest.Kind
-	13, // 22: switchyard.jobexec.v1.ArtifactList.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
-	3,  // 23: switchyard.jobexec.v1.ArtifactRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
-	4,  // 24: switchyard.jobexec.v1.RunnerStatus.fence:type_name -> switchyard.jobexec.v1.Fence
-	10, // 25: switchyard.jobexec.v1.RunnerStatus.executions:type_name -> switchyard.jobexec.v1.Status
-	28, // 26: switchyard.jobexec.v1.Enrolled.expires:type_name -> google.protobuf.Timestamp
-	28, // 27: switchyard.jobexec.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
-	5,  // 28: switchyard.jobexec.v1.Executor.Run:input_type -> switchyard.jobexec.v1.RunRequest
-	9,  // 29: switchyard.jobexec.v1.Executor.Stop:input_type -> switchyard.jobexec.v1.StopRequest
-	3,  // 30: switchyard.jobexec.v1.Executor.Watch:input_type -> switchyard.jobexec.v1.ExecutionRef
-	15, // 31: switchyard.jobexec.v1.Executor.Logs:input_type -> switchyard.jobexec.v1.LogsRequest
-	3,  // 32: switchyard.jobexec.v1.Executor.Artifacts:input_type -> switchyard.jobexec.v1.ExecutionRef
-	18, // 33: switchyard.jobexec.v1.Executor.Artifact:input_type -> switchyard.jobexec.v1.ArtifactRequest
-	3,  // 34: switchyard.jobexec.v1.Executor.Release:input_type -> switchyard.jobexec.v1.ExecutionRef
-	19, // 35: switchyard.jobexec.v1.Executor.Runner:input_type -> switchyard.jobexec.v1.RunnerRequest
-	21, // 36: switchyard.jobexec.v1.Runners.Enrol:input_type -> switchyard.jobexec.v1.EnrolRequest
-	23, // 37: switchyard.jobexec.v1.Runners.Ticket:input_type -> switchyard.jobexec.v1.TicketRequest
-	10, // 38: switchyard.jobexec.v1.Executor.Run:output_type -> switchyard.jobexec.v1.Status
-	10, // 39: switchyard.jobexec.v1.Executor.Stop:output_type -> switchyard.jobexec.v1.Status
-	10, // 40: switchyard.jobexec.v1.Executor.Watch:output_type -> switchyard.jobexec.v1.Status
-	16, // 41: switchyard.jobexec.v1.Executor.Logs:output_type -> switchyard.jobexec.v1.Chunk
-	17, // 42: switchyard.jobexec.v1.Executor.Artifacts:output_type -> switchyard.jobexec.v1.ArtifactList
-	16, // 43: switchyard.jobexec.v1.Executor.Artifact:output_type -> switchyard.jobexec.v1.Chunk
-	10, // 44: switchyard.jobexec.v1.Executor.Release:output_type -> switchyard.jobexec.v1.Status
-	20, // 45: switchyard.jobexec.v1.Executor.Runner:output_type -> switchyard.jobexec.v1.RunnerStatus
-	22, // 46: switchyard.jobexec.v1.Runners.Enrol:output_type -> switchyard.jobexec.v1.Enrolled
-	24, // 47: switchyard.jobexec.v1.Runners.Ticket:output_type -> switchyard.jobexec.v1.TicketAnswer
-	38, // [38:48] is the sub-list for method output_type
-	28, // [28:38] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	3,  // 19: switchyard.jobexec.v1.Status.drops:type_name -> switchyard.jobexec.v1.ExecutionRef
+	26, // 20: switchyard.jobexec.v1.ArtifactState.meta:type_name -> switchyard.jobexec.v1.ArtifactState.MetaEntry
+	3,  // 21: switchyard.jobexec.v1.LogsRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
+	2,  // 22: switchyard.jobexec.v1.LogsRequest.kind:type_name -> switchyard.jobexec.v1.LogsRequest.Kind
+	13, // 23: switchyard.jobexec.v1.ArtifactList.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
+	3,  // 24: switchyard.jobexec.v1.ArtifactRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
+	4,  // 25: switchyard.jobexec.v1.RunnerStatus.fence:type_name -> switchyard.jobexec.v1.Fence
+	10, // 26: switchyard.jobexec.v1.RunnerStatus.executions:type_name -> switchyard.jobexec.v1.Status
+	28, // 27: switchyard.jobexec.v1.Enrolled.expires:type_name -> google.protobuf.Timestamp
+	28, // 28: switchyard.jobexec.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	5,  // 29: switchyard.jobexec.v1.Executor.Run:input_type -> switchyard.jobexec.v1.RunRequest
+	9,  // 30: switchyard.jobexec.v1.Executor.Stop:input_type -> switchyard.jobexec.v1.StopRequest
+	3,  // 31: switchyard.jobexec.v1.Executor.Watch:input_type -> switchyard.jobexec.v1.ExecutionRef
+	15, // 32: switchyard.jobexec.v1.Executor.Logs:input_type -> switchyard.jobexec.v1.LogsRequest
+	3,  // 33: switchyard.jobexec.v1.Executor.Artifacts:input_type -> switchyard.jobexec.v1.ExecutionRef
+	18, // 34: switchyard.jobexec.v1.Executor.Artifact:input_type -> switchyard.jobexec.v1.ArtifactRequest
+	3,  // 35: switchyard.jobexec.v1.Executor.Release:input_type -> switchyard.jobexec.v1.ExecutionRef
+	19, // 36: switchyard.jobexec.v1.Executor.Runner:input_type -> switchyard.jobexec.v1.RunnerRequest
+	21, // 37: switchyard.jobexec.v1.Runners.Enrol:input_type -> switchyard.jobexec.v1.EnrolRequest
+	23, // 38: switchyard.jobexec.v1.Runners.Ticket:input_type -> switchyard.jobexec.v1.TicketRequest
+	10, // 39: switchyard.jobexec.v1.Executor.Run:output_type -> switchyard.jobexec.v1.Status
+	10, // 40: switchyard.jobexec.v1.Executor.Stop:output_type -> switchyard.jobexec.v1.Status
+	10, // 41: switchyard.jobexec.v1.Executor.Watch:output_type -> switchyard.jobexec.v1.Status
+	16, // 42: switchyard.jobexec.v1.Executor.Logs:output_type -> switchyard.jobexec.v1.Chunk
+	17, // 43: switchyard.jobexec.v1.Executor.Artifacts:output_type -> switchyard.jobexec.v1.ArtifactList
+	16, // 44: switchyard.jobexec.v1.Executor.Artifact:output_type -> switchyard.jobexec.v1.Chunk
+	10, // 45: switchyard.jobexec.v1.Executor.Release:output_type -> switchyard.jobexec.v1.Status
+	20, // 46: switchyard.jobexec.v1.Executor.Runner:output_type -> switchyard.jobexec.v1.RunnerStatus
+	22, // 47: switchyard.jobexec.v1.Runners.Enrol:output_type -> switchyard.jobexec.v1.Enrolled
+	24, // 48: switchyard.jobexec.v1.Runners.Ticket:output_type -> switchyard.jobexec.v1.TicketAnswer
+	39, // [39:49] is the sub-list for method output_type
+	29, // [29:39] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_jobexec_v1_jobexec_proto_init() }
