@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -14,6 +15,18 @@ import (
 type asked struct {
 	// code is the exit code of its script, and retries how often it may run again.
 	code, retries int
+	// shown: it was submitted to the control plane, which shows it.
+	shown bool
+}
+
+// shown is a job as the control plane shows it.
+type shown struct {
+	phase      string
+	executions int
+}
+
+func (s shown) ended() bool {
+	return s.phase == string(v2.JobsPhaseSucceeded) || s.phase == string(v2.JobsPhaseFailed) || s.phase == string(v2.JobsPhaseCanceled)
 }
 
 // did is what the script of a job has written to the ledger.
@@ -53,6 +66,7 @@ type evidence struct {
 	asked  map[string]asked
 	ledger map[string]did
 	jobs   map[string]crdv1.JobStatus
+	shown  map[string]shown
 	// struck has the UIDs of pods of which the executor was killed, or that were killed or evicted.
 	struck map[string]bool
 }
@@ -105,6 +119,9 @@ func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
 	if ran.begun > 1 {
 		out.again++
 	}
+	if seen := e.shown[name]; want.shown && seen != (shown{phaseOf(end), count}) {
+		wrong("the control plane shows it as %s with %d executions, and its status has %d", seen.phase, seen.executions, count)
+	}
 	switch {
 	case end.Success:
 		if !slices.Contains(ran.ends, 0) {
@@ -123,4 +140,15 @@ func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
 			wrong("it failed without a reason")
 		}
 	}
+}
+
+// phaseOf returns the phase of a job that has ended, as a control plane has to show it.
+func phaseOf(end *crdv1.JobTerminated) string {
+	switch {
+	case end.Success:
+		return string(v2.JobsPhaseSucceeded)
+	case end.Canceled, end.TimedOut:
+		return string(v2.JobsPhaseCanceled)
+	}
+	return string(v2.JobsPhaseFailed)
 }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -71,7 +73,7 @@ func NewNode(t testing.TB, kube kubernetes.Interface, namespace string, env ...s
 // Run runs pods until ctx ends, and then ends their processes.
 func (n *Node) Run(ctx context.Context) error {
 	for wait.For(ctx, n.Pause) == nil {
-		if err := n.look(ctx); err != nil && ctx.Err() == nil {
+		if err := n.look(ctx); err != nil && ctx.Err() == nil && !utilnet.IsConnectionRefused(err) {
 			n.t.Logf("the node tries again: %v", err)
 		}
 	}
@@ -220,11 +222,11 @@ func (p *pod) ready(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// strike kills a part of a pod: one with a job if there is one. It returns the name of the pod; empty: there is none.
-func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (string, error) {
-	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: crdv1.JobRunnerGroupLabel})
+// pick returns a pod that runs, with labels that a selector has: one with a job if there is one. nil: there is none.
+func (n *Node) pick(ctx context.Context, random *rand.Rand, selector string) (*pod, error) {
+	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -242,9 +244,15 @@ func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (stri
 		busy = idle
 	}
 	if len(busy) == 0 {
-		return "", nil
+		return nil, nil
 	}
-	p := busy[random.IntN(len(busy))]
+	return busy[random.IntN(len(busy))], nil
+}
+
+// strike kills a part of a pod.
+func (n *Node) strike(ctx context.Context, p *pod, part string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if part != killProxy {
 		n.struck[string(p.object.UID)] = true
 	}
@@ -256,11 +264,11 @@ func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (stri
 	case killPod:
 		p.runner.Kill()
 		delete(n.pods, string(p.object.UID))
-		return p.object.Name, n.remove(ctx, p.object)
+		return n.remove(ctx, p.object)
 	case evictPod:
-		return p.object.Name, n.kube.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, metav1.DeleteOptions{})
+		return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.object.Namespace, Name: p.object.Name}})
 	}
-	return p.object.Name, nil
+	return nil
 }
 
 // left returns the processes of main containers that are left.
