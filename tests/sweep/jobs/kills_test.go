@@ -88,7 +88,7 @@ func (s *scene) begin() {
 	}
 	var err error
 	s.manager, err = life.Begin(context.Background(), gate, s.As(""), s.log.Open(), manager.Config{ // It ends after the test.
-		Namespace: s.operator, Logger: logger, Jobs: manager.Jobs{
+		Namespace: s.operator, Logger: logger, LeaderElect: s.elects, Jobs: manager.Jobs{
 			Settings: jobpod.Settings{InitImage: "i", ProxyImage: "p", Authority: s.service.Address, CA: s.service.CA},
 			Runners:  gated{reach, gate},
 		},

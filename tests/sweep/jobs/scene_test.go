@@ -35,7 +35,9 @@ type scene struct {
 	operator, ns, ledger string
 	groups               []string
 	asked                map[string]asked
-	manager              *life.Life
+	// manager is the newest; elects: managers elect a leader.
+	manager *life.Life
+	elects  bool
 	// plane is a control plane, and plant has faults of the manager; nil: there is none.
 	plane *plane
 	plant *plant
@@ -50,8 +52,7 @@ func newScene(t *testing.T, p *plant) *scene {
 	s.service = runners.Serve(s.World, s.operator, agentAccount)
 	s.node = NewNode(t, s.Kube, s.ns, "LEDGER="+s.ledger)
 	background.Run(t, s.node.Run)
-	s.begin()
-	t.Cleanup(s.end)
+	t.Cleanup(func() { s.end() })
 	return s
 }
 

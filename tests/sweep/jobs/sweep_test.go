@@ -59,6 +59,7 @@ const everyNth = 3
 // statuses with the ledger.
 func TestJobsAreKilled(t *testing.T) {
 	s := newScene(t, nil)
+	s.begin()
 	s.plane = newPlane(s)
 	s.groupsOfPlane()
 	done := s.run()
@@ -111,6 +112,7 @@ func (s *scene) run() map[string]int {
 func TestPlantedFaultsAreFound(t *testing.T) {
 	plant := newPlant()
 	s := newScene(t, plant)
+	s.begin()
 	s.groupsOfObjects()
 	for i, fault := range []string{invents, repeats, stops} {
 		name := s.sleeps(s.groups[0])
