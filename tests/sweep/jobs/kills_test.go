@@ -17,14 +17,6 @@ import (
 	"switchyard.dev/workflows/jobpod"
 )
 
-// The kills that are none of the node's.
-const (
-	killManager   = "manager"
-	killAPIServer = "API server"
-	killAgent     = "agent"
-	killPlane     = "control plane"
-)
-
 // kills are all, in the order in which they are made.
 var kills = []string{killManager, killExecutor, killPod, killAgent, killPlane, killAPIServer, evictPod, killProxy}
 

@@ -62,6 +62,14 @@ const (
 	evictPod     = "evicted pod"
 )
 
+// The kills that are not made by a Node.
+const (
+	killManager   = "manager"
+	killAPIServer = "API server"
+	killAgent     = "agent"
+	killPlane     = "control plane"
+)
+
 // lookPause is the time between two lists of pods, unless a node has another one.
 const lookPause = 50 * time.Millisecond
 

@@ -56,12 +56,6 @@ func newScene(t *testing.T, p *plant) *scene {
 	return s
 }
 
-// The runner groups: of pods that are reused, and of others.
-const (
-	reused, fresh         = "reused", "fresh"
-	reusedPods, freshPods = 3, 2
-)
-
 // groupsOfObjects creates the runner groups as objects.
 func (s *scene) groupsOfObjects() {
 	s.Helper()
@@ -258,27 +252,4 @@ func podOf(namespace string) *corev1.Pod {
 	p := &corev1.Pod{}
 	p.Namespace, p.Name = namespace, "forgotten"
 	return p
-}
-
-// items returns the objects of a list.
-func items(list client.ObjectList) (out []client.Object) {
-	switch l := list.(type) {
-	case *crdv1.JobList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *crdv1.JobRunnerGroupList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *corev1.PodList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	case *corev1.ServiceList:
-		for i := range l.Items {
-			out = append(out, &l.Items[i])
-		}
-	}
-	return out
 }
