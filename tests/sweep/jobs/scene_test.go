@@ -201,7 +201,7 @@ func (s *scene) evidence() evidence {
 	return e
 }
 
-// nothingIsLeft deletes everything, and returns what is left.
+// nothingIsLeft deletes everything, and returns the remains.
 func (s *scene) nothingIsLeft(patience time.Duration) string {
 	s.Helper()
 	if s.plane != nil {

@@ -82,7 +82,7 @@ func TestJobsAreKilled(t *testing.T) {
 	t.Logf("seed %d; killed: %v; of %d jobs %d were lost, and %d ran again", *seed, done, *count, got.lost, got.again)
 }
 
-// run submits all jobs, and kills something in the meantime. It returns what was killed, and how often.
+// run submits all jobs, and kills something in the meantime. It returns the number of kills of each part.
 func (s *scene) run() map[string]int {
 	s.Helper()
 	done, n := map[string]int{}, 0
