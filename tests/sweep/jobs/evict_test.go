@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/world"
@@ -66,10 +68,12 @@ spec: {image: debian, replicas: %d, reusePods: true, podTemplate: {spec: {termin
 		s.manager = leader
 		defer func() { s.manager = other }()
 	}
+	var pods errgroup.Group
 	began := time.Now()
-	for name := range s.statuses() {
-		s.strike(evictPod, crdv1.AssignedJobLabel+"="+string(s.job(name).UID))
+	for _, st := range s.statuses() {
+		pods.Go(func() error { return s.node.evict(s.Context(), st.Execution.PodUID) })
 	}
+	s.Must(pods.Wait())
 	if e.end != nil {
 		e.end(s)
 	}

@@ -23,6 +23,8 @@ type asked struct {
 type shown struct {
 	phase      string
 	executions int
+	// output is the standard output of its script; empty: it is not stored.
+	output string
 }
 
 func (s shown) ended() bool {
@@ -78,6 +80,8 @@ type outcome struct {
 	falseSuccesses int
 	// lost is the number of jobs without a proved outcome, and again of those that ran more than once.
 	lost, again int
+	// unread is the number of jobs of a control plane without output.
+	unread int
 }
 
 func (e evidence) judge() (out outcome) {
@@ -119,8 +123,16 @@ func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
 	if ran.begun > 1 {
 		out.again++
 	}
-	if seen := e.shown[name]; want.shown && seen != (shown{phaseOf(end), count}) {
-		wrong("the control plane shows it as %s with %d executions, and its status has %d", seen.phase, seen.executions, count)
+	if seen := e.shown[name]; want.shown {
+		if seen.phase != phaseOf(end) || seen.executions != count {
+			wrong("the control plane shows it as %s with %d executions, and its status has %d", seen.phase, seen.executions, count)
+		}
+		if seen.output == "" {
+			out.unread++
+		}
+		if end.Success && seen.output != name+"\n" && !lostOutput(st) {
+			wrong("the control plane has the output %q, and its status states no loss: %+v", seen.output, st.Execution.Output)
+		}
 	}
 	switch {
 	case end.Success:
@@ -151,4 +163,10 @@ func phaseOf(end *crdv1.JobTerminated) string {
 		return string(v2.JobsPhaseCanceled)
 	}
 	return string(v2.JobsPhaseFailed)
+}
+
+// lostOutput reports whether a status states that the output is lost, and why.
+func lostOutput(s crdv1.JobStatus) bool {
+	o := s.Execution.Output
+	return o != nil && o.State == crdv1.OutputLost && o.Message != ""
 }

@@ -274,9 +274,25 @@ func (n *Node) strike(ctx context.Context, p *pod, part string) error {
 		delete(n.pods, string(p.object.UID))
 		return n.remove(ctx, p.object)
 	case evictPod:
-		return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.object.Namespace, Name: p.object.Name}})
+		return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, evictionOf(p))
 	}
 	return nil
+}
+
+func evictionOf(p *pod) *policyv1.Eviction {
+	return &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.object.Namespace, Name: p.object.Name}}
+}
+
+// evict evicts the pod with a UID. Several can be evicted at the same time.
+func (n *Node) evict(ctx context.Context, uid string) error {
+	n.mu.Lock()
+	p := n.pods[uid]
+	n.struck[uid] = true
+	n.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("the node has no pod %s", uid)
+	}
+	return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, evictionOf(p))
 }
 
 // left returns the processes of main containers that are left.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/trust"
 	v2 "switchyard.dev/protos/controlplane/v2"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/link/deliveries"
 	"switchyard.dev/tests/process"
@@ -229,6 +231,10 @@ func (p *plane) call(method, path string, body, into any) error {
 	case into == nil:
 		return nil
 	}
+	if raw, is := into.(*bytes.Buffer); is {
+		_, err := raw.Write(all)
+		return err
+	}
 	return json.Unmarshal(all, into)
 }
 
@@ -260,14 +266,15 @@ func (p *plane) shown() (map[string]shown, error) {
 	out := map[string]shown{}
 	for _, j := range all {
 		for _, a := range j.Status.Attempts {
-			out[j.Name] = shown{string(a.Phase), a.ExecutionCount}
+			out[j.Name] = shown{phase: string(a.Phase), executions: a.ExecutionCount}
 		}
 	}
 	return out, err
 }
 
-// ended returns the jobs as shown once all have ended, or do not end.
-func (p *plane) ended() (all map[string]shown) {
+// ended returns the jobs as shown once all have ended, with their outputs once all are stored that a status does not
+// state as lost; or as they are.
+func (p *plane) ended(status func(name string) crdv1.JobStatus) (all map[string]shown) {
 	p.Helper()
 	p.settles("all jobs have ended in the control plane", func() (err error) {
 		if all, err = p.shown(); err != nil {
@@ -280,7 +287,28 @@ func (p *plane) ended() (all map[string]shown) {
 		}
 		return err
 	})
+	p.settles("the outputs of all jobs are stored", func() (err error) {
+		for name, j := range all {
+			if j.output == "" && !lostOutput(status(name)) {
+				j.output = p.output(name)
+				all[name] = j
+			}
+			if j.output == "" && !lostOutput(status(name)) && j.phase == string(v2.JobsPhaseSucceeded) {
+				err = errors.Join(err, fmt.Errorf("that of job %s is not", name))
+			}
+		}
+		return err
+	})
 	return all
+}
+
+// output returns the standard output of a job; empty: it is not stored.
+func (p *plane) output(job string) string {
+	var text bytes.Buffer
+	if err := p.call(http.MethodGet, "artifacts/jobs/"+job+"/attempts/0/objects/download?path=@stdout", nil, &text); err != nil {
+		return ""
+	}
+	return text.String()
 }
 
 // settles waits for a check, and logs why it does not hold.
@@ -321,5 +349,11 @@ func (p *plane) left() (all []string) {
 			all = append(all, kind+"/"+row.Name+" of the control plane")
 		}
 	}
+	p.Must(filepath.WalkDir(filepath.Join(p.Dir, "artifacts"), func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			all = append(all, path)
+		}
+		return nil // it may have been deleted
+	}))
 	return all
 }

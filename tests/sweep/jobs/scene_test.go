@@ -83,7 +83,7 @@ func (s *scene) submit(i int) {
 // begins submits a job with a script that does something between the lines in the ledger, and returns its name.
 func (s *scene) begins(a asked, group, does string) (name string) {
 	s.Helper()
-	script := fmt.Sprintf("#!/bin/sh\nn=$SIGNADOT_CONTROL_JOB_NAME\necho $n begun >> $LEDGER\n%s\necho $n end %d >> $LEDGER\nexit %d\n", does, a.code, a.code)
+	script := fmt.Sprintf("#!/bin/sh\nn=$SIGNADOT_CONTROL_JOB_NAME\necho $n begun >> $LEDGER\necho $n\n%s\necho $n end %d >> $LEDGER\nexit %d\n", does, a.code, a.code)
 	if a.shown {
 		name = s.plane.submit(group, script, a.retries)
 	} else {
@@ -196,7 +196,8 @@ func (s *scene) evidence() evidence {
 	}
 	e := evidence{asked: s.asked, ledger: s.ran(), jobs: s.statuses(), struck: s.node.struck}
 	if s.plane != nil {
-		e.shown = s.plane.ended()
+		e.shown = s.plane.ended(func(name string) crdv1.JobStatus { return s.job(name).Status })
+		e.jobs = s.statuses()
 	}
 	return e
 }

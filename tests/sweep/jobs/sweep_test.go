@@ -79,7 +79,7 @@ func TestJobsAreKilled(t *testing.T) {
 	}
 	figures.Text(os.Stdout, "jobs-false-successes", got.falseSuccesses, "jobs", fmt.Sprintf("0 of %d", *count), got.falseSuccesses == 0)
 	figures.Text(os.Stdout, "jobs-wrong", len(got.findings), "findings", "0", len(got.findings) == 0)
-	t.Logf("seed %d; killed: %v; of %d jobs %d were lost, and %d ran again", *seed, done, *count, got.lost, got.again)
+	t.Logf("seed %d; killed: %v; of %d jobs %d were lost, %d ran again, and %d have no output in the control plane", *seed, done, *count, got.lost, got.again, got.unread)
 }
 
 // run submits all jobs, and kills something in the meantime. It returns the number of kills of each part.
