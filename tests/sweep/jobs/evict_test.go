@@ -31,7 +31,7 @@ type eviction struct {
 // TestJobsOfEvictedPodsEnd with a reason each. In the long form it measures when.
 func TestJobsOfEvictedPodsEnd(t *testing.T) {
 	deleted := func(s *scene) { go s.manager.Stop() }
-	all := []eviction{{"manager-deleted", 4, 2 * time.Second, deleted, 30 * time.Second}}
+	all := []eviction{{"manager-deleted", 2, time.Second, deleted, 30 * time.Second}}
 	if n := *evicted; n > 0 {
 		const grace = 10 * time.Second // the default
 		all = []eviction{

@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	count   = flag.Int("jobs", 24, "`number` of jobs")
-	every   = flag.Duration("every", 0, "`time` between two kills, until all jobs have ended; 0: after every third job")
+	count   = flag.Int("jobs", 16, "`number` of jobs")
+	every   = flag.Duration("every", 0, "`time` between two kills, until all jobs have ended; 0: after every second job")
 	long    = flag.Duration("longest", 1500*time.Millisecond, "`time` that a script sleeps at most")
 	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that decides about the kills")
 	logFile = flag.String("log", os.DevNull, "`file` for the logs of managers, the agent and the control plane")
@@ -53,7 +53,7 @@ func exit(err error) {
 var logger *slog.Logger
 
 // everyNth is after how many jobs something is killed, unless -every is set.
-const everyNth = 3
+const everyNth = 2
 
 // TestJobsAreKilled submits jobs to a control plane and as objects, kills something all the time, and compares the
 // statuses with the ledger.
