@@ -22,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -53,6 +52,8 @@ type onNode struct {
 	step   func(format string, args ...any)
 	random *rand.Rand
 	ledger *ledger
+	// port is that of the API server.
+	port string
 	evidence
 	killed map[string]int
 }
@@ -67,7 +68,12 @@ func OnNode(ctx context.Context) error {
 	r := &onNode{step: demo.Steps(), killed: map[string]int{}, evidence: evidence{asked: map[string]asked{}, struck: map[string]bool{}}}
 	seed := uint64(time.Now().UnixNano())
 	r.random = rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // It can be repeated.
-	if r.ledger, err = newLedger(access); err != nil {
+	at, err := url.Parse(access.Host)
+	if err != nil {
+		return err
+	}
+	r.port = at.Port()
+	if r.ledger, err = newLedger(at.Hostname()); err != nil {
 		return err
 	}
 	defer r.ledger.Close()
@@ -331,12 +337,8 @@ type ledger struct {
 }
 
 // newLedger listens at the address of the API server, which pods reach.
-func newLedger(access *rest.Config) (*ledger, error) {
-	at, err := url.Parse(access.Host)
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(at.Hostname(), "0")) //nolint:noctx // until Close
+func newLedger(host string) (*ledger, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0")) //nolint:noctx // until Close
 	if err != nil {
 		return nil, fmt.Errorf("listen for scripts on the node: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -18,7 +19,7 @@ import (
 
 // killAPIServer kills that of the node, and starts it again as tools/cluster does.
 func (r *onNode) killAPIServer(ctx context.Context) error {
-	pid, err := apiServerOfNode()
+	pid, err := apiServerAt(r.port)
 	if err != nil {
 		return err
 	}
@@ -46,8 +47,8 @@ func (r *onNode) killAPIServer(ctx context.Context) error {
 	return r.try(ctx, "the API server answers again", func() error { return r.List(ctx, &corev1.NamespaceList{}) })
 }
 
-// apiServerOfNode returns the process in the network namespace of this one.
-func apiServerOfNode() (int, error) {
+// apiServerAt returns the process of the API server with a port, in the network namespace of this process.
+func apiServerAt(port string) (int, error) {
 	here, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
 		return 0, err
@@ -56,11 +57,12 @@ func apiServerOfNode() (int, error) {
 	for _, dir := range all {
 		program, gone := os.Readlink(filepath.Join(dir, "exe"))
 		network, vanished := os.Readlink(filepath.Join(dir, "ns/net"))
-		if gone == nil && vanished == nil && network == here && filepath.Base(program) == "kube-apiserver" {
+		line, unread := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if errors.Join(gone, vanished, unread) == nil && network == here && filepath.Base(program) == "kube-apiserver" && slices.Contains(words(line), "--secure-port="+port) {
 			return strconv.Atoi(filepath.Base(dir))
 		}
 	}
-	return 0, errors.Join(err, errors.New("this network has no kube-apiserver"))
+	return 0, errors.Join(err, fmt.Errorf("this network has no kube-apiserver with port %s", port))
 }
 
 // likeProcess returns the command that starts a process again, with the same log.
@@ -72,7 +74,11 @@ func likeProcess(pid int) (*exec.Cmd, *os.File, error) {
 	if err := errors.Join(err, unread, unknown); err != nil {
 		return nil, nil, err
 	}
-	log, err := os.OpenFile(filepath.Join(dir, "fd/1"), os.O_APPEND|os.O_WRONLY, 0)
+	to := filepath.Join(dir, "fd/1")
+	if info, err := os.Stat(to); err == nil && !info.Mode().IsRegular() {
+		to = os.DevNull // a pipe can end with the process that reads it
+	}
+	log, err := os.OpenFile(to, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		return nil, nil, err
 	}
