@@ -280,8 +280,7 @@ sweep-jobs: ## 300 jobs while every 3 s the manager, an executor, its proxy, a p
 
 .PHONY: sweep-jobs-node
 sweep-jobs-node: preflight ## 50 jobs on the one-node cluster while every 3 s a pod is deleted or evicted, or the API server is killed
-	@$(GO) build -o $(CACHE)/tools/sweep-jobs-node ./tests/sweep/jobs/cmd/sweep-jobs-node
-	@$(CACHE)/tools/sweep-jobs-node
+	@$(GO) test -count=1 -timeout 60m -v -run TestJobsAreKilledOnTheNode ./tests/sweep/jobs -args -node
 
 .PHONY: sweep-workflows
 sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)

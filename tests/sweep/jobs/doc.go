@@ -9,7 +9,7 @@
 //	scene   submits jobs and reads their statuses                                scene_test.go, plane_test.go, kills_test.go
 //	plant   a manager with faults, which the judge has to report                 plant_test.go
 //	evict   evicts all pods at the same moment                                   evict_test.go
-//	OnNode  runs jobs on the one-node cluster                                    cluster.go, nodeserver.go
+//	node    runs jobs on the one-node cluster                                    cluster_test.go, nodeserver_test.go
 //
 // # Kills
 //

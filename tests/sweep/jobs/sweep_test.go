@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/demo"
 )
 
 var (
@@ -31,7 +32,14 @@ func TestMain(m *testing.M) {
 	case agentRole:
 		exit(serveAgent())
 	}
+	inside := demo.Inside() // the cluster: see serveNode
 	flag.Parse()
+	switch {
+	case inside:
+		os.Exit(m.Run())
+	case *node:
+		exit(serveNode())
+	}
 	file, err := os.Create(*logFile)
 	if err != nil {
 		exit(err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,8 +30,11 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tools/demo"
+	"switchyard.dev/tools/demo/resource"
 	"switchyard.dev/tools/wait"
 )
+
+var node = flag.Bool("node", false, "run on the one-node cluster")
 
 // The run on a node.
 const (
@@ -58,9 +63,29 @@ type onNode struct {
 	killed map[string]int
 }
 
-// OnNode runs jobs in a cluster with Switchyard, inside the cluster's network, while their pods are deleted without a
-// grace period or evicted, and its API server is killed. It prints figures, and returns an error if something is wrong.
-func OnNode(ctx context.Context) error {
+// serveNode prepares the one-node cluster, and runs this program again inside its network.
+func serveNode() error {
+	code, err := demo.RunInsideOf(context.Background(), "../../..", func(ctx context.Context, c demo.Config) error {
+		return resource.PrepareImages(ctx, c, "debian")
+	})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("the run in the cluster has ended with code %d", code)
+	}
+	return err
+}
+
+// TestJobsAreKilledOnTheNode runs jobs in a cluster with Switchyard, inside its network, while their pods are deleted without
+// a grace period or evicted, and its API server is killed.
+func TestJobsAreKilledOnTheNode(t *testing.T) {
+	if !*node {
+		t.Skip("without -node: make sweep-jobs-node")
+	}
+	if err := runOnNode(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runOnNode(ctx context.Context) error {
 	access, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
 	if err != nil {
 		return err
