@@ -57,8 +57,8 @@ type onNode struct {
 	step   func(format string, args ...any)
 	random *rand.Rand
 	ledger *ledger
-	// port is that of the API server.
-	port string
+	// api is the address of the API server.
+	api string
 	evidence
 	killed map[string]int
 }
@@ -97,7 +97,7 @@ func runOnNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.port = at.Port()
+	r.api = at.Host
 	if r.ledger, err = newLedger(at.Hostname()); err != nil {
 		return err
 	}

@@ -3,7 +3,7 @@
 // and its agent as processes, and real processes job-executor and job-executor-proxy for each pod that the manager
 // creates. Scripts append lines to a file, the ledger, which no part under test reads.
 //
-//	node    acts as the kubelet of runner pods, and kills their parts            node.go
+//	node    acts as the kubelet of runner pods, and kills their parts            node_test.go
 //	judge   compares the ledger with the statuses                                judge.go    pure
 //	sweep   submits jobs, and kills something in the meantime                    sweep_test.go
 //	scene   submits jobs and reads their statuses                                scene_test.go, plane_test.go, kills_test.go

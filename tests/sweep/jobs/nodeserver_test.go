@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"strconv"
 	"syscall"
 
@@ -19,7 +21,7 @@ import (
 
 // killAPIServer kills that of the node, and starts it again as tools/cluster does.
 func (r *onNode) killAPIServer(ctx context.Context) error {
-	pid, err := apiServerAt(r.port)
+	pid, err := apiServerAt(r.api[strings.LastIndex(r.api, ":")+1:])
 	if err != nil {
 		return err
 	}
@@ -32,11 +34,12 @@ func (r *onNode) killAPIServer(ctx context.Context) error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill the API server: %w", err)
 	}
-	if err := wait.Until(ctx, nodePatience, fmt.Sprintf("process %d ends", pid), func() error {
-		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil {
-			return errors.New("it runs")
+	if err := wait.Until(ctx, nodePatience, "the address of the API server is free", func() error {
+		l, err := net.Listen("tcp", r.api) //nolint:noctx // it is closed at once
+		if err == nil {
+			err = l.Close()
 		}
-		return nil
+		return err
 	}); err != nil {
 		return err
 	}
