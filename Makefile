@@ -278,8 +278,12 @@ sweep: ## disturb the controllers at every write and with old caches, on a real 
 	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
 
 .PHONY: sweep-jobs
-sweep-jobs: ## 300 jobs while the manager, executors, their proxies and pods are killed (as root; JOBS= for fewer)
-	@$(GO) test -count=1 -timeout 60m -v -run TestJobsAreKilled ./tests/sweep/jobs -args -jobs $(or $(JOBS),300) $(if $(SEED),-seed $(SEED))
+sweep-jobs: ## 300 jobs while every 3 s the manager, an executor, its proxy, a pod, the agent, the control plane or the API server is killed; 20 pods evicted (JOBS= for fewer)
+	@$(GO) test -count=1 -timeout 60m -v ./tests/sweep/jobs -args -jobs $(or $(JOBS),300) -every 3s -longest 3s -evicted 20 $(if $(SEED),-seed $(SEED))
+
+.PHONY: sweep-jobs-node
+sweep-jobs-node: preflight ## 50 jobs on the one-node cluster while every 3 s a pod is deleted or evicted, or the API server is killed
+	@$(GO) test -count=1 -timeout 60m -v -run TestJobsAreKilledOnTheNode ./tests/sweep/jobs -args -node
 
 .PHONY: sweep-workflows
 sweep-workflows: ## the manager, the IO context server and pods die at every write of a workflow of five units (as root, 45 minutes; STEP= ONLY= for less)

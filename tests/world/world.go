@@ -38,9 +38,12 @@ type World struct {
 var shared *apiserver.Server
 
 // Main runs the tests of a package with one API server, since one takes longer to start than
-// most tests. It is for TestMain and does not return.
-func Main(m *testing.M) {
+// most tests, and calls after them what cleans up. It is for TestMain and does not return.
+func Main(m *testing.M, after ...func()) {
 	code, err := run(m)
+	for _, f := range after {
+		f()
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

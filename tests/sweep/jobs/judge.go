@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -14,6 +15,20 @@ import (
 type asked struct {
 	// code is the exit code of its script, and retries how often it may run again.
 	code, retries int
+	// shown: it was submitted to the control plane, which shows it.
+	shown bool
+}
+
+// shown is a job as the control plane shows it.
+type shown struct {
+	phase      string
+	executions int
+	// output is the standard output of its script; empty: it is not stored.
+	output string
+}
+
+func (s shown) ended() bool {
+	return s.phase == string(v2.JobsPhaseSucceeded) || s.phase == string(v2.JobsPhaseFailed) || s.phase == string(v2.JobsPhaseCanceled)
 }
 
 // did is what the script of a job has written to the ledger.
@@ -53,6 +68,7 @@ type evidence struct {
 	asked  map[string]asked
 	ledger map[string]did
 	jobs   map[string]crdv1.JobStatus
+	shown  map[string]shown
 	// struck has the UIDs of pods of which the executor was killed, or that were killed or evicted.
 	struck map[string]bool
 }
@@ -64,6 +80,8 @@ type outcome struct {
 	falseSuccesses int
 	// lost is the number of jobs without a proved outcome, and again of those that ran more than once.
 	lost, again int
+	// unread is the number of jobs of a control plane without output.
+	unread int
 }
 
 func (e evidence) judge() (out outcome) {
@@ -105,6 +123,17 @@ func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
 	if ran.begun > 1 {
 		out.again++
 	}
+	if seen := e.shown[name]; want.shown {
+		if seen.phase != phaseOf(end) || seen.executions != count {
+			wrong("the control plane shows it as %s with %d executions, and its status has %d", seen.phase, seen.executions, count)
+		}
+		if seen.output == "" {
+			out.unread++
+		}
+		if end.Success && seen.output != name+"\n" && !lostOutput(st) {
+			wrong("the control plane has the output %q, and its status states no loss: %+v", seen.output, st.Execution.Output)
+		}
+	}
 	switch {
 	case end.Success:
 		if !slices.Contains(ran.ends, 0) {
@@ -123,4 +152,21 @@ func (e evidence) judgeJob(out *outcome, name string, st crdv1.JobStatus) {
 			wrong("it failed without a reason")
 		}
 	}
+}
+
+// phaseOf returns the phase of a job that has ended, as a control plane has to show it.
+func phaseOf(end *crdv1.JobTerminated) string {
+	switch {
+	case end.Success:
+		return string(v2.JobsPhaseSucceeded)
+	case end.Canceled, end.TimedOut:
+		return string(v2.JobsPhaseCanceled)
+	}
+	return string(v2.JobsPhaseFailed)
+}
+
+// lostOutput reports whether a status states that the output is lost, and why.
+func lostOutput(s crdv1.JobStatus) bool {
+	o := s.Execution.Output
+	return o != nil && o.State == crdv1.OutputLost && o.Message != ""
 }

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -60,6 +62,14 @@ const (
 	evictPod     = "evicted pod"
 )
 
+// The kills that are not made by a Node.
+const (
+	killManager   = "manager"
+	killAPIServer = "API server"
+	killAgent     = "agent"
+	killPlane     = "control plane"
+)
+
 // lookPause is the time between two lists of pods, unless a node has another one.
 const lookPause = 50 * time.Millisecond
 
@@ -71,7 +81,7 @@ func NewNode(t testing.TB, kube kubernetes.Interface, namespace string, env ...s
 // Run runs pods until ctx ends, and then ends their processes.
 func (n *Node) Run(ctx context.Context) error {
 	for wait.For(ctx, n.Pause) == nil {
-		if err := n.look(ctx); err != nil && ctx.Err() == nil {
+		if err := n.look(ctx); err != nil && ctx.Err() == nil && !utilnet.IsConnectionRefused(err) {
 			n.t.Logf("the node tries again: %v", err)
 		}
 	}
@@ -220,11 +230,11 @@ func (p *pod) ready(ctx context.Context) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// strike kills a part of a pod: one with a job if there is one. It returns the name of the pod; empty: there is none.
-func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (string, error) {
-	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: crdv1.JobRunnerGroupLabel})
+// pick returns a pod that runs, with labels that a selector has: one with a job if there is one. nil: there is none.
+func (n *Node) pick(ctx context.Context, random *rand.Rand, selector string) (*pod, error) {
+	list, err := n.kube.CoreV1().Pods(n.namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -242,9 +252,15 @@ func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (stri
 		busy = idle
 	}
 	if len(busy) == 0 {
-		return "", nil
+		return nil, nil
 	}
-	p := busy[random.IntN(len(busy))]
+	return busy[random.IntN(len(busy))], nil
+}
+
+// strike kills a part of a pod.
+func (n *Node) strike(ctx context.Context, p *pod, part string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if part != killProxy {
 		n.struck[string(p.object.UID)] = true
 	}
@@ -256,11 +272,27 @@ func (n *Node) strike(ctx context.Context, random *rand.Rand, part string) (stri
 	case killPod:
 		p.runner.Kill()
 		delete(n.pods, string(p.object.UID))
-		return p.object.Name, n.remove(ctx, p.object)
+		return n.remove(ctx, p.object)
 	case evictPod:
-		return p.object.Name, n.kube.CoreV1().Pods(p.object.Namespace).Delete(ctx, p.object.Name, metav1.DeleteOptions{})
+		return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, evictionOf(p))
 	}
-	return p.object.Name, nil
+	return nil
+}
+
+func evictionOf(p *pod) *policyv1.Eviction {
+	return &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.object.Namespace, Name: p.object.Name}}
+}
+
+// evict evicts the pod with a UID. Several can be evicted at the same time.
+func (n *Node) evict(ctx context.Context, uid string) error {
+	n.mu.Lock()
+	p := n.pods[uid]
+	n.struck[uid] = true
+	n.mu.Unlock()
+	if p == nil {
+		return fmt.Errorf("the node has no pod %s", uid)
+	}
+	return n.kube.PolicyV1().Evictions(p.object.Namespace).Evict(ctx, evictionOf(p))
 }
 
 // left returns the processes of main containers that are left.
