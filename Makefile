@@ -102,7 +102,7 @@ test-packages: ## tests of every package: with a real API server and etcd, a rea
 	@# vet has read all of it before, with more checks than go test's own. Most of the time tests wait:
 	@# four packages at a time used 65 % of two processors.
 	@unchanged='$(unchanged)'; echo "skipped, unchanged since the last make test-all: $${unchanged:-nothing}"; \
-		$(if $(ALL),,echo 'skipped, run by make test-all alone: $(BEFORE_RELEASE)';) \
+		$(if $(ALL),,echo 'skipped, run by make test-all alone: $(BEFORE_RELEASE), buckets of MinIO';) \
 		when=$$(for folder in $(filter-out tools/%,$(WHEN_CHANGED)); do [[ " $$unchanged " = *" $$folder "* ]] || echo "./$$folder"; done); \
 		set -x; $(GO) test -vet=off -p 5 $(TIMEOUT) $(SLOW) $$when $(if $(ALL),$(BEFORE_RELEASE:%=./%)) $$(go list ./... | grep -v $(patsubst %,-e '^switchyard.dev/%',tests/e2e tests/bench/meshes tests/bench/jobs tests/upgrade tests/meshes tests/sweep/sensitivity))
 

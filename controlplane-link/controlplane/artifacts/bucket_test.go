@@ -20,24 +20,27 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/tests/port"
+	miniotool "switchyard.dev/tools/minio"
 	"switchyard.dev/tools/wait"
 )
 
 // The credentials of the server.
 const user, password = "administrator", "a-password"
 
-// server builds MinIO, starts it with one bucket, and returns its URL and a client.
+// server starts MinIO with one bucket, and returns its URL and a client.
 func server(t *testing.T) (string, *minio.Client) {
 	t.Helper()
+	if os.Getenv("ALL") == "" {
+		t.Skip("make test-all runs it: MinIO is compiled the first time, which takes five minutes")
+	}
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../../../tests/s3", "-trimpath", "-o", filepath.Join(dir, "minio"), "github.com/minio/minio")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build MinIO: %v: %s", err, out)
+	program, err := miniotool.Find(t.Context(), "../../..")
+	if err != nil {
+		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port.Of(t))
 	var log bytes.Buffer
-	run := exec.CommandContext(t.Context(), filepath.Join(dir, "minio"), "server", "--address", address, "--quiet", filepath.Join(dir, "data"))
+	run := exec.CommandContext(t.Context(), program, "server", "--address", address, "--quiet", filepath.Join(dir, "data"))
 	run.Env = append(os.Environ(), "MINIO_ROOT_USER="+user, "MINIO_ROOT_PASSWORD="+password, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "HOME="+dir)
 	run.Stdout, run.Stderr = &log, &log
 	if err := run.Start(); err != nil {

@@ -1,4 +1,4 @@
-module switchyard.dev/tests/s3
+module switchyard.dev/tools/minio/pinned
 
 go 1.26.0
 
