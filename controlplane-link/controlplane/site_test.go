@@ -201,6 +201,7 @@ func kubernetes(w http.ResponseWriter, r *http.Request) {
 		"/apis/signadot.com/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"signadot.com/v1","resources":[{"name":"signadotsandboxes","singularName":"signadotsandbox","namespaced":false,"kind":"SignadotSandbox","verbs":["get"]}]}`,
 		"/apis/signadot.com/v1/signadotsandboxes":     `{"kind":"SignadotSandboxList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
 		"/apis/signadot.com/v1/signadotroutegroups":   `{"kind":"SignadotRouteGroupList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
+		"/apis/signadot.com/v1/jobrunnergroups":       `{"kind":"JobRunnerGroupList","apiVersion":"signadot.com/v1","metadata":{"resourceVersion":"1"},"items":[]}`,
 		"/apis/signadot.com/v1/signadotsandboxes/web": `{"kind":"SignadotSandbox","apiVersion":"signadot.com/v1","metadata":{"name":"web"},"spec":{"id":"abc"}}`,
 	}
 	w.Header().Set("Content-Type", "application/json")
