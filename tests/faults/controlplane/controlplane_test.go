@@ -88,7 +88,7 @@ func TestARestoredStoreChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Deleted)+len(r.Overwritten)+len(r.Again) > 0 || r.Objects != 50 || r.Listed != 50 {
+	if len(r.Deleted)+len(r.Overwritten)+len(r.Again) > 0 || r.Objects != 60 || r.Listed != 60 {
 		t.Errorf("%+v", r)
 	}
 }
