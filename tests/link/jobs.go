@@ -61,7 +61,7 @@ type rides struct {
 	command           func(ctx context.Context, args ...string) *exec.Cmd
 }
 
-// lines prints what is written, line by line after a prefix, and keeps it.
+// lines prints written text, line by line after a prefix, and keeps it.
 type lines struct {
 	prefix string
 	all    bytes.Buffer

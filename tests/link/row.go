@@ -23,11 +23,11 @@ const (
 )
 
 // rows are a sandbox with a store that a resource plugin creates, a row that is written there through the sandbox's
-// preview, and those who read it.
+// preview, and its readers.
 type rows struct {
 	*hosted
 	jobs rides
-	// row is the content of the row, and each reading states who read it.
+	// row is the content of the row.
 	row      string
 	readings []reading
 }
@@ -102,7 +102,7 @@ func (r *rows) curl(ctx context.Context, args ...string) (string, error) {
 
 // read reads the row from both stores, through the preview, and in jobs.
 func (r *rows) read(ctx context.Context) error {
-	r.step("who reads the row: the preview, a job against the sandbox, a job against the baseline, which sends the same request")
+	r.step("the row is read: through the preview, by a job against the sandbox, and by the same job against the baseline")
 	if err := r.jobs.show("row.yaml"); err != nil {
 		return err
 	}
@@ -144,9 +144,9 @@ func (r *rows) remove(ctx context.Context) error {
 	return err
 }
 
-// conclude prints what each reader got. The error names those who did not get what they should.
+// conclude prints the result of each reader. The error names the wrong ones.
 func (r *rows) conclude() (err error) {
-	fmt.Printf("\nWho reads %s, which was written through the preview of the sandbox:\n", r.row)
+	fmt.Printf("\nThe row %s was written through the preview of the sandbox, and is read by:\n", r.row)
 	for _, a := range r.readings {
 		verdict := "holds"
 		if a.got != a.want {
