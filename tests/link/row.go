@@ -51,9 +51,9 @@ func rightsInShop() string {
 	return strings.ReplaceAll(first, "namespace: hotrod", "namespace: shop")
 }
 
-// grant gives the organisation and the steps of the plugin their rights in namespace shop.
+// grant creates the rights of the organisation, and of the steps of the plugin, in namespace shop.
 func (r *rows) grant(ctx context.Context) error {
-	r.step("an administrator gives the developers and the steps of a resource plugin rights in namespace shop, where podinfo and its Redis are")
+	r.step("an administrator grants rights in namespace shop, of podinfo and its Redis, to the developers and to the steps of a plugin")
 	if err := resource.Sample(r.file("plugin"), "kubernetes"); err != nil {
 		return err
 	}
