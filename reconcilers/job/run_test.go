@@ -199,7 +199,10 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	if got := s.ended(next); got.Success || got.Reason != "RunnerGroupDeleted" {
 		t.Errorf("%+v", got)
 	}
+	s.Get(s.group)
+	s.cached.Store(s.group.DeepCopy())
 	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = nil })
+	s.Gone(s.group) // which the cache does not know yet
 	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
 }
 
