@@ -379,7 +379,16 @@ func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
 	s.free()
 	begun := filepath.Join(r.Dir, "volume", "begun")
 	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
+	r.KillProxy()
 	j := s.submit("broken", "true")
+	s.Eventually("the status states that nothing answers", func() error {
+		s.Get(j)
+		if st := j.Status.State; st == nil || st.Running == nil || st.Running.Reason != jobs.ReasonPodSilent {
+			return fmt.Errorf("%+v", j.Status.Conditions)
+		}
+		return nil
+	})
+	r.StartProxy()
 	s.Eventually("the status states the volume", func() error {
 		s.Get(j)
 		st := j.Status.State
