@@ -374,7 +374,7 @@ type gatedRunner struct {
 }
 
 func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
-	return g.through("run", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Run(ctx, r, o...) })
+	return g.through("run "+r.GetJobName(), func() (*jobexecv1.Status, error) { return g.ExecutorClient.Run(ctx, r, o...) })
 }
 
 func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {

@@ -263,7 +263,7 @@ func TestTheNextJobBeginsAfterTheOutcomeIsRecorded(t *testing.T) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	effects := s.gate.effects[before:]
-	if s.gate.refusals != 0 || slices.Index(effects, outcome) < 0 || slices.Index(effects, "run") < slices.Index(effects, outcome) {
+	if s.gate.refusals != 0 || slices.Index(effects, outcome) < 0 || slices.Index(effects, "run "+next.Name) < slices.Index(effects, outcome) {
 		t.Errorf("%d refusals are left of %q", s.gate.refusals, effects)
 	}
 }
