@@ -269,6 +269,8 @@ type gate struct {
 	// refused are effects that fail, and refusals how often they still do.
 	refused  string
 	refusals int
+	// release is called before results are released.
+	release func(context.Context, *jobexecv1.ExecutionRef)
 }
 
 var errKilled = errors.New("the controller was killed")
@@ -379,6 +381,13 @@ func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc
 
 func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	return g.through("stop", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Stop(ctx, r, o...) })
+}
+
+func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {
+	if g.gate.release != nil {
+		g.gate.release(ctx, r)
+	}
+	return g.ExecutorClient.Release(ctx, r, o...)
 }
 
 func (g gatedRunner) through(what string, call func() (*jobexecv1.Status, error)) (*jobexecv1.Status, error) {
