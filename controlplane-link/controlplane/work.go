@@ -191,10 +191,19 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", nil))
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
-	if keep := m.cfg.KeepJobs; keep > 0 {
-		n, err := m.expireJobs(ctx, org, now.Add(-keep))
-		logDeletion(log, "jobs that have ended", n, err)
-	}
+}
+
+// keepJobs deletes the jobs that ended long ago, until ctx ends. Nothing else waits for the server that has their files.
+func (m *Main) keepJobs(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		orgs, err := m.store.Organisations(ctx)
+		logDeletion(m.cfg.Logger, "jobs that have ended", 0, err)
+		for _, o := range orgs {
+			n, err := m.expireJobs(ctx, o.Name, time.Now().UTC().Add(-m.cfg.KeepJobs))
+			logDeletion(m.cfg.Logger.With("organisation", o.Name), "jobs that have ended", n, err)
+		}
+	}, houseEvery)
+	return nil
 }
 
 // expireJobs deletes the jobs of an organisation that ended before a time, each after its files, and returns how many. After a

@@ -46,36 +46,35 @@ func filled(t *testing.T) *store.Store {
 // Jobs with files in a bucket that does not answer stay until these can be deleted; one that is deleted with output that was
 // never collected is named.
 func TestJobsWithoutTheirOutput(t *testing.T) {
-	s, silent := filled(t), make(chan struct{})
+	s := filled(t)
+	ctx, cancel := context.WithCancel(t.Context())
 	jobs := jobstore.Store{Store: s}
 	_, err := jobs.PutGroup(t.Context(), model.RunnerGroup{Org: org, Name: "tests", Cluster: "prod", Spec: []byte("{}")}, ev())
 	j, submitted := jobs.Submit(t.Context(), model.Job{Org: org, Name: "j", Group: "tests", Spec: []byte("{}")}, ev())
 	_, observed := jobs.Observe(t.Context(), j, model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputKept})
 	bucket := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		silent <- struct{}{}
+		cancel()
 		<-r.Context().Done()
 	}))
 	t.Cleanup(bucket.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "b", Endpoint: bucket.URL, Region: "r"}})
+	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
 	if err := errors.Join(err, submitted, observed, opened); err != nil {
 		t.Fatal(err)
 	}
 	var logged bytes.Buffer
-	m := &Main{store: s, kept: kept, cfg: Config{KeepJobs: time.Nanosecond, Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() { <-silent; cancel() }()
-	m.expire(ctx, org, time.Now().Add(time.Hour))
-	if _, err := jobs.Job(t.Context(), org, "j"); err != nil || strings.Contains(logged.String(), "without its output") {
-		t.Errorf("%v; logged: %s", err, &logged)
+	m := &Main{store: s, kept: kept, cfg: Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
+	n, failed := m.expireJobs(ctx, org, time.Now().Add(time.Hour))
+	if _, err := jobs.Job(t.Context(), org, "j"); err != nil || n != 0 || !errors.Is(failed, context.Canceled) || strings.Contains(logged.String(), "without its output") {
+		t.Errorf("%v, %v; logged: %s", err, failed, &logged)
 	}
 	if m.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.kept.Close() }()
-	m.expire(t.Context(), org, time.Now().Add(time.Hour))
-	if _, err := jobs.Job(t.Context(), org, "j"); !errors.Is(err, model.ErrNotFound) || !strings.Contains(logged.String(), "without its output") {
+	n, failed = m.expireJobs(t.Context(), org, time.Now().Add(time.Hour))
+	if _, err := jobs.Job(t.Context(), org, "j"); !errors.Is(err, model.ErrNotFound) || n != 1 || failed != nil || !strings.Contains(logged.String(), "without its output") {
 		t.Errorf("%v; logged: %s", err, &logged)
 	}
 }
