@@ -251,6 +251,9 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	}
 	run(working, m.watchAgents)
 	run(working, m.keepHouse)
+	if m.cfg.KeepJobs > 0 {
+		run(working, m.keepJobs)
+	}
 	run(working, m.delivery.Run)
 	if m.previews != nil {
 		run(serving, m.previews.certificates.Run)

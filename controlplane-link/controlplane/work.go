@@ -103,6 +103,8 @@ const (
 	healthEvery, healthWithin = 5 * time.Second, 4 * time.Second
 	// houseEvery is the pause between two deletions of old entries, lifetimesEvery that between two of expired objects.
 	houseEvery, lifetimesEvery = time.Hour, time.Minute
+	// removeWithin is the timeout for the files of a job.
+	removeWithin = time.Minute
 	// lifetimesAfter is when lifetimes end first after the start: sessions show whether the store is an old backup.
 	lifetimesAfter = 30 * time.Second
 )
@@ -189,23 +191,60 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		n, err := m.store.DeleteIdleDevboxes(ctx, org, now.Add(-keep), housekeeping("devbox.expire", nil))
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
-	if keep := m.cfg.KeepJobs; keep > 0 {
-		names, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire", nil))
-		for _, name := range names {
-			m.discard(model.Job{Org: org, Name: name})
+}
+
+// keepJobs deletes the jobs that ended long ago, until ctx ends. Nothing else waits for the server that has their files.
+func (m *Main) keepJobs(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		orgs, err := m.store.Organisations(ctx)
+		logDeletion(m.cfg.Logger, "jobs that have ended", 0, err)
+		for _, o := range orgs {
+			n, err := m.expireJobs(ctx, o.Name, time.Now().UTC().Add(-m.cfg.KeepJobs))
+			logDeletion(m.cfg.Logger.With("organisation", o.Name), "jobs that have ended", n, err)
 		}
-		logDeletion(log, "jobs that have ended", int64(len(names)), err)
+	}, houseEvery)
+	return nil
+}
+
+// expireJobs deletes the jobs of an organisation that ended before a time, each after its files, and returns how many. After a
+// file that cannot be deleted the rest is left for the next time.
+func (m *Main) expireJobs(ctx context.Context, org string, before time.Time) (int64, error) {
+	jobs := jobstore.Store{Store: m.store}
+	all, err := jobs.Expired(ctx, org, before)
+	var names []string
+	for _, j := range all {
+		if err = m.remove(ctx, j); err != nil {
+			break
+		}
+		names = append(names, j.Name)
+	}
+	if len(names) > 0 {
+		err = errors.Join(err, jobs.Expire(ctx, org, names, housekeeping("job.expire", nil)))
+	}
+	return int64(len(names)), err
+}
+
+// discard deletes the files of a job that is deleted.
+func (m *Main) discard(j model.Job) {
+	j.Attempt.Output = "" // which is not to be collected
+	if err := m.remove(context.Background(), j); err != nil {
+		m.cfg.Logger.Warn("the output of a job is not deleted", "organisation", j.Org, "job", j.Name, "error", err)
 	}
 }
 
-// discard deletes the files of a job.
-func (m *Main) discard(j model.Job) {
+// remove deletes the files of a job, and logs that there are none, as the pod still has its output.
+func (m *Main) remove(ctx context.Context, j model.Job) error {
 	if m.kept == nil {
-		return
+		return nil
 	}
-	if err := m.kept.Delete(context.Background(), j.Org, j.Name); err != nil {
-		m.cfg.Logger.Warn("the output of a job is not deleted", "organisation", j.Org, "job", j.Name, "error", err)
+	ctx, cancel := context.WithTimeout(ctx, removeWithin)
+	defer cancel()
+	if j.Attempt.Output == crdv1.OutputKept {
+		if stored, err := m.kept.Manifest(ctx, j.Org, j.Name); err == nil && stored == nil {
+			m.cfg.Logger.Warn("a job that ended long ago is deleted without its output, which was never collected: its cluster was not reached", "organisation", j.Org, "job", j.Name, "cluster", j.Cluster)
+		}
 	}
+	return m.kept.Delete(ctx, j.Org, j.Name)
 }
 
 // logDeletion logs how many objects were deleted, or why some were not.

@@ -1,32 +1,88 @@
 package controlplane
 
 import (
+	"bytes"
+	"context"
 	"encoding/base64"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Lifetimes that end in one round have entries of different times: pages of the audit trail end between two times.
-func TestEntriesOfOneRound(t *testing.T) {
+const org = "acme"
+
+func ev() model.Event {
+	e := housekeeping("test.entry", nil)
+	e.Org = org
+	return e
+}
+
+// filled returns a store with an organisation and a cluster.
+func filled(t *testing.T) *store.Store {
 	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString(make([]byte, 32)))
 	s, opened := store.Open(t.Context(), store.Config{Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys})
 	if err := errors.Join(err, opened); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = s.Close() }()
-	const org = "acme"
-	ev := func() model.Event {
-		e := housekeeping("test.entry", nil)
-		e.Org = org
-		return e
+	t.Cleanup(func() { _ = s.Close() })
+	if err := errors.Join(s.CreateOrganisation(t.Context(), model.Organisation{Name: org}, ev()), s.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "prod"}, ev())); err != nil {
+		t.Fatal(err)
 	}
-	err = errors.Join(s.CreateOrganisation(t.Context(), model.Organisation{Name: org}, ev()), s.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "prod"}, ev()))
+	return s
+}
+
+// Jobs with files in a bucket that does not answer stay until these can be deleted; one that is deleted with output that was
+// never collected is named.
+func TestJobsWithoutTheirOutput(t *testing.T) {
+	s := filled(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	jobs := jobstore.Store{Store: s}
+	_, err := jobs.PutGroup(t.Context(), model.RunnerGroup{Org: org, Name: "tests", Cluster: "prod", Spec: []byte("{}")}, ev())
+	j, submitted := jobs.Submit(t.Context(), model.Job{Org: org, Name: "j", Group: "tests", Spec: []byte("{}")}, ev())
+	_, observed := jobs.Observe(t.Context(), j, model.Attempt{Phase: model.PhaseSucceeded, Output: crdv1.OutputKept})
+	bucket := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}))
+	t.Cleanup(bucket.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
+	if err := errors.Join(err, submitted, observed, opened); err != nil {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	m := &Main{store: s, kept: kept, cfg: Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))}}
+	n, failed := m.expireJobs(ctx, org, time.Now().Add(time.Hour))
+	if _, err := jobs.Job(t.Context(), org, "j"); err != nil || n != 0 || !errors.Is(failed, context.Canceled) || strings.Contains(logged.String(), "without its output") {
+		t.Errorf("%v, %v; logged: %s", err, failed, &logged)
+	}
+	if m.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = m.kept.Close() }()
+	n, failed = m.expireJobs(t.Context(), org, time.Now().Add(time.Hour))
+	if _, err := jobs.Job(t.Context(), org, "j"); !errors.Is(err, model.ErrNotFound) || n != 1 || failed != nil || !strings.Contains(logged.String(), "without its output") {
+		t.Errorf("%v; logged: %s", err, &logged)
+	}
+}
+
+// Lifetimes that end in one round have entries of different times: pages of the audit trail end between two times.
+func TestEntriesOfOneRound(t *testing.T) {
+	s := filled(t)
+	var err error
 	created := time.Now().Add(-time.Hour)
 	for _, name := range []string{"a", "b"} {
 		_, written := s.PutSandbox(t.Context(), model.Sandbox{

@@ -16,7 +16,6 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/reconcilers/apply"
 	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobs"
@@ -310,33 +309,31 @@ func (a *acting) letGo(ctx context.Context, j *crdv1.Job, s jobs.Step) error {
 	return a.writer.RemoveFinalizer(ctx, now)
 }
 
-// expire drops the results of a finished job, and deletes it.
+// expire deletes a finished job, and then has its results dropped. The runner is not awaited: it may not answer.
 func (a *acting) expire(ctx context.Context, j *crdv1.Job) error {
 	e := j.Status.Execution
-	if e == nil || e.Output == nil || e.Output.State != crdv1.OutputKept {
-		return a.writer.Delete(ctx, j)
+	if err := a.writer.Delete(ctx, j); err != nil || e == nil || e.Output == nil || e.Output.State != crdv1.OutputKept {
+		return err
 	}
 	i := slices.IndexFunc(a.in.Pods, func(p *corev1.Pod) bool { return string(p.UID) == e.PodUID })
-	if i >= 0 {
-		a.mu.Lock()
-		in, err := a.runner(a.in.Pods[i])
-		a.mu.Unlock()
-		if err == nil {
-			err = release(ctx, in, jobs.Ref(j))
-		}
-		if err != nil {
-			log.FromContext(ctx).Info("the results of a job that is deleted stay in its pod", "job", j.Name, "pod", a.in.Pods[i].Name, "why", err)
-		}
+	if i < 0 {
+		return nil
 	}
-	return a.writer.Delete(ctx, j)
-}
-
-// release releases the results of an execution.
-func release(ctx context.Context, r *runner.Client, ref *jobexecv1.ExecutionRef) error {
-	ctx, cancel := context.WithTimeout(ctx, call)
-	defer cancel()
-	_, err := r.Release(ctx, ref)
-	return err
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	in, err := a.runner(a.in.Pods[i])
+	if err != nil {
+		return err
+	}
+	ref, logger := jobs.Ref(j), log.FromContext(ctx)
+	go func() {
+		ctx, cancel := context.WithTimeout(a.calls, call)
+		defer cancel()
+		if _, err := in.Release(ctx, ref); err != nil {
+			logger.Info("the results of a deleted job stay in its pod until a later job needs the space", "job", j.Name, "pod", e.PodUID, "why", err)
+		}
+	}()
+	return nil
 }
 
 // tidy ends the calls for jobs that do not exist, and closes the clients of pods that do not.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,6 +53,8 @@ type scene struct {
 	stop func()
 	// limits are those of finished jobs.
 	limits job.Limits
+	// cached is the group in the cache of the controller, if that is behind.
+	cached atomic.Pointer[crdv1.JobRunnerGroup]
 }
 
 // newScene makes a group, without pods and without a controller.
@@ -70,6 +73,20 @@ func (p pods) Source(h handler.EventHandler) source.Source {
 	return source.Kind[client.Object](p.Cache, &corev1.Pod{}, h)
 }
 
+// behind is the client of a manager with a cache that is behind.
+type behind struct {
+	client.Client
+	of *scene
+}
+
+func (b behind) Get(ctx context.Context, key client.ObjectKey, o client.Object, more ...client.GetOption) error {
+	if g, is := o.(*crdv1.JobRunnerGroup); is && b.of.cached.Load() != nil {
+		b.of.cached.Load().DeepCopyInto(g)
+		return nil
+	}
+	return b.Client.Get(ctx, key, o, more...)
+}
+
 // manage starts a controller, which s.stop ends.
 func (s *scene) manage() {
 	s.Helper()
@@ -85,8 +102,9 @@ func (s *scene) manage() {
 	})
 	s.Must(err)
 	s.Must(job.Index(s.Context(), mgr.GetFieldIndexer()))
-	of := controller.Of(mgr.GetClient(), job.New(job.Config{
-		Access: apply.Access{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: time.Now},
+	cached := behind{mgr.GetClient(), s}
+	of := controller.Of(cached, job.New(job.Config{
+		Access: apply.Access{Client: cached, Live: mgr.GetAPIReader(), Now: time.Now},
 		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits,
 	}))
 	s.Must(of.Setup(mgr, "job", nil))
@@ -251,6 +269,8 @@ type gate struct {
 	// refused are effects that fail, and refusals how often they still do.
 	refused  string
 	refusals int
+	// release is called before results are released.
+	release func(context.Context, *jobexecv1.ExecutionRef)
 }
 
 var errKilled = errors.New("the controller was killed")
@@ -361,6 +381,13 @@ func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc
 
 func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	return g.through("stop", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Stop(ctx, r, o...) })
+}
+
+func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {
+	if g.gate.release != nil {
+		g.gate.release(ctx, r)
+	}
+	return g.ExecutorClient.Release(ctx, r, o...)
 }
 
 func (g gatedRunner) through(what string, call func() (*jobexecv1.Status, error)) (*jobexecv1.Status, error) {

@@ -185,6 +185,7 @@ func (f *follower) failed(err error) {
 		}
 		f.answer.Since = time.Now()
 	case code == codes.FailedPrecondition && f.stop == nil:
+		f.answer.Silent = "" // it answers
 		if f.refused.IsZero() {
 			f.refused = time.Now()
 		}

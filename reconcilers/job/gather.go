@@ -73,6 +73,15 @@ func targetOf(j *crdv1.Job) crdv1.Object {
 // gather reads what counts for the jobs of a group.
 func (r *Reconciler) gather(ctx context.Context, m *memory, name types.NamespacedName, g *crdv1.JobRunnerGroup) (Input, error) {
 	in := Input{Group: g, Limits: r.config.Limits, Now: r.now()}
+	if g != nil && g.DeletionTimestamp != nil { // Jobs end for that, and the cache may be behind.
+		in.Group = &crdv1.JobRunnerGroup{}
+		if err := r.config.Live.Get(ctx, name, in.Group); apierrors.IsNotFound(err) {
+			in.Group = nil
+		} else if err != nil {
+			return in, fmt.Errorf("read runner group %s: %w", name, err)
+		}
+		g = in.Group
+	}
 	own, err := r.jobsOf(ctx, m, name)
 	if err != nil {
 		return in, err

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobs"
@@ -199,7 +201,10 @@ func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	if got := s.ended(next); got.Success || got.Reason != "RunnerGroupDeleted" {
 		t.Errorf("%+v", got)
 	}
+	s.Get(s.group)
+	s.cached.Store(s.group.DeepCopy())
 	world.Edit(s.World, s.group, func(g *crdv1.JobRunnerGroup) { g.Finalizers = nil })
+	s.Gone(s.group) // which the cache does not know yet
 	s.waits(s.submit("another", "true"), "RunnerGroupNotFound")
 }
 
@@ -333,10 +338,20 @@ func TestUsersTakeTurns(t *testing.T) {
 	}
 }
 
-// Finished Jobs are deleted when they are old, or too many.
+// Finished Jobs are deleted when they are old, or too many, and their results after that: no runner is awaited.
 func TestFinishedJobsAreDeleted(t *testing.T) {
 	s := newScene(t, "reusePods: true")
 	s.gate.reset(0)
+	released := make(chan error, 2)
+	s.gate.release = func(ctx context.Context, ref *jobexecv1.ExecutionRef) {
+		there := func(j crdv1.Job) bool { return string(j.UID) == ref.GetJobUid() && j.DeletionTimestamp == nil }
+		for list := (crdv1.JobList{}); ; time.Sleep(50 * time.Millisecond) {
+			if s.List(&list); !slices.ContainsFunc(list.Items, there) || ctx.Err() != nil {
+				released <- ctx.Err()
+				return
+			}
+		}
+	}
 	s.limits.Keep, s.limits.Most, s.limits.Unread = time.Hour, 2, time.Nanosecond
 	s.pod("t-1")
 	s.manage()
@@ -358,6 +373,11 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 		}
 		return nil
 	})
+	for range 2 {
+		if err := <-released; err != nil {
+			t.Errorf("a runner that did not answer was awaited: %v", err)
+		}
+	}
 	var pods corev1.PodList
 	s.List(&pods, client.InNamespace(s.group.Namespace))
 	if len(pods.Items) != 1 {
@@ -376,7 +396,16 @@ func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
 	s.free()
 	begun := filepath.Join(r.Dir, "volume", "begun")
 	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
+	r.KillProxy()
 	j := s.submit("broken", "true")
+	s.Eventually("the status states that nothing answers", func() error {
+		s.Get(j)
+		if st := j.Status.State; st == nil || st.Running == nil || st.Running.Reason != jobs.ReasonPodSilent {
+			return fmt.Errorf("%+v", j.Status.Conditions)
+		}
+		return nil
+	})
+	r.StartProxy()
 	s.Eventually("the status states the volume", func() error {
 		s.Get(j)
 		st := j.Status.State

@@ -99,7 +99,10 @@ func Decide(in Input) Decision {
 // ending reports whether the group is being deleted or is at rest.
 func (in Input) ending() bool { return in.Group.DeletionTimestamp != nil }
 
-// wanted returns the number of replicas that a group asks for.
+// MostReplicas bounds a group: its status lists each pod, and an object of the API server has at most 1.5 MB.
+const MostReplicas = 1000
+
+// wanted returns the number of replicas that a group asks for and can have.
 func wanted(g *crdv1.JobRunnerGroup) int {
 	if g.DeletionTimestamp != nil {
 		return 0
@@ -107,7 +110,7 @@ func wanted(g *crdv1.JobRunnerGroup) int {
 	if g.Spec.Replicas == nil {
 		return 1
 	}
-	return int(max(0, *g.Spec.Replicas))
+	return int(min(max(0, *g.Spec.Replicas), MostReplicas))
 }
 
 // view is the pods of a group by their state; each is in one list, or in none while it terminates.

@@ -23,6 +23,8 @@ const (
 	ReasonRunnersProgressing = "RunnersProgressing"
 	// ReasonRunnersFailed: runners have failed.
 	ReasonRunnersFailed = "RunnersFailed"
+	// ReasonTooManyReplicas: the group asks for more replicas than it can have.
+	ReasonTooManyReplicas = "TooManyReplicas"
 	// ReasonPodSecurity: Pod Security of the namespace refuses the pods.
 	ReasonPodSecurity = "PodSecurityRefused"
 )
@@ -96,6 +98,8 @@ func (in Input) available(v view, have int32, refused *apply.Refusal) condition.
 		}
 	}
 	switch failed := len(v.failed); {
+	case in.Group.Spec.Replicas != nil && *in.Group.Spec.Replicas > MostReplicas:
+		return condition.False(ReasonTooManyReplicas, fmt.Sprintf("%s spec.replicas is %d: a group has at most %d. Set it to at most that, and create further groups.", summary, *in.Group.Spec.Replicas, MostReplicas))
 	case have >= want && want == 0:
 		return condition.True("RunnersAvailable", "No runners are wanted.")
 	case have >= want:

@@ -144,6 +144,7 @@ func TestDecide(t *testing.T) {
 		"several":                                   {spec: "replicas: 3", pods: "a:r b", want: "create 1: 1/2 idle 1 old 0 failed 0 False RunnersProgressing"},
 		"as many as wanted":                         {spec: "replicas: 2", pods: "a:r b:rb", want: ": 2/2 idle 1 old 0 failed 0 True Ready"},
 		"a spec that is not valid":                  {spec: "replicas: -1", pods: "a:ro", want: ": 1/1 idle 1 old 1 failed 0 False InvalidReplicas"},
+		"more replicas than there can be":           {spec: "replicas: 20000", pods: "a:r b", want: "create 998: 1/2 idle 1 old 0 failed 0 False TooManyReplicas"},
 		"a timeout that is not valid":               {spec: "jobExecutionTimeout: 5", want: ": 0/0 idle 0 old 0 failed 0 False InvalidTimeout"},
 		"jobs with larger timeouts":                 {spec: "replicas: 0, allowIncreaseJobExecutionTimeout: true, jobExecutionTimeout: 1h", want: ": 0/0 idle 0 old 0 failed 0 True Ready"},
 		"a template that is refused":                {spec: "podTemplate: {spec: {hostPID: true}}", want: ": 0/0 idle 0 old 0 failed 0 False PodNotAllowed"},

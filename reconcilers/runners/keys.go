@@ -220,6 +220,9 @@ func (k *Keeper) create(ctx context.Context) (*corev1.Secret, error) {
 	if apierrors.IsAlreadyExists(err) {
 		return k.Secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	}
+	if err == nil {
+		k.Logger.Warn("new keys of runners were made. Delete the pods of runner groups that exist, if any: jobs do not reach them with these keys", "secret", SecretName)
+	}
 	return secret, err
 }
 

@@ -1,6 +1,7 @@
 package runners_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -8,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -178,7 +180,7 @@ func TestAPodThatIsNoRunnerGetsNothing(t *testing.T) {
 func TestAForgedStatusMakesNoRunner(t *testing.T) {
 	s := newScene(t)
 	runner, forged, other := s.pod("runner", s.group), s.pod("forged", s.group), s.newGroup("other")
-	stranger := &runners.Keeper{Secrets: s.Kube.CoreV1().Secrets(s.NewNamespace("stranger"))}
+	stranger := &runners.Keeper{Secrets: s.Kube.CoreV1().Secrets(s.NewNamespace("stranger")), Logger: world.Quiet}
 	s.Must(stranger.Ensure(s.Context()))
 	foreign, err := stranger.Signer()
 	s.Must(err)
@@ -320,12 +322,17 @@ func TestAllReplicasHaveTheSameKeys(t *testing.T) {
 	if _, err := all[0].Authority(); err == nil || !strings.Contains(err.Error(), "try again") {
 		t.Errorf("without keys: %v", err)
 	}
+	var logged bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&logged, nil))
 	for i := range all {
-		all[i].Secrets = secrets
+		all[i].Secrets, all[i].Logger = secrets, logger
 		w.Must(all[i].Ensure(t.Context()))
 	}
-	late := runners.Keeper{Secrets: &slow{SecretInterface: secrets}} // another replica is faster
+	late := runners.Keeper{Secrets: &slow{SecretInterface: secrets}, Logger: logger} // another replica is faster
 	w.Must(late.Ensure(t.Context()))
+	if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "Delete the pods of runner groups") {
+		t.Errorf("logged: %s", text)
+	}
 	one, err := all[0].Authority()
 	w.Must(err)
 	two, err := all[1].Authority()

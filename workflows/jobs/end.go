@@ -218,7 +218,7 @@ func (in Input) ended(out Step) Step {
 		case r.Status.GetReleased():
 			o.State = crdv1.OutputReleased
 		case why != "" || r.Gone || r.Unknown:
-			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s was deleted before its results were read.", pod(in.Job)))
+			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s has them no longer. They are lost, unless they were read before.", pod(in.Job)))
 		case leaves(r.Pod): // Until they are read, or dropped.
 			out.Follow, out.Await = true, true
 		}

@@ -252,6 +252,9 @@ func TestNext(t *testing.T) {
 			if got := line(s); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
+			if tt.status == kept && tt.gone && !strings.Contains(s.Execution.Output.Message, "unless they were read before") {
+				t.Error("they may have been read:", s.Execution.Output.Message)
+			}
 			if diff := cmp.Diff(before, j); diff != "" {
 				t.Error("the input has changed:", diff)
 			}

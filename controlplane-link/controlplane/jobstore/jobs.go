@@ -200,13 +200,19 @@ func (s Store) Delivered(ctx context.Context, org, cluster string) (out []store.
 	return out, nil
 }
 
-// Expire removes the jobs that have ended before a time, and returns their names.
-func (s Store) Expire(ctx context.Context, org string, before time.Time, ev model.Event) (names []string, err error) {
-	_, err = unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) (_ []store.Change, err error) {
-		if names, err = database.List(ctx, t, database.Column[string], expireJobs, org, before); err == nil && len(names) == 0 {
-			err = errUnchanged
+// Expired returns the jobs that have ended before a time.
+func (s Store) Expired(ctx context.Context, org string, before time.Time) ([]model.Job, error) {
+	return database.List(ctx, s.Database().Reads(), scanJob, selectExpired, org, before)
+}
+
+// Expire removes jobs.
+func (s Store) Expire(ctx context.Context, org string, names []string, ev model.Event) error {
+	return s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) (_ []store.Change, err error) {
+		for _, name := range names {
+			if _, err = database.Exec(ctx, t, deleteJob, org, name); err != nil {
+				break
+			}
 		}
 		return nil, err
-	}))
-	return names, err
+	})
 }

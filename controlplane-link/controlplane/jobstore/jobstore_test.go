@@ -141,9 +141,14 @@ func TestAJobHasFourWrites(t *testing.T) {
 		if got := w.is("j"); got.Attempt.Phase != model.PhaseSucceeded || got.Attempted.IsZero() {
 			w.Errorf("%+v", got)
 		}
-		names, err := w.Expire(w.Context(), org, time.Now().Add(time.Hour), w.event("job.expire"))
-		if err != nil || len(names) != 1 || names[0] != "j" {
-			w.Errorf("expired: %v, %v", names, err)
+		w.submit("waits", "")
+		old, err := w.Expired(w.Context(), org, time.Now().Add(time.Hour))
+		if err != nil || len(old) != 1 || old[0].Name != "j" {
+			w.Errorf("expired: %v, %v", old, err)
+		}
+		w.must(w.Expire(w.Context(), org, []string{"j"}, w.event("job.expire")))
+		if all, err := w.Jobs(w.Context(), org, ""); err != nil || len(all) != 1 || all[0].Name != "waits" {
+			w.Errorf("left: %v, %v", all, err)
 		}
 	})
 }

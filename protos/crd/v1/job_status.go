@@ -196,7 +196,7 @@ type JobArtifactState struct {
 // JobOutput describes the output streams and artifacts of an execution.
 type JobOutput struct {
 	// Kept: they are in the pod. Released: they were read, and the pod need not
-	// keep them. Lost: they were deleted before they were released.
+	// keep them. Lost: they are not in the pod, and may not have been read.
 	// +kubebuilder:validation:Enum=Kept;Released;Lost
 	State string `json:"state"`
 

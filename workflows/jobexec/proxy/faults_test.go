@@ -144,6 +144,13 @@ func TestAnExecutorThatIsKilledLeavesNoOutcome(t *testing.T) {
 			w.proxy.Kill()
 		}
 		w.executor.Kill()
+		wait.Holds(t, "its script ends, as with process 1 of a container", func() bool {
+			left := w.scripts()
+			for _, pid := range left {
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+			}
+			return len(left) == 0
+		})
 		w.startExecutor()
 		if i%2 == 1 {
 			w.startProxy()

@@ -70,12 +70,11 @@ func TestAnExecutionIsRunReadAndReleased(t *testing.T) {
 	}
 }
 
-// A request for another pod, another start or another moment begins nothing.
+// A request for another pod or another moment begins nothing.
 func TestAnExecutionBeginsOnlyWhereItMay(t *testing.T) {
 	w, c := begin(t)
 	for what, change := range map[string]func(*jobexecv1.RunRequest){
 		"OtherPod":   func(r *jobexecv1.RunRequest) { r.Fence.PodUid = "another" },
-		"OtherStart": func(r *jobexecv1.RunRequest) { r.Fence.ContainerId = "another" },
 		"BadRequest": func(r *jobexecv1.RunRequest) { r.Command = []string{"true"} },
 		"UID of a Job": func(r *jobexecv1.RunRequest) {
 			r.Ref.JobUid = "../../etc"
@@ -94,7 +93,6 @@ func TestAnExecutionBeginsOnlyWhereItMay(t *testing.T) {
 		}
 	}
 	slow := request("slow", "while [ ! -e $WORLD/go ]; do sleep 0.1; done")
-	slow.Fence.ContainerId = w.ready(c).GetFence().GetContainerId()
 	w.run(c, slow)
 	if _, err := c.Run(t.Context(), request("next", "touch $WORLD/begun")); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "Busy") {
 		t.Errorf("beside another one: %v", err)

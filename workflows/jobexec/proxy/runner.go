@@ -191,9 +191,6 @@ func (r *runner) fenced(ctx context.Context, request *jobexecv1.RunRequest) erro
 	if err != nil {
 		return status.Errorf(codes.Unavailable, "ExecutorUnreachable: %v", err)
 	}
-	if id := fence.GetContainerId(); id != "" && id != state.Instance {
-		return status.Errorf(codes.FailedPrecondition, "OtherStart: the execution may begin in start %.128q of the main container, and this is start %q", id, state.Instance)
-	}
 	if state.Problem != nil {
 		return status.Errorf(codes.FailedPrecondition, "%s: %s", state.Problem.Reason, state.Problem.Message)
 	}
