@@ -47,11 +47,13 @@ func TestAFieldIsShownWhenTheDecisionDependsOnIt(t *testing.T) {
 	}
 }
 
-// The counts of a runner group are in each of its statuses: a row shows those that it does not leave at zero.
+// The counts of a runner group are in each of its statuses: a row shows those that it does not leave at zero, and none that
+// is only kept.
 func TestAZeroShowsNothing(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv(fields.EnvFolder, folder)
-	fields.Row(t, crdv1.KindJobRunnerGroup, &crdv1.JobRunnerGroup{}, func(g *crdv1.JobRunnerGroup) (any, client.Object) {
+	before := &crdv1.JobRunnerGroup{Status: crdv1.JobRunnerGroupStatus{Selector: "not empty, so that the counts are in the document"}}
+	fields.Row(t, crdv1.KindJobRunnerGroup, before, func(g *crdv1.JobRunnerGroup) (any, client.Object) {
 		after := g.DeepCopy()
 		after.Status.ReadyReplicas, after.Status.Runners = 2, []crdv1.RunnerPod{{Name: "p", Proof: []byte("x")}}
 		return nil, after
