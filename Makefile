@@ -50,7 +50,7 @@ demo-link: preflight ## a control plane outside of the cluster, which reaches it
 	@$(CACHE)/tools/demo-link
 
 .PHONY: demo-jobs
-demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached, with an artifact: with a kubeconfig alone, and through a control plane
+demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached, with an artifact: with a kubeconfig alone, and through a control plane; a row in the store of a plugin, read by a sandbox's preview and by a job
 	@$(GO) build -o $(CACHE)/tools/demo-jobs ./tests/link/cmd/demo-jobs
 	@$(CACHE)/tools/demo-jobs
 

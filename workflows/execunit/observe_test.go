@@ -82,7 +82,7 @@ func waitingSights() []sight {
 		{"no node takes it", "{conditions: [{type: PodScheduled, status: 'False', reason: Unschedulable, message: '0/3 nodes are available: 3 Insufficient cpu. preemption: none.'}]}", w, "Unschedulable", "",
 			[]string{"no node takes the pod", "0/3 nodes are available: 3 Insufficient cpu; preemption: none. Change what its template asks"}},
 		{"it waits for a volume", onNode + "phase: Pending}", w, "Starting", "", []string{"is starting"}},
-		{"an init container runs", onNode + "initContainerStatuses: [{name: prepare, state: {running: {}}}]}", w, "InitContainerRunning", "", []string{"when the init container prepare has ended"}},
+		{"an init container runs", onNode + "initContainerStatuses: [{name: prepare, state: {running: {}}}]}", w, "InitContainerRunning", "", []string{"is starting: its init container prepare runs"}},
 		{"the manager of inputs runs", onNode + "initContainerStatuses: [{name: prepare, state: {terminated: {exitCode: 0}}}, {name: signadot-execunit-input-manager, state: {running: {}}}]}", w, "Starting", "", []string{"is starting"}},
 		{"no image", waits("prepare", "ImagePullBackOff", "Back-off pulling image"), w, "ImagePullFailed", "", []string{`the image "prepare:1" of the container prepare`, "of the pod template"}},
 		{"no image of the operator", waits("signadot-execunit-input-manager", "ErrImagePull", "not found"), w, "ImagePullFailed", "", []string{"the operator's chart"}},

@@ -30,7 +30,7 @@ func (l view) waiting() Observation {
 	}
 	for _, s := range l.pod.Status.InitContainerStatuses {
 		if s.State.Running != nil && s.Name != InputManager && !restarts(l.pod.Spec, s.Name) {
-			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the script of %s begins when the init container %s has ended.", unit, s.Name)
+			o.Reason, o.Message = ReasonInitRunning, fmt.Sprintf("the pod %s of %s is starting: its init container %s runs.", l.name(), unit, s.Name)
 			return o
 		}
 	}

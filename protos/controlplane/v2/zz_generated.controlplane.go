@@ -522,6 +522,8 @@ type JobUploadArtifact struct {
 
 // JobsAttempt defines model for JobsAttempt.
 type JobsAttempt struct {
+	// Caveat Why requests of an ended job may not have had the routing key; an addition to the published API.
+	Caveat         *string   `json:"caveat,omitempty"`
 	CreatedAt      string    `json:"createdAt"`
 	ExecutionCount int       `json:"executionCount"`
 	FinishedAt     *string   `json:"finishedAt,omitempty"`

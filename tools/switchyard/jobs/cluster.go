@@ -128,17 +128,6 @@ func (c *cluster) changed(ctx context.Context, was v2.Job) (v2.Job, error) {
 	return c.job(ctx, was.Name)
 }
 
-func (c *cluster) caveat(ctx context.Context, name string) string {
-	j, err := c.object(ctx, name)
-	if err != nil {
-		return ""
-	}
-	if at := crdv1.FindCondition(j.Status.Conditions, crdv1.ConditionCaveats); at != nil && at.Status == "True" {
-		return at.Message
-	}
-	return ""
-}
-
 func (c *cluster) artifacts(ctx context.Context, name string) ([]v2.JobArtifact, error) {
 	j, err := c.object(ctx, name)
 	if err != nil {

@@ -126,7 +126,7 @@ func ends(ctx context.Context, s *command.Session, at site, job v2.Job, attach b
 	case err != nil:
 		return fmt.Errorf("%w; if job %s exists, %s", err, job.Name, runs)
 	}
-	warn(ctx, s, at, job.Name)
+	warn(s, job)
 	if !attach {
 		if err := s.Show.Report(job, show.Plain(fmt.Sprintf("job %s is %s\n", job.Name, now(job).Phase))); err != nil {
 			return err
@@ -136,11 +136,9 @@ func ends(ctx context.Context, s *command.Session, at site, job v2.Job, attach b
 }
 
 // warn prints the caveat of a job.
-func warn(ctx context.Context, s *command.Session, at site, name string) {
-	ctx, cancel := s.Patiently(ctx)
-	defer cancel()
-	if text := at.caveat(ctx, name); text != "" {
-		note(s, "caveat: "+text)
+func warn(s *command.Session, j v2.Job) {
+	if c := now(j).Caveat; c != nil {
+		note(s, "caveat: "+*c)
 	}
 }
 
@@ -152,7 +150,7 @@ func get(s *command.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warn(ctx, s, at, job.Name)
+			warn(s, job)
 			files, err := at.artifacts(ctx, job.Name)
 			if err != nil {
 				note(s, "the artifacts of job "+job.Name+" cannot be listed: "+exit.Text(err, s.Name))

@@ -75,9 +75,6 @@ func (c *controlPlane) changed(ctx context.Context, was v2.Job) (now v2.Job, err
 	return now, err
 }
 
-// The API has no caveats.
-func (c *controlPlane) caveat(context.Context, string) string { return "" }
-
 func (c *controlPlane) artifacts(ctx context.Context, name string) ([]v2.JobArtifact, error) {
 	return plane.Answer[[]v2.JobArtifact](c.p.API.ListJobArtifacts(ctx, c.p.Org, name, attempt, nil))
 }

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"fmt"
+	"strings"
 
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/tools/switchyard/command"
@@ -32,7 +33,11 @@ func message(j v2.Job) string {
 	case st.Queued != nil:
 		return text(st.Queued.Message)
 	case st.Failed != nil && st.Failed.ExitCode != nil:
-		return fmt.Sprintf("exit code %d: %s", *st.Failed.ExitCode, text(st.Failed.Message))
+		code, said := fmt.Sprintf("exit code %d", *st.Failed.ExitCode), text(st.Failed.Message)
+		if strings.Contains(said, code) {
+			return said
+		}
+		return code + ": " + said
 	case st.Failed != nil:
 		return text(st.Failed.Message)
 	case st.Canceled != nil:

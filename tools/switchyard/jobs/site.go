@@ -19,8 +19,6 @@ type site interface {
 	cancel(ctx context.Context, name string) (v2.Job, error)
 	// changed returns a job when it has changed, or after a second.
 	changed(ctx context.Context, was v2.Job) (v2.Job, error)
-	// caveat returns the caveat of a result of a job; empty: there is none.
-	caveat(ctx context.Context, name string) string
 	// artifacts returns the files of a job; its output has the space system.
 	artifacts(ctx context.Context, name string) ([]v2.JobArtifact, error)
 	// output writes a stream of a job, and records in it how far it was written.

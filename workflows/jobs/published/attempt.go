@@ -57,6 +57,8 @@ type Attempt struct {
 	InCluster  bool   `json:"inCluster,omitempty"`
 	// Retryable: running it again may help.
 	Retryable bool `json:"retryable,omitempty"`
+	// Caveat is why requests may not have had the routing key; empty: they had it, or the job asked for none.
+	Caveat string `json:"caveat,omitempty"`
 	// Output is where the output is: crdv1.OutputKept, OutputReleased, OutputLost; empty: there is none.
 	Output string `json:"output,omitempty"`
 }
@@ -85,6 +87,9 @@ func AttemptOf(o *crdv1.Job) Attempt {
 	case st == nil:
 	case st.Terminated != nil:
 		a.end(*st.Terminated)
+		if c := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionCaveats); c != nil && c.Status == "True" {
+			a.Caveat = c.Message
+		}
 	case st.Running != nil:
 		a.Phase, a.StartedAt = Running, at(st.Running.StartedAt)
 	case st.Waiting != nil:
@@ -113,7 +118,7 @@ func (a *Attempt) end(t crdv1.JobTerminated) {
 
 // Report returns an attempt as the published API has it.
 func (a Attempt) Report(created time.Time) v2.JobsAttempt {
-	out := v2.JobsAttempt{ExecutionCount: int(a.Executions), Phase: v2.JobsPhase(a.Phase), CreatedAt: stamp(created), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt)}
+	out := v2.JobsAttempt{Caveat: orNil(a.Caveat), ExecutionCount: int(a.Executions), Phase: v2.JobsPhase(a.Phase), CreatedAt: stamp(created), StartedAt: when(a.StartedAt), FinishedAt: when(a.FinishedAt)}
 	switch a.Phase {
 	case Queued:
 		out.State.Queued = &v2.JobsQueuedState{Message: orNil(a.Message)}

@@ -111,6 +111,19 @@ func TestPhases(t *testing.T) {
 	}
 }
 
+// TestACaveatIsPublished: a job that has sent no request with the key succeeds with a caveat.
+func TestACaveatIsPublished(t *testing.T) {
+	j := &crdv1.Job{Status: crdv1.JobStatus{State: &crdv1.JobState{Terminated: &crdv1.JobTerminated{Success: true}},
+		Conditions: []crdv1.StatusCondition{{Type: crdv1.ConditionCaveats, Status: "True", Message: "No request had the key."}}}}
+	if got := published.AttemptOf(j).Report(time.Time{}).Caveat; got == nil || *got != "No request had the key." {
+		t.Errorf("the caveat is %v", got)
+	}
+	j.Status.Conditions = nil
+	if got := published.AttemptOf(j).Report(time.Time{}).Caveat; got != nil {
+		t.Errorf("without the condition the caveat is %s", *got)
+	}
+}
+
 const group = `
 namespace: shop
 image: example.org/runner:1

@@ -27,7 +27,7 @@ func RunnerGroup(g model.RunnerGroup, phases map[model.Phase]int) (v2.JobRunnerG
 // groupMessage returns why the pods of a group are not ready; empty: they are.
 func groupMessage(g model.RunnerGroup) string {
 	if g.Status.Message == "" && g.Status.Applied < g.Generation && g.DeletedAt.IsZero() {
-		return fmt.Sprintf("It was not written to cluster %s yet.", g.Cluster)
+		return fmt.Sprintf("The runner group was not written to cluster %s yet.", g.Cluster)
 	}
 	return g.Status.Message
 }
@@ -58,11 +58,11 @@ func waits(j model.Job, group model.RunnerGroup) string {
 	case j.Attempt.Message != "":
 		return j.Attempt.Message
 	case j.Attempted.IsZero():
-		return fmt.Sprintf("It was not written to cluster %s yet.", j.Cluster)
+		return fmt.Sprintf("The job was not written to cluster %s yet.", j.Cluster)
 	case groupMessage(group) != "":
-		return fmt.Sprintf("It waits for an idle pod of runner group %s. %s", j.Group, groupMessage(group))
+		return fmt.Sprintf("The job waits for an idle pod of runner group %s. %s", j.Group, groupMessage(group))
 	}
-	return fmt.Sprintf("It waits for an idle pod of runner group %s.", j.Group)
+	return fmt.Sprintf("The job waits for an idle pod of runner group %s.", j.Group)
 }
 
 // PhaseCounts returns how many jobs of a sandbox there are in each phase; nil: none.

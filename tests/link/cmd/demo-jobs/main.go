@@ -1,4 +1,4 @@
-// Command demo-jobs creates a cluster with Switchyard and HotROD and runs the scenario of jobs. `demo-jobs prepare` stops
+// Command demo-jobs creates a cluster with Switchyard, HotROD, and podinfo with its Redis, and runs the scenario of jobs. `demo-jobs prepare` stops
 // before the scenario; `demo-jobs story` is the part that runs inside the cluster's network.
 package main
 
@@ -13,7 +13,8 @@ import (
 
 func main() {
 	demo.Demo{Name: "demo-jobs", Story: link.Jobs, Prepare: func(ctx context.Context, c demo.Config) error {
-		return resource.PrepareImages(ctx, c, "debian")
+		c.Tests = true // podinfo is an image of the tests.
+		return resource.PrepareBeside(ctx, c, "debian", "kubectl")
 	}, Goodbye: func(c demo.Cluster) {
 		fmt.Printf("\nThe cluster is still up. To look around:  %s\nTo take it down:  %s\n", c.Enter(), c.Leave())
 	}}.Main()
