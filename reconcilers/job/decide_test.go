@@ -169,7 +169,7 @@ func TestFields(t *testing.T) {
 		"it runs":                {status: given, answer: `{phase: RUNNING, started_at: "2026-11-30T08:00:01Z"}`, want: "Running"},
 		"it does not answer":     {status: given, silent: "refused", want: "PodSilent"},
 		"it has succeeded": {status: given, want: "Succeeded", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", finished_at: "2026-11-30T08:00:09Z", artifacts_complete: true, ending: {known: true},
-			stdout: {total: 3}, stderr: {total: 4}, routing: {with_key: 0, without_key: 2, caveat: c}, artifacts: [{path: /tmp/a, size: 1, sha256: aGFzaA==, content_type: t}, {path: /b, problem: p}]}`},
+			stdout: {total: 3}, stderr: {total: 4}, routing: {with_key: 1, without_key: 2, caveat: c}, artifacts: [{path: /tmp/a, size: 1, sha256: aGFzaA==, content_type: t}, {path: /b, problem: p}]}`},
 		"it has failed":         {status: given, want: "ScriptFailed", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", artifacts_complete: true, ending: {known: true, exit_code: 3}}`},
 		"its time was over":     {status: given, want: "TimedOut", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", artifacts_complete: true, ending: {known: true, exit_code: 143, timed_out: true}}`},
 		"its outcome is lost":   {status: given, want: "ExecutorLost", answer: `{phase: TERMINATED, started_at: "2026-11-30T08:00:01Z", artifacts_complete: true, ending: {reason: ExecutorLost}}`},

@@ -132,12 +132,13 @@ func line(d jobrunnergroup.Decision, g *crdv1.JobRunnerGroup) string {
 func TestDecide(t *testing.T) {
 	deleted := metav1.NewTime(now.Add(-time.Minute))
 	for name, tt := range map[string]struct {
-		spec    string
-		pods    string
-		jobs    []*crdv1.Job
-		refused string
-		deleted *metav1.Time
-		want    string
+		spec     string
+		pods     string
+		jobs     []*crdv1.Job
+		refused  string
+		deleted  *metav1.Time
+		redirect *crdv1.RunnerRedirection
+		want     string
 	}{
 		"a new group has one pod":                   {want: "create 1: 0/0 idle 0 old 0 failed 0 False RunnersProgressing"},
 		"zero is a number":                          {spec: "replicas: 0", want: ": 0/0 idle 0 old 0 failed 0 True Ready"},
@@ -177,12 +178,14 @@ func TestDecide(t *testing.T) {
 		"that ends after its job":                   {pods: "b:rbd", jobs: []*crdv1.Job{job("b-job", true)}, deleted: &now, want: "b delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 		"that ends without a reader":                {pods: "c:rdk", deleted: &deleted, want: "drop c delete: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 		"that has no pod":                           {deleted: &now, want: "over: 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
+		"connections are redirected":                {pods: "a:r", redirect: &crdv1.RunnerRedirection{Enabled: true, Version: "v"}, want: ": 1/1 idle 1 old 0 failed 0 True Ready"},
+		"connections cannot be redirected":          {pods: "a:r", redirect: &crdv1.RunnerRedirection{Message: "No.", Version: "v"}, want: ": 1/1 idle 1 old 0 failed 0 True Ready"},
 		"that has a terminating pod":                {pods: "a:t", deleted: &now, want: ": 0/0 idle 0 old 0 failed 0 False RunnerGroupDeleted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := group(t, tt.spec)
 			g.DeletionTimestamp = tt.deleted
-			in := jobrunnergroup.Input{Pods: pods(g, tt.pods), Jobs: tt.jobs, Settings: settings, Limits: jobrunnergroup.Limits{Results: 15 * time.Minute}, Now: now}
+			in := jobrunnergroup.Input{Pods: pods(g, tt.pods), Jobs: tt.jobs, Settings: settings, Limits: jobrunnergroup.Limits{Results: 15 * time.Minute}, Redirection: tt.redirect, Now: now}
 			if tt.refused != "" {
 				in.Refusal, in.Retry = &apply.Refusal{Reason: tt.refused, Message: "No."}, now.Add(time.Second)
 			}
@@ -228,6 +231,22 @@ func TestTheHighestSequenceNumberIsKept(t *testing.T) {
 			t.Errorf("%d, want %d", got, tt.want)
 		}
 	}
+}
+
+// A created pod is recorded with its signature, and counts at once.
+func TestACreatedPodIsRecorded(t *testing.T) {
+	g := group(t, "replicas: 2")
+	decide := func(g *crdv1.JobRunnerGroup) (any, client.Object) {
+		in := jobrunnergroup.Input{Group: g, Settings: settings, Now: now}
+		d := jobrunnergroup.Decide(in)
+		return d, jobrunnergroup.Conclude(in, d, []crdv1.RunnerPod{{Name: "a", UID: "a", Version: d.Version, Proof: []byte("signed")}}, nil)
+	}
+	_, after := decide(g)
+	s := after.(*crdv1.JobRunnerGroup).Status
+	if len(s.Runners) != 1 || string(s.Runners[0].Proof) != "signed" || s.Replicas != 1 || s.UpdatedReplicas != 1 || s.UnavailableReplicas != 1 {
+		t.Errorf("%+v", s)
+	}
+	fields.Row(t, crdv1.KindJobRunnerGroup, g, decide)
 }
 
 // A pod does not outlive the trust in the manager's certificates: it is replaced once there is one that it does not

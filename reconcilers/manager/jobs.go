@@ -99,6 +99,17 @@ func (j Jobs) within(c clusterconfig.Cluster) Jobs {
 	return j
 }
 
+// JobsIn returns how jobs run with the operator's configuration of a cluster.
+func (s Settings) JobsIn(c clusterconfig.Cluster) Jobs {
+	j := s.Jobs.within(c)
+	if c.Runners.Redirect && c.IptablesMode != spec.ModeLegacy {
+		injected := s.Inject
+		injected.IptablesMode = c.IptablesMode
+		j = j.redirecting(injected)
+	}
+	return j
+}
+
 // redirecting returns the settings of jobs with the init container that redirects connections of scripts. Its image is the
 // one that redirects for sidecars, and its resources are those of the other init container.
 func (j Jobs) redirecting(c inject.Config) Jobs {

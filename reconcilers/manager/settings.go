@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // Settings are the settings from flags and environment.
@@ -163,16 +162,12 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	}
 	injected := s.Inject
 	injected.IptablesMode = cluster.IptablesMode
-	jobs := s.Jobs.within(cluster)
-	if cluster.Runners.Redirect && injected.IptablesMode != spec.ModeLegacy {
-		jobs = jobs.redirecting(injected)
-	}
 	return Config{
 		REST: access, Log: log, Trust: trusted, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress, RunnersAddress: s.RunnersAddress,
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster), Jobs: jobs, Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
+		Workflows: s.Workflows.within(cluster), Jobs: s.JobsIn(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

@@ -179,7 +179,7 @@ func TestTheManagerTakesItsArguments(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			listensOn(t, spec, settings.MetricsAddress, settings.HealthAddress, settings.WebhookAddress)
+			listensOn(t, spec, settings.MetricsAddress, settings.HealthAddress, settings.WebhookAddress, settings.RunnersAddress)
 			asksTheRouteServer(t, mustRender(t, values), settings, !strings.Contains(values, "waitForProxies: false"))
 			readsItsFiles(t, spec, settings.Bus)
 			mounted(t, spec, settings.ClusterConfig)

@@ -262,6 +262,7 @@ func effects() [][]effect {
 		{"jobExecutorProxy.imagePullPolicy=Always", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_IMAGE_PULL_POLICY","value":"Always"}`},
 		{"jobExecutorProxy.imagePullSecret=s", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_IMAGE_PULL_SECRET","value":"s"}`},
 		{"jobExecutorProxy.resources.limits.cpu=2", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_CONTAINER_RESOURCES","value":"{\"limits\":{\"cpu\":2}}"}`},
+		{"jobExecutorProxy.logLevel=debug", "Deployment signadot-controller-manager", `{"name":"JOB_EXECUTOR_PROXY_LOG_LEVEL","value":"debug"}`},
 		{"tunnel.api.replicas=3", "Deployment tunnel-api", `"replicas":3`},
 		{"tunnel.api.image=a:b", "Deployment tunnel-api", `"image":"a:b"`},
 		{"tunnel.api.imagePullPolicy=Always", "Deployment tunnel-api", `"imagePullPolicy":"Always"`},
@@ -289,6 +290,7 @@ func effects() [][]effect {
 		{"istio.gatewayAPI.preservedLabels={pl*}", "ConfigMap cluster-config", "pl*"},
 		{"istio.gatewayAPI.preservedAnnotations={pa*}", "ConfigMap cluster-config", "pa*"},
 		{"istio.operator.podLabels.ol=b-c", "Deployment tunnel-proxy", `"ol":"b-c"`},
+		{"istio.operator.podLabels.ol=b-c", "ConfigMap cluster-config", "ol: b-c"},
 		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
 		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
 	}, {
@@ -308,6 +310,7 @@ func effects() [][]effect {
 		{"previewServer.customDomain=previews.example.net", "Deployment agent", `"--preview-domain=previews.example.net"`},
 		{"linkerd.enabled=true", "Deployment agent", `"--meshes=linkerd"`},
 		{"linkerd.operator.podAnnotations.oa=b-c", "Deployment tunnel-proxy", `"oa":"b-c"`},
+		{"linkerd.operator.podAnnotations.oa=b-c", "ConfigMap cluster-config", "oa: b-c"},
 	}, {
 		{"previewServer.enabled=false", "Deployment agent", `"--previews=false"`},
 		{"agent.imageTag=v10", "Deployment agent", `/agent:v10"`},

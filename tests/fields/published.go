@@ -82,6 +82,10 @@ func walk(t reflect.Type, path string, paths map[string]bool) {
 	case reflect.Pointer:
 		walk(t.Elem(), path, paths)
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 { // Bytes are a string in a document.
+			paths[path] = true
+			return
+		}
 		walk(t.Elem(), path+"[]", paths)
 	case reflect.Map:
 		walk(t.Elem(), path+"{}", paths)

@@ -34,7 +34,7 @@ func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (d
 	if folder == "" {
 		return
 	}
-	outcome, status, err := decided(object, decide)
+	_, status, err := decided(object, decide, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,31 +46,35 @@ func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (d
 	for _, f := range Of(kind) {
 		path := strings.Split(strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(f.Path), ".")
 		if path[0] == "status" {
-			if found(status, path) {
+			if set(status, path) {
 				all = append(all, Shown{kind, f.Path, t.Name(), true})
 			}
 			if !found(document, path) {
 				continue // As in the spec: a status that a row begins with may count.
 			}
 		}
-		set, differs := false, false
+		outcome, _, err := decided(object, decide, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, differs := false, false
 		for _, change := range []func(any) (any, bool){without, other} {
 			changed, ok := altered(document, path, change)
 			if !ok {
 				continue
 			}
-			set = true
+			changes = true
 			o, ok := reflect.New(reflect.TypeOf(object).Elem()).Interface().(T)
 			if !ok || json.Unmarshal(changed, o) != nil {
 				continue // The API server would not take it.
 			}
-			now, _, err := decided(o, decide)
+			now, _, err := decided(o, decide, path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			differs = differs || now != outcome
 		}
-		if set && (path[0] == "spec" || differs) {
+		if changes && (path[0] == "spec" || differs) {
 			all = append(all, Shown{kind, f.Path, t.Name(), differs})
 		}
 	}
@@ -79,12 +83,16 @@ func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (d
 	}
 }
 
-// decided returns the decision as text, and the resulting object as a document.
-func decided[T client.Object](o T, decide func(T) (any, client.Object)) (outcome string, after any, err error) {
+// decided returns the decision and the resulting status as text, and the resulting object as a document. Where path is
+// that of a field of the status, both are without it: a value that is only kept has no effect.
+func decided[T client.Object](o T, decide func(T) (any, client.Object), path []string) (outcome string, after any, err error) {
 	decision, concluded := decide(o)
 	document, err := asDocument(concluded)
 	if err != nil {
 		return "", nil, err
+	}
+	if len(path) > 0 && path[0] == "status" {
+		alter(document, path, without)
 	}
 	parts := []any{decision, document["status"]}
 	text, err := json.Marshal(parts)
@@ -109,22 +117,33 @@ func asDocument(o any) (map[string]any, error) {
 
 // found reports whether a document has a field at the path.
 func found(value any, path []string) bool {
+	return holds(value, path, func(v any) bool { return v != nil })
+}
+
+// set reports whether a document has a field at the path with another value than that of a type that
+// nothing was written to: a number that is always in the document is not shown by its zero.
+func set(value any, path []string) bool {
+	return holds(value, path, func(v any) bool { return v != nil && !reflect.ValueOf(v).IsZero() })
+}
+
+// holds reports whether is is true of a value at the path of a document.
+func holds(value any, path []string, is func(any) bool) bool {
 	if len(path) == 0 {
-		return value != nil
+		return is(value)
 	}
 	switch v := value.(type) {
 	case map[string]any:
 		if path[0] != "{}" {
-			return found(v[path[0]], path[1:])
+			return holds(v[path[0]], path[1:], is)
 		}
 		for _, item := range v {
-			if found(item, path[1:]) {
+			if holds(item, path[1:], is) {
 				return true
 			}
 		}
 	case []any:
 		for _, item := range v {
-			if path[0] == "[]" && found(item, path[1:]) {
+			if path[0] == "[]" && holds(item, path[1:], is) {
 				return true
 			}
 		}

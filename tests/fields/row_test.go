@@ -47,6 +47,35 @@ func TestAFieldIsShownWhenTheDecisionDependsOnIt(t *testing.T) {
 	}
 }
 
+// The counts of a runner group are in each of its statuses: a row shows those that it does not leave at zero, and none that
+// is only kept.
+func TestAZeroShowsNothing(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv(fields.EnvFolder, folder)
+	before := &crdv1.JobRunnerGroup{Status: crdv1.JobRunnerGroupStatus{Selector: "not empty, so that the counts are in the document"}}
+	fields.Row(t, crdv1.KindJobRunnerGroup, before, func(g *crdv1.JobRunnerGroup) (any, client.Object) {
+		after := g.DeepCopy()
+		after.Status.ReadyReplicas, after.Status.Runners = 2, []crdv1.RunnerPod{{Name: "p", Proof: []byte("x")}}
+		return nil, after
+	})
+	var out bytes.Buffer
+	if err := fields.Report(&out, folder, false); err != nil {
+		t.Fatal(err)
+	}
+	_, group, _ := strings.Cut(out.String(), "JobRunnerGroup:")
+	for line, want := range map[string]string{
+		"  status.readyReplicas ":     t.Name(),
+		"  status.replicas ":          "NO ROW SHOWS IT",
+		"  status.runners[].proof ":   t.Name(),
+		"  status.runners[].version ": "NO ROW SHOWS IT",
+	} {
+		_, rest, ok := strings.Cut(group, line)
+		if got, _, _ := strings.Cut(rest, "\n"); !ok || !strings.Contains(got, want) {
+			t.Errorf("%q is followed by %q, not by %q", line, got, want)
+		}
+	}
+}
+
 func TestEveryKindHasFields(t *testing.T) {
 	for _, kind := range fields.Kinds() {
 		if n := len(fields.Of(kind)); n < 10 {

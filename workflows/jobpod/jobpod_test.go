@@ -7,9 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/fields"
 	"switchyard.dev/tests/golden"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
@@ -71,15 +73,22 @@ func TestPodsAndServicesEqualTheGoldenFiles(t *testing.T) {
 		spec string
 		with jobpod.Settings
 	}{"plain": {"image: runner:1", settings}, "full": {full, mesh}, "redirected": {"image: runner:1", redirecting()}, "node": {"image: runner:1\npodTemplate: {spec: {hostNetwork: true}}", redirecting()}} {
-		g := group(t, of.spec)
-		before := g.DeepCopy()
-		if p := jobpod.Accept(g, of.with); p != nil {
-			t.Fatalf("%s: %s", name, p.Message)
-		}
-		golden.Compare(t, "testdata/"+name+".yaml", asYAML(t, jobpod.Pod(g, jobpod.PodName(g.Name, "random"), of.with))+"---\n"+asYAML(t, jobpod.Service(g)))
-		if asYAML(t, g) != asYAML(t, before) {
-			t.Errorf("%s: the group was changed", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			g := group(t, of.spec)
+			before := g.DeepCopy()
+			if p := jobpod.Accept(g, of.with); p != nil {
+				t.Fatal(p.Message)
+			}
+			rendered := func(g *crdv1.JobRunnerGroup) (any, client.Object) {
+				return asYAML(t, jobpod.Pod(g, jobpod.PodName(g.Name, "random"), of.with)) + "---\n" + asYAML(t, jobpod.Service(g)), g
+			}
+			text, _ := rendered(g)
+			golden.Compare(t, "testdata/"+name+".yaml", text.(string))
+			fields.Row(t, crdv1.KindJobRunnerGroup, g, rendered)
+			if asYAML(t, g) != asYAML(t, before) {
+				t.Error("the group was changed")
+			}
+		})
 	}
 }
 

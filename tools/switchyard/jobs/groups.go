@@ -90,7 +90,7 @@ func listGroups(s *command.Session) *cobra.Command {
 func deleteGroup(s *command.Session) *cobra.Command {
 	c := &cobra.Command{
 		Use: "delete (NAME | -f FILE)", Short: "Delete a runner group", Args: cobra.MaximumNArgs(1),
-		Long: "Delete a runner group: its waiting jobs end, and its pods are deleted when their jobs have ended.",
+		Long: "Delete a runner group: its waiting jobs end, scripts that run are stopped, and then its pods are deleted.",
 	}
 	in := sandboxes.NewInput(c.Flags(), specfile.RunnerGroup)
 	namespace := namespaced(c)

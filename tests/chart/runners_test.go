@@ -1,0 +1,53 @@
+package chart
+
+import (
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/clusterconfig"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/golden"
+	"switchyard.dev/workflows/jobpod"
+)
+
+// The values of the chart are effective in the pods that the manager creates for a runner group: the recorded files have
+// such a pod, as the manager renders it from its environment and configuration.
+func TestRunnersAreRenderedFromTheValues(t *testing.T) {
+	const folder = "testdata/runners"
+	group := &crdv1.JobRunnerGroup{}
+	group.Name, group.Namespace, group.UID = "tests", "shop", "11111111-1111-1111-1111-111111111111"
+	group.Spec.Image = "alpine:3.22"
+	for name, values := range casesIn(t, folder) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := mustRender(t, values)
+			spec := all.podOf(t, "signadot-controller-manager")
+			settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := as[corev1.ConfigMap](t, all.find("ConfigMap", namespace, "cluster-config"))
+			cluster, err := clusterconfig.Parse([]byte(config.Data["cluster_config.yaml"]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs := settings.JobsIn(cluster)
+			text := ""
+			for _, part := range []any{
+				map[string]any{"allow": jobs.Settings.Allow, "results": jobs.Limits, "finished": jobs.Finished},
+				jobpod.Pod(group, "tests-random", jobs.Settings),
+			} {
+				document, err := yaml.Marshal(part)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text += "---\n" + string(document)
+			}
+			golden.Compare(t, filepath.Join(folder, name+".yaml"), text)
+		})
+	}
+}
