@@ -36,7 +36,18 @@ type Input struct {
 	Now    time.Time
 }
 
-// Limits bound how long finished Jobs are kept.
+// A control plane writes a Job again that does not exist, unless it has read its state. So an ended Job with a sequence
+// number is kept until its control plane has read it or does not write it again. While the link is down, only the jobs
+// that wait in the cluster and those that run end after it; while it is up, the control plane reads it within unread.
+const (
+	// clocks is the maximum difference between the clocks of a control plane and of a cluster.
+	clocks = time.Hour
+	// mostUnread is how many such Jobs of a group are kept for crdv1.JobUnanswered and clocks, and unread how long each is.
+	mostUnread = 2 * crdv1.MostWaitingJobs
+	unread     = 15 * time.Minute
+)
+
+// Limits bound how long finished Jobs are kept. One whose outcome a control plane may not know is kept for longer.
 type Limits struct {
 	// Keep is how long a finished Job is kept, and Most the maximum number of a group.
 	Keep time.Duration
@@ -228,8 +239,8 @@ func (d *Decision) expire(in Input) {
 	type finished struct {
 		job *crdv1.Job
 		at  time.Time
-		// unread: its results are in its pod, and were not read.
-		unread bool
+		// unread: its results are in its pod, and were not read. unseen: a control plane may not know its outcome.
+		unread, unseen bool
 	}
 	var all []finished
 	for i, j := range in.Jobs {
@@ -237,17 +248,33 @@ func (d *Decision) expire(in Input) {
 		if s.State == nil || s.State.Terminated == nil || s.State.Terminated.FinishedAt == nil || !s.Settled || j.Job.DeletionTimestamp != nil {
 			continue
 		}
-		unread := s.Execution != nil && s.Execution.Output != nil && s.Execution.Output.State == crdv1.OutputKept
-		all = append(all, finished{j.Job, s.State.Terminated.FinishedAt.Time, unread})
+		output := ""
+		if s.Execution != nil && s.Execution.Output != nil {
+			output = s.Execution.Output.State
+		}
+		unseen := j.Job.Annotations[crdv1.AnnotationJobSequence] != "" && output != crdv1.OutputReleased
+		all = append(all, finished{j.Job, s.State.Terminated.FinishedAt.Time, output == crdv1.OutputKept, unseen})
 	}
 	slices.SortFunc(all, func(a, b finished) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.job.Name, b.job.Name)) })
+	unseen := 0
 	for i, f := range all {
-		age := in.Now.Sub(f.at)
-		if rest := in.Limits.Keep - age; rest > 0 {
+		keep := in.Limits.Keep
+		switch {
+		case i < in.Limits.Most:
+		case f.unread:
+			keep = min(keep, in.Limits.Unread)
+		default:
+			keep = 0
+		}
+		if f.unseen && unseen < mostUnread {
+			keep = max(keep, crdv1.JobUnanswered+clocks)
+			unseen++
+		} else if f.unseen {
+			keep = max(keep, unread)
+		}
+		if rest := keep - in.Now.Sub(f.at); rest > 0 {
 			d.After = wake.Sooner(d.After, rest)
-			if i < in.Limits.Most || f.unread && age < in.Limits.Unread {
-				continue
-			}
+			continue
 		}
 		d.Expired = append(d.Expired, f.job)
 	}

@@ -78,6 +78,7 @@ func lineOf(d job.Decision) string {
 const (
 	runs = "execution: {count: 1, podUID: p1, begun: true}, runner: {runnerPod: {namespace: shop, name: p1}}, state: {running: {}}"
 	over = "execution: {count: 1, podUID: p1, begun: true, output: {state: Kept}}, runner: {runnerPod: {namespace: shop, name: p1}}, state: {terminated: {success: true, finishedAt: 2026-11-30T08:00:10Z}}"
+	lost = "execution: {count: 1, podUID: p1, begun: true, output: {state: Lost}}, state: {terminated: {reason: PodLost, finishedAt: 2026-11-30T08:00:10Z}}"
 	// ended is the status of a job that never had a pod.
 	ended = "state: {terminated: {reason: Canceled, finishedAt: 2026-11-30T08:00:10Z}}"
 )
@@ -91,6 +92,8 @@ func TestDecide(t *testing.T) {
 		group    string
 		absent   []types.UID
 		limits   job.Limits
+		// numbered: a control plane manages the jobs.
+		numbered bool
 		want     string
 	}{
 		"nothing":                               {pods: pods(podOf(t, "p1", ""))},
@@ -122,6 +125,12 @@ func TestDecide(t *testing.T) {
 		"old jobs":                              {statuses: []string{over, strings.Replace(over, "08:00:10", "07:00:20", 1)}, limits: job.Limits{Keep: time.Hour, Most: 9}, want: "delete j2"},
 		"too many jobs":                         {statuses: []string{strings.Replace(over, "Kept", "Released", 1), over}, limits: job.Limits{Keep: time.Hour, Most: 1}, want: "delete j2"},
 		"too many jobs with results":            {statuses: []string{over, over}, limits: job.Limits{Keep: time.Hour, Most: 1, Unread: time.Minute}},
+		"… a control plane may not know them":   {statuses: []string{over, ended, lost}, numbered: true, limits: job.Limits{Keep: time.Second, Most: 1}},
+		"… for longer than it writes again":     {statuses: []string{strings.Replace(over, "2026-11-30T08", "2026-11-29T20", 1)}, numbered: true, limits: job.Limits{Keep: time.Second, Most: 1}},
+		"… but not for ever":                    {statuses: []string{strings.Replace(over, "2026-11-30T08", "2026-11-29T19", 1)}, numbered: true, limits: job.Limits{Keep: time.Second, Most: 1}, want: "delete j1"},
+		"… more than it has in a cluster":       {statuses: slices.Repeat([]string{strings.Replace(over, "08:00:10", "07:45:20", 1)}, 2001), numbered: true, limits: job.Limits{Keep: time.Second, Most: 1}, want: "delete j999"},
+		"… more, not much later":                {statuses: slices.Repeat([]string{over}, 2001), numbered: true, limits: job.Limits{Keep: time.Second, Most: 1}},
+		"… it has collected their output":       {statuses: []string{strings.Replace(over, "Kept", "Released", 1), over}, numbered: true, limits: job.Limits{Keep: time.Hour}, want: "delete j1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			group := tt.group
@@ -137,6 +146,9 @@ func TestDecide(t *testing.T) {
 			}
 			for i, status := range tt.statuses {
 				j := read[crdv1.Job](t, fmt.Sprintf("metadata: {name: j%d, uid: j%d}\nspec: {runnerGroup: {namespace: shop, name: tests}, content: {command: [x]}}\nstatus: {%s}", i+1, i+1, status))
+				if tt.numbered {
+					j.Annotations = map[string]string{crdv1.AnnotationJobSequence: fmt.Sprint(i + 1)}
+				}
 				in.Jobs = append(in.Jobs, jobs.Input{Job: j, Group: in.Group, Now: now})
 			}
 			if got := lineOf(job.Decide(in)); got != tt.want {

@@ -19,11 +19,6 @@ import (
 )
 
 const (
-	// mostWaiting is how many waiting jobs of a runner group are in a cluster.
-	mostWaiting = 1000
-	// unanswered is how long after a write without an answer the object of a job is written again if there is none. A
-	// cluster keeps jobs for longer than that, so it never had it.
-	unanswered = 12 * time.Hour
 	// collectors is how many jobs of a cluster are collected at once.
 	collectors = 8
 	// collectAgain is when a collection that has failed is tried again.
@@ -57,7 +52,7 @@ func decideJob(j model.Job, o *crdv1.Job, live bool, now time.Time) step {
 		return finish
 	case o != nil:
 		return foreign
-	case j.Attempt.Seen, !j.Attempted.IsZero() && j.Attempt.Reason == "" && now.Sub(j.Attempted) > unanswered:
+	case j.Attempt.Seen, !j.Attempted.IsZero() && j.Attempt.Reason == "" && now.Sub(j.Attempted) > crdv1.JobUnanswered:
 		return missing
 	}
 	return apply
@@ -147,7 +142,7 @@ func (s *site) mayBegin(ctx context.Context, j model.Job) (bool, error) {
 		}
 	}
 	before, err := s.jobs().Before(ctx, j)
-	return before < mostWaiting, err
+	return before < crdv1.MostWaitingJobs, err
 }
 
 // endJobsOf ends the jobs of a sandbox that was deleted that are not in the cluster.

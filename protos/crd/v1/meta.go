@@ -1,5 +1,7 @@
 package v1
 
+import "time"
+
 // Names that we leave on objects so that they can be found, explained and
 // removed again. Identity is carried here and in spec and status, never in the
 // name of an object: names are cut where they are too long (see ObjectName).
@@ -149,6 +151,13 @@ const (
 	// AnnotationJobSequence, on a Job, is its place in the queue of its group, as a control plane
 	// numbers it. Jobs without it are ordered by creation.
 	AnnotationJobSequence = "switchyard.dev/job-sequence"
+
+	// JobUnanswered is how long after a write without a response a control plane writes a Job again that does not exist.
+	// The operator keeps ended Jobs that it may not have read for longer.
+	JobUnanswered = 12 * time.Hour
+
+	// MostWaitingJobs is how many waiting Jobs of a runner group a control plane has in a cluster.
+	MostWaitingJobs = 1000
 
 	// AnnotationOrganisation, on a Job that a control plane manages, is the name of its organisation, for
 	// the environment of the script.
