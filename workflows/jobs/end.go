@@ -57,7 +57,7 @@ func (in Input) finish(out Step, st *jobexecv1.Status, c *cause) Step {
 		t.Reason = cmp.Or(t.Reason, script.Failed)
 		t.Message = cmp.Or(t.Message, fmt.Sprintf("The script exited with code %d.", e.GetExitCode()))
 	default:
-		t.Success, t.Reason, t.Message = true, ReasonSucceeded, "The script exited with code 0."
+		t.Success, t.Reason, t.Message = true, ReasonSucceeded, strings.TrimSuffix("The script exited with code 0; "+e.GetMessage(), "; ")+"."
 	}
 	if t.Retryable && in.left() {
 		return in.again(out, e.GetMessage())

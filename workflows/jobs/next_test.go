@@ -264,3 +264,15 @@ func TestNext(t *testing.T) {
 		})
 	}
 }
+
+// What a runner adds to a success is in the message of the job.
+func TestASuccessHasTheRemarkOfItsRunner(t *testing.T) {
+	for remark, want := range map[string]string{"": "The script exited with code 0.", "the rest is lost": "The script exited with code 0; the rest is lost."} {
+		st := answer(t, end("known: true"))
+		st.Ending.Message = remark
+		s := jobs.Next(jobs.Input{Job: job(t, plain, begun), Group: &crdv1.JobRunnerGroup{}, Now: now, Runner: jobs.Runner{Status: st}})
+		if got := s.State.Terminated; got == nil || !got.Success || got.Message != want {
+			t.Errorf("%q: %+v", remark, got)
+		}
+	}
+}

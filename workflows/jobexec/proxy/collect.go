@@ -45,8 +45,8 @@ func (r *runner) supervise(e *execution, begun bool) {
 	r.logger.Info("the execution of a job has ended", "execution", e.String())
 }
 
-// attend copies both streams, and follows the status, until the execution has ended. An error is why the ending
-// cannot be known.
+// attend copies both streams, and follows the status, until the execution has ended. An error is why the rest of the output
+// cannot be read, and, unless last is terminated, why the ending cannot be known.
 func (r *runner) attend(e *execution, begun bool) (last socket.Status, err error) {
 	if !begun {
 		if err := r.rejoin(e); err != nil {
@@ -123,15 +123,19 @@ func (r *runner) copy(ctx context.Context, e *execution, name socket.Stream, to 
 	return nil
 }
 
-// finish stores the ending of an execution, and reports it then.
+// finish stores the ending of an execution, and reports it then. last and lost are those of attend.
 func (r *runner) finish(e *execution, last socket.Status, lost error) {
-	end := &jobexecv1.Ending{Reason: layout.ExecutorLost, Message: fmt.Sprintf("The outcome of the script is not known: %v", lost)}
-	if lost == nil {
-		end = ending(last)
+	end := ending(last)
+	switch known := last.Phase == socket.PhaseTerminated; {
+	case lost != nil && !known:
+		end.Message = bounded(fmt.Sprintf("The outcome of the script is not known: %v", lost), maxMessage)
+	case lost != nil:
+		r.logger.Warn("the rest of the output is lost", "execution", e.String(), "error", lost)
+		end.Message = strings.TrimPrefix(end.Message+"; ", "; ") + "the executor ended before all of the output was read, and the rest is lost"
 	}
 	for i, from := range []socket.Extent{last.Stdout, last.Stderr} {
 		total := uint64(0)
-		if lost == nil && from.Total < math.MaxInt64 {
+		if from.Total < math.MaxInt64 {
 			total = from.Total
 		}
 		if err := e.streams[i].Close(total); err != nil {
