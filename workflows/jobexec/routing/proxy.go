@@ -42,6 +42,8 @@ type Config struct {
 	Address string
 	// Redirect is the port on the loopback addresses where redirected connections arrive. 0: none are redirected.
 	Redirect int
+	// MaxRedirected is the maximum number of redirected connections; more wait. Default: 2048.
+	MaxRedirected int
 	// Service is the address of any Service of the cluster. Default: none.
 	Service string
 	// Dial connects to servers. Default: net.Dialer.
@@ -57,8 +59,9 @@ type Proxy struct {
 	on      *callers.Listener
 	shared  *http.Transport
 	tunnels *tunnels
-	// redirects are the listeners of redirected connections.
+	// redirects are the listeners of redirected connections, and slots has one for each that is open.
 	redirects []net.Listener
+	slots     chan struct{}
 	// now is the execution that runs; nil: none that uses the proxy.
 	now atomic.Pointer[Execution]
 }
@@ -84,7 +87,7 @@ func New(cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{cfg: cfg, on: all["scripts"], tunnels: newTunnels(all["scripts"].Addr())}
+	p := &Proxy{cfg: cfg, on: all["scripts"], tunnels: newTunnels(all["scripts"].Addr()), slots: make(chan struct{}, cmp.Or(cfg.MaxRedirected, 2048))}
 	if cfg.Redirect != 0 {
 		if p.redirects, err = listenRedirected(cfg.Redirect); err != nil {
 			return nil, errors.Join(err, p.on.Close())
