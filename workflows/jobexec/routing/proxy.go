@@ -44,6 +44,8 @@ type Config struct {
 	Redirect int
 	// MaxRedirected is the maximum number of redirected connections; more wait. Default: 2048.
 	MaxRedirected int
+	// Others are the names of other containers of the pod, which redirect connections too. Default: none.
+	Others string
 	// Service is the address of any Service of the cluster. Default: none.
 	Service string
 	// Dial connects to servers. Default: net.Dialer.
@@ -125,12 +127,17 @@ func (p *Proxy) Begin(r *jobexecv1.RunRequest, noProxy []string, restarted bool)
 	for _, v := range r.GetEnv() {
 		env = append(env, [2]string{v.GetName(), v.GetValue()})
 	}
-	if e.caveat = overridden(env); len(p.redirects) == 0 {
-		e.caveat = caveat(env, noProxy, p.cfg.Service)
+	found := []string{overridden(env)}
+	switch {
+	case len(p.redirects) == 0:
+		found[0] = caveat(env, noProxy, p.cfg.Service)
+	case p.cfg.Others != "":
+		found = append(found, "Requests of other containers of the pod ("+p.cfg.Others+") get the routing key and count too: the counts do not show whether the script sent any")
 	}
 	if restarted {
-		e.caveat = strings.TrimPrefix(e.caveat+". Container job-executor-proxy was restarted while the script ran: requests before are not counted", ". ")
+		found = append(found, "Container job-executor-proxy was restarted while the script ran: requests before are not counted")
 	}
+	e.caveat = sentences(found)
 	p.now.Store(e)
 	return e
 }

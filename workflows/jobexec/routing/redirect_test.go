@@ -125,6 +125,18 @@ func TestTheNumberOfRedirectedConnectionsIsBounded(t *testing.T) {
 	}
 }
 
+// Another container of the pod can send the only requests with the key, which has a caveat.
+func TestRequestsOfOtherContainersHaveACaveat(t *testing.T) {
+	w := newPod(t, func(c *routing.Config) { c.Others = "beside, poll" })
+	e := w.begin()
+	if _, err := w.curlIn("http://" + w.web + "/"); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.Count(); n.GetWithKey() != 1 || !strings.Contains(n.GetCaveat(), "(beside, poll)") {
+		t.Errorf("the counts are %v", n)
+	}
+}
+
 // The custom headers of the cluster are written too, and a key in one of them stays.
 func TestCustomHeaders(t *testing.T) {
 	w := newWorld(t)
