@@ -54,7 +54,7 @@ func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]s
 	for _, family := range families {
 		got, err := c.read(family)
 		if err != nil {
-			return nil, fmt.Errorf("rules were written but cannot be read back: %w", err)
+			return nil, unread(err)
 		}
 		if !slices.Equal(got, want) {
 			return nil, fmt.Errorf("rules read back are not those written: want %q, got %q; does another program change table %s?",

@@ -3,6 +3,7 @@ package redirect
 import (
 	"errors"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/sidecars/redirect/xtables"
 )
 
 func TestAKernelThatRefusesOneRuleKeepsTheOldOnes(t *testing.T) {
@@ -59,6 +61,35 @@ func TestRulesThatAnotherProgramChangedAreNoticed(t *testing.T) {
 	_, err := cfg.verify(rules(spec.Spec{Ports: []uint16{8081}, To: 15006}), []nftables.TableFamily{nftables.TableFamilyINet})
 	if err == nil || !strings.Contains(err.Error(), "not those written") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// An error after the rules were written is not one of a kernel that cannot redirect: rules are in force then.
+func TestRulesThatCannotBeReadBackAreNotUnsupported(t *testing.T) {
+	file, err := os.Open(os.DevNull) // entering it as a namespace is EINVAL
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cfg, s := Config{NetNS: int(file.Fd())}, spec.Spec{All: true, To: 7442}
+	families := []nftables.TableFamily{nftables.TableFamilyINet}
+	if err := cfg.write(rules(s), families); !Unsupported(err) {
+		t.Errorf("they were not written: %v", err)
+	}
+	if _, err := cfg.verify(rules(s), families); err == nil || Unsupported(err) || !strings.Contains(err.Error(), "rules were written") {
+		t.Errorf("they cannot be read back: %v", err)
+	}
+	of, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // it has no such table
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(of)
+	other := tables{Family: xtables.IPv4(), domain: unix.AF_INET, level: unix.SOL_IP, fd: of}
+	if _, err := other.read(); !Unsupported(err) {
+		t.Errorf("a table that is not there: %v", err)
+	}
+	if err := other.verify(nil, true); err == nil || Unsupported(err) || !strings.Contains(err.Error(), "rules were written") {
+		t.Errorf("they cannot be read back with legacy iptables: %v", err)
 	}
 }
 
