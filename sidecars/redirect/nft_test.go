@@ -2,6 +2,7 @@ package redirect
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/sidecars/redirect/spec"
@@ -125,6 +127,41 @@ func TestOutgoingConnectionsAreRedirectedExceptThoseOfTheProxy(t *testing.T) {
 		if got := ask(t, dial(t, p.outside, own)); !strings.HasPrefix(got, "8080 for") {
 			t.Errorf("%s, from outside: %s", family, got)
 		}
+	}
+}
+
+// A link-local address of IPv6 has no meaning without its interface, which a redirected connection loses.
+func TestOutgoingConnectionsToLinkLocalAddressesAreNotRedirected(t *testing.T) {
+	p := newPair(t)
+	listenIn(t, p.outside, 8080)
+	listenIn(t, p.pod, 7442)
+	s := spec.Spec{All: true, To: 7442, Outgoing: 7441}
+	families := []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
+	var zone int
+	links(t, p.pod, func(h *netlink.Handle) error {
+		link, err := h.LinkByName("eth0")
+		if err == nil {
+			zone = link.Attrs().Index
+		}
+		return err
+	})
+	to := fmt.Sprintf("[fe80::1%%%d]:8080", zone)
+	for name, apply := range map[string]func() error{
+		"one table":   func() error { _, err := Apply(s, Config{NetNS: int(p.pod)}); return err },
+		"each family": func() error { return Config{NetNS: int(p.pod), hook: outgoing}.write(rules(s), families) },
+	} {
+		if err := apply(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := ask(t, dial(t, p.pod, to)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if got := ask(t, dial(t, p.pod, "10.77.0.1:8080")); got != "7442 for 10.77.0.1:8080" {
+			t.Errorf("%s, another address: %s", name, got)
+		}
+	}
+	if _, err := (Config{NetNS: int(p.pod), hook: outgoing}).verify(rules(s), families); err != nil {
+		t.Error(err)
 	}
 }
 
