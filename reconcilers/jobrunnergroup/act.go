@@ -48,7 +48,7 @@ func (r *Reconciler) act(ctx context.Context, in Input, d Decision) (time.Durati
 		}
 		return d.After, nil
 	}
-	created, err := r.create(ctx, in, d, &m)
+	created, err := r.create(ctx, &in, &d, &m)
 	if d.Create == 0 && in.Refusal != nil && in.Retry.Before(in.Now.Time) {
 		m.refusal = nil
 	}
@@ -140,10 +140,11 @@ func (r *Reconciler) step(ctx context.Context, g *crdv1.JobRunnerGroup, s Step) 
 	return nil
 }
 
-// create creates pods until the API server refuses one, and returns those that exist now.
+// create creates pods until the API server refuses one, and returns those that exist now. The input has whether they
+// redirect connections, and the decision their version.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create
-func (r *Reconciler) create(ctx context.Context, in Input, d Decision, m *memory) (created []crdv1.RunnerPod, err error) {
+func (r *Reconciler) create(ctx context.Context, in *Input, d *Decision, m *memory) (created []crdv1.RunnerPod, err error) {
 	if d.Create == 0 {
 		return nil, nil
 	}
@@ -155,15 +156,11 @@ func (r *Reconciler) create(ctx context.Context, in Input, d Decision, m *memory
 		return nil, fmt.Errorf("create the pods of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
 	}
 	for range min(d.Create, atOnce) {
-		pod := jobpod.Pod(in.Group, jobpod.PodName(in.Group.Name, random()), in.Settings)
-		want := pod.DeepCopy()
-		if err := r.config.Client.Create(ctx, pod, apply.FieldOwner); err != nil {
-			if m.refusal, m.refused = refusal(in.Group, want, err), r.config.Now(); m.refusal != nil {
-				return created, nil
-			}
-			return created, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
+		pod, refused, err := r.createPod(ctx, in)
+		d.Version = jobpod.Version(in.Group, in.Settings)
+		if m.refusal, m.refused = refused, r.config.Now(); pod == nil {
+			return created, err
 		}
-		m.refusal = nil
 		created = append(created, crdv1.RunnerPod{Name: pod.Name, UID: pod.UID, Version: d.Version, Proof: proof(in.Group.UID, pod.UID)})
 	}
 	return created, nil

@@ -3,16 +3,22 @@ package jobrunnergroup_test
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -171,11 +177,11 @@ const restrictedTemplate = `podTemplate: {spec: {securityContext: {runAsNonRoot:
 func TestGroupsKeepTheirPods(t *testing.T) {
 	c := start(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
-		"restricted": testRestricted, "redirected": testRedirected, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
+		"restricted": testRestricted, "redirected": testRedirected, "mesh": testMesh, "webhook away": testWebhookAway, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, &cluster{World: c.In(t)}) })
 	}
-	if n, most := c.writes.Load(), 2*int64(len("rrjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
+	if n, most := c.writes.Load(), 2*int64(len("rrmwjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
 		t.Errorf("%d writes of the status of groups, at most %d are possible with two a second for each", n, most)
 	}
 }
@@ -198,13 +204,13 @@ func testRestricted(_ *testing.T, c *cluster) {
 	if len(c.pods(plain)) > 0 {
 		c.Error("it has a pod")
 	}
+	if s := plain.Status.Redirection; s == nil || s.Enabled || s.Version != "" || !strings.Contains(s.Message, "not known") {
+		c.Errorf("the group states %+v", s)
+	}
 }
 
 // Pods redirect connections where the API server accepts NET_ADMIN, and no longer where it has refused a pod for that.
 func testRedirected(t *testing.T, c *cluster) {
-	redirects := func(p corev1.Pod) bool {
-		return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == layout.RedirectContainer })
-	}
 	c.in("open", "privileged")
 	g := c.group("open", "g", "replicas: 1")
 	if first := c.await(g, 1)[0]; !redirects(first) || g.Status.Redirection == nil || !g.Status.Redirection.Enabled {
@@ -222,9 +228,87 @@ func testRedirected(t *testing.T, c *cluster) {
 		}
 		return nil
 	})
-	if s := g.Status.Redirection; s == nil || s.Enabled || !strings.Contains(s.Message, "NET_ADMIN") {
+	if s := g.Status.Redirection; s == nil || s.Enabled || !strings.Contains(s.Message, "NET_ADMIN") || !strings.HasSuffix(s.Message, "Change the pod template to have it checked again.") {
 		t.Errorf("the group states %+v", s)
 	}
+}
+
+// redirects reports whether a pod has the container that redirects connections.
+func redirects(p corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == layout.RedirectContainer })
+}
+
+// webhook registers a webhook for new pods of a namespace until the test ends.
+func (c *cluster) webhook(ns, url string, ca []byte) {
+	c.Helper()
+	hook := &registrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ns}, Webhooks: []registrationv1.MutatingWebhook{{
+		Name: "pods.example.com", SideEffects: new(registrationv1.SideEffectClassNone), FailurePolicy: new(registrationv1.Fail), AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
+		ClientConfig:      registrationv1.WebhookClientConfig{URL: &url, CABundle: ca},
+		Rules: []registrationv1.RuleWithOperations{{
+			Operations: []registrationv1.OperationType{registrationv1.Create},
+			Rule:       registrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		}},
+	}}}
+	c.Create(hook)
+	c.Cleanup(func() { _ = c.Client.Delete(context.Background(), hook) }) // The API server ends with the test.
+	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "probe"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "probe:1"}}}}
+	c.Eventually("the webhook is asked", func() error {
+		if p := probe.DeepCopy(); c.Client.Create(c.Context(), p, client.DryRunAll) == nil && len(p.Spec.Containers) == 1 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+}
+
+// Pods of a group stop redirecting connections when those that are created get the proxy of a mesh.
+func testMesh(t *testing.T, c *cluster) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			http.Error(out, err.Error(), http.StatusBadRequest)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{
+			UID: review.Request.UID, Allowed: true, PatchType: new(admissionv1.PatchTypeJSONPatch),
+			Patch: []byte(`[{"op": "add", "path": "/spec/containers/-", "value": {"name": "istio-proxy", "image": "proxy:1"}}]`),
+		}
+		_ = json.NewEncoder(out).Encode(review) // The API server has closed the connection.
+	}))
+	t.Cleanup(s.Close)
+	c.in("mesh", "privileged")
+	g := c.group("mesh", "g", "replicas: 1")
+	if first := c.await(g, 1)[0]; !redirects(first) {
+		t.Errorf("pod %s redirects nothing: %+v", first.Name, g.Status.Redirection)
+	}
+	c.webhook("mesh", s.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	world.Edit(c.World, g, func(g *crdv1.JobRunnerGroup) { g.Spec.Replicas = new(int32(2)) })
+	c.Eventually("no pod redirects", func() error {
+		pods := c.pods(g)
+		c.ready(slices.DeleteFunc(slices.Clone(pods), redirects)...)
+		if err := c.Look(g); err != nil || len(pods) != 2 || slices.ContainsFunc(pods, redirects) {
+			return errors.Join(fmt.Errorf("%d pods, %+v", len(pods), g.Status), err)
+		}
+		return nil
+	})
+	if s := g.Status.Redirection; s == nil || s.Enabled || !strings.Contains(s.Message, "a webhook adds container istio-proxy") {
+		t.Errorf("the group states %+v", s)
+	}
+}
+
+// While a webhook is away, no pod can be created; a group still scales down, and states its pods.
+func testWebhookAway(_ *testing.T, c *cluster) {
+	c.in("away", "privileged")
+	g := c.group("away", "g", "replicas: 2")
+	c.ready(c.await(g, 2)...)
+	c.webhook("away", "https://127.0.0.1:1/", nil)
+	world.Edit(c.World, g, func(g *crdv1.JobRunnerGroup) { g.Spec.Image, g.Spec.Replicas = "runner:2", new(int32(1)) })
+	c.await(g, 1, func() error {
+		if s := g.Status; s.Replicas != 1 || s.ObservedGeneration != g.Generation {
+			return fmt.Errorf("the status is %+v", s)
+		}
+		return nil
+	})
 }
 
 // A pod with a job that has ended is no replica: it is replaced at once, and deleted when its results are read.

@@ -34,7 +34,7 @@ type Input struct {
 	// Settings have the pod template of the operator, and Limits those of pods with results.
 	Settings jobpod.Settings
 	Limits   Limits
-	// Redirection is whether the pods redirect connections; nil: it is not known. Settings agree with it.
+	// Redirection is whether the pods redirect connections; nil: they cannot. Settings agree with it.
 	Redirection *crdv1.RunnerRedirection
 	// Now is the time.
 	Now metav1.Time

@@ -2,10 +2,10 @@
 // them.
 //
 //	gather   the pods and the jobs of a group, and whether its
-//	         pods may redirect connections                        gather.go, redirection.go
+//	         pods redirect connections                            gather.go, redirection.go
 //	Decide   which pods to create, drain and delete               decide.go, decide_ended.go   pure
 //	Conclude the status                                           decide_conclude.go           pure
-//	act      drain, delete, create, record                        act.go
+//	act      drain, delete, create, record                        act.go, redirection.go
 //	Watch    maps pods and jobs to their group                    gather.go
 //
 // Package workflows/jobpod has the pods.

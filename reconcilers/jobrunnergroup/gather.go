@@ -33,9 +33,7 @@ func (r *Reconciler) gather(ctx context.Context, g *crdv1.JobRunnerGroup) (Input
 	if r.config.CA != nil {
 		in.Settings.CA = r.config.CA()
 	}
-	if err := r.redirection(ctx, &in); err != nil {
-		return in, err
-	}
+	in.redirection()
 	var pods corev1.PodList
 	if err := r.config.Pods.List(ctx, &pods, client.InNamespace(g.Namespace), client.MatchingLabels(jobpod.Labels(g.Name))); err != nil {
 		return in, fmt.Errorf("list the pods of runner group %s/%s: %w", g.Namespace, g.Name, err)

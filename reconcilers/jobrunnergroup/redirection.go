@@ -4,76 +4,86 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobpod"
 )
 
-// redirection decides whether the pods of a group redirect connections of scripts, which takes a container with NET_ADMIN.
-// The API server is asked by dry runs when the template has changed, and after it has refused a pod that redirects.
-func (r *Reconciler) redirection(ctx context.Context, in *Input) error {
-	g, plain := in.Group, in.Settings
-	plain.Redirector = nil
-	if in.ending() || !jobpod.Redirects(g, in.Settings) || jobpod.Accept(g, in.Settings) != nil {
-		in.Settings = plain
-		return nil
+// redirection sets whether pods redirect connections of scripts, which takes a container with NET_ADMIN: as decided for
+// the template, and tried where nothing is decided.
+func (in *Input) redirection() {
+	if in.ending() || !jobpod.Redirects(in.Group, in.Settings) || jobpod.Accept(in.Group, in.Settings) != nil {
+		in.Settings.Redirector = nil
+		return
 	}
-	version, known := jobpod.Version(g, plain), g.Status.Redirection
-	if known == nil || known.Version != version || known.Enabled && in.Refusal != nil {
-		decided, err := r.decideRedirection(ctx, *in, plain)
-		if err != nil {
-			return err
-		}
-		if decided != nil {
-			decided.Version, known = version, decided
-		}
+	plain := in.plain("")
+	in.Redirection = in.Group.Status.Redirection
+	switch {
+	case in.Redirection == nil || in.Redirection.Version != plain.Redirection.Version:
+		in.Redirection = &crdv1.RunnerRedirection{Message: "It is not known whether connections are redirected: no pod of the present template has been created."}
+	case !in.Redirection.Enabled:
+		in.Settings = plain.Settings
 	}
-	in.Redirection = known
-	if known == nil || !known.Enabled {
-		in.Settings = plain
-	}
-	return nil
 }
 
-// decideRedirection asks the API server. It returns nil if pods are refused anyway, for example because of a quota.
-func (r *Reconciler) decideRedirection(ctx context.Context, in Input, plain jobpod.Settings) (*crdv1.RunnerRedirection, error) {
-	refused, err := r.refuses(ctx, in)
-	if err != nil || refused == "" {
-		return &crdv1.RunnerRedirection{Enabled: true}, err
+// plain returns the input with the decision that connections are not redirected, and why.
+func (in Input) plain(why string) Input {
+	in.Settings.Redirector = nil
+	in.Redirection = &crdv1.RunnerRedirection{
+		Message: fmt.Sprintf("Connections are not redirected, since %s. Change the pod template to have it checked again.", why),
+		Version: jobpod.Version(in.Group, in.Settings),
 	}
-	in.Settings = plain
-	if anyway, err := r.refuses(ctx, in); err != nil || anyway != "" {
-		return nil, err
-	}
-	return &crdv1.RunnerRedirection{Message: refused}, nil
+	return in
 }
 
-// refuses returns why the API server would refuse a pod with the settings, or add containers to it; empty: it would not.
-func (r *Reconciler) refuses(ctx context.Context, in Input) (string, error) {
+// createPod creates one pod. It decides whether pods redirect connections: the input then has that. A pod that must not
+// redirect them is replaced by one that does not. The pod is nil if it is refused.
+func (r *Reconciler) createPod(ctx context.Context, in *Input) (*corev1.Pod, *apply.Refusal, error) {
 	pod := jobpod.Pod(in.Group, jobpod.PodName(in.Group.Name, random()), in.Settings)
 	want := pod.DeepCopy()
-	if err := r.config.Client.Create(ctx, pod, client.DryRunAll, apply.FieldOwner); err != nil {
-		if refused := refusal(in.Group, want, err); refused != nil {
-			return refused.Message, nil
+	if err := r.config.Client.Create(ctx, pod, apply.FieldOwner); err != nil {
+		refused := refusal(in.Group, want, err)
+		switch {
+		case refused == nil:
+			return nil, nil, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
+		case in.Settings.Redirector == nil:
+			return nil, refused, nil
 		}
-		return "", fmt.Errorf("ask whether a pod of runner group %s/%s is accepted: %w", in.Group.Namespace, in.Group.Name, err)
+		words := strings.TrimSuffix(condition.OneSentence(err.Error()), ".")
+		plain := in.plain(fmt.Sprintf("the API server refuses pods with container %s (%s)", layout.RedirectContainer, words))
+		pod, refused, err := r.createPod(ctx, &plain)
+		if pod != nil {
+			*in = plain
+		}
+		return pod, refused, err
 	}
 	if in.Settings.Redirector == nil {
-		return "", nil
+		return pod, nil, nil
 	}
-	return added(want, pod), nil
+	if other := added(want, pod); other != "" {
+		if err := r.config.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+			return nil, nil, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err) // it is not recorded, so it is deleted later
+		}
+		*in = in.plain(fmt.Sprintf("a webhook adds container %s to pods, which may redirect them too", other))
+		return r.createPod(ctx, in)
+	}
+	in.Redirection = &crdv1.RunnerRedirection{Enabled: true, Version: in.plain("").Redirection.Version}
+	return pod, nil, nil
 }
 
-// added returns a message if a pod has a container that the operator has not set; empty: it has none.
+// added returns the name of a container of a pod that the operator has not set; empty: it has none.
 func added(set, pod *corev1.Pod) string {
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		named := func(o corev1.Container) bool { return o.Name == c.Name }
 		if !slices.ContainsFunc(slices.Concat(set.Spec.InitContainers, set.Spec.Containers), named) {
-			return fmt.Sprintf("A webhook adds container %s to pods, which may redirect connections too.", c.Name)
+			return c.Name
 		}
 	}
 	return ""

@@ -1,7 +1,6 @@
 package jobrunnergroup
 
 import (
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +19,7 @@ func TestContainersThatAWebhookAdds(t *testing.T) {
 		"istio-proxy": func(s *corev1.PodSpec) { s.Containers = append(s.Containers, corev1.Container{Name: "istio-proxy"}) },
 	} {
 		pod := set.DeepCopy()
-		if add(&pod.Spec); !strings.Contains(added(set, pod), name) {
+		if add(&pod.Spec); added(set, pod) != name {
 			t.Errorf("%s: %s", name, added(set, pod))
 		}
 	}

@@ -101,6 +101,12 @@ func lacking(err error) bool {
 // no right to it. Nothing is redirected then.
 func Unsupported(err error) bool { return lacking(err) || errors.Is(err, unix.EPERM) }
 
+// unread returns the error of rules that were written and cannot be read back. It does not wrap the kernel's, by which no
+// caller is to take the rules for unsupported.
+func unread(err error) error {
+	return errors.New("rules were written but cannot be read back: " + err.Error())
+}
+
 // explain adds the remedy to an error of the kernel. wants is the required feature.
 func explain(err error, wants string) error {
 	switch {
@@ -256,7 +262,7 @@ func (t tables) replace(rules []xtables.Rule, tagged bool) (err error) {
 func (t tables) verify(rules []xtables.Rule, tagged bool) error {
 	table, err := t.read()
 	if err != nil {
-		return fmt.Errorf("%s: rules were written but cannot be read back: %w", t.Name, err)
+		return fmt.Errorf("%s: %w", t.Name, unread(err))
 	}
 	got, first := table.Chain(legacyChain)
 	if !first || !slices.EqualFunc(got, t.Entries(rules, tagged), bytes.Equal) {

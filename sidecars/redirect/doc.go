@@ -30,6 +30,7 @@
 //	oifname "lo" return             also connections to the pod's own addresses
 //	meta skuid 7441 return          the proxy itself
 //	meta mark != 0 return           a mesh in the pod's network
+//	ip6 daddr fe80::/10 return      its interface would be lost
 //	tcp flags & (fin|syn|rst|ack) == syn redirect to :7442
 //
 // There is no form of this for legacy iptables.

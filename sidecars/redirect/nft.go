@@ -54,7 +54,7 @@ func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]s
 	for _, family := range families {
 		got, err := c.read(family)
 		if err != nil {
-			return nil, fmt.Errorf("rules were written but cannot be read back: %w", err)
+			return nil, unread(err)
 		}
 		if !slices.Equal(got, want) {
 			return nil, fmt.Errorf("rules read back are not those written: want %q, got %q; does another program change table %s?",
@@ -131,6 +131,7 @@ func rules(s spec.Spec) [][]expr.Any {
 			by(expr.MetaKeyOIFNAME, loopback[:], pass()),
 			by(expr.MetaKeySKUID, binary.NativeEndian.AppendUint32(nil, s.Outgoing), pass()),
 			marked(pass()),
+			linkLocal(pass()),
 		}
 	}
 	all = append(all, lists.Map(s.Except, func(port uint16) []expr.Any { return toPort(port, pass()) })...)
@@ -157,6 +158,18 @@ func marked(action expr.Any) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyMARK, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpNeq, Register: 1, Data: make([]byte, 4)},
+		action,
+	}
+}
+
+// linkLocal matches packets to fe80::/10. Such an address needs an interface, which a redirected connection loses.
+func linkLocal(action expr.Any) []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyNFPROTO, Register: 1},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{unix.NFPROTO_IPV6}},
+		&expr.Payload{DestRegister: 1, Base: expr.PayloadBaseNetworkHeader, Offset: 24, Len: 2},
+		&expr.Bitwise{SourceRegister: 1, DestRegister: 1, Len: 2, Mask: []byte{0xff, 0xc0}, Xor: []byte{0, 0}},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{0xfe, 0x80}},
 		action,
 	}
 }
@@ -206,10 +219,10 @@ func describe(rule []expr.Any) string {
 		switch e := e.(type) {
 		case *expr.Meta:
 			words = append(words, map[expr.MetaKey]string{
-				expr.MetaKeyIIFNAME: "iifname", expr.MetaKeyL4PROTO: "protocol",
+				expr.MetaKeyIIFNAME: "iifname", expr.MetaKeyL4PROTO: "protocol", expr.MetaKeyNFPROTO: "family",
 				expr.MetaKeyOIFNAME: "oifname", expr.MetaKeySKUID: "user", expr.MetaKeyMARK: "mark"}[e.Key])
 		case *expr.Payload:
-			words = append(words, map[uint32]string{2: "dport", 13: "flags"}[e.Offset])
+			words = append(words, map[uint32]string{2: "dport", 13: "flags", 24: "daddr"}[e.Offset])
 		case *expr.Bitwise:
 			words = append(words, "& "+value(e.Mask))
 		case *expr.Cmp:

@@ -2,7 +2,9 @@ package redirect
 
 import (
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/sidecars/redirect/xtables"
 )
 
 func TestAKernelThatRefusesOneRuleKeepsTheOldOnes(t *testing.T) {
@@ -62,6 +66,35 @@ func TestRulesThatAnotherProgramChangedAreNoticed(t *testing.T) {
 	}
 }
 
+// An error after the rules were written is not one of a kernel that cannot redirect: rules are in force then.
+func TestRulesThatCannotBeReadBackAreNotUnsupported(t *testing.T) {
+	file, err := os.Open(os.DevNull) // entering it as a namespace is EINVAL
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cfg, s := Config{NetNS: int(file.Fd())}, spec.Spec{All: true, To: 7442}
+	families := []nftables.TableFamily{nftables.TableFamilyINet}
+	if err := cfg.write(rules(s), families); !Unsupported(err) {
+		t.Errorf("they were not written: %v", err)
+	}
+	if _, err := cfg.verify(rules(s), families); err == nil || Unsupported(err) || !strings.Contains(err.Error(), "rules were written") {
+		t.Errorf("they cannot be read back: %v", err)
+	}
+	of, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // it has no such table
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(of)
+	other := tables{Family: xtables.IPv4(), domain: unix.AF_INET, level: unix.SOL_IP, fd: of}
+	if _, err := other.read(); !Unsupported(err) {
+		t.Errorf("a table that is not there: %v", err)
+	}
+	if err := other.verify(nil, true); err == nil || Unsupported(err) || !strings.Contains(err.Error(), "rules were written") {
+		t.Errorf("they cannot be read back with legacy iptables: %v", err)
+	}
+}
+
 // Connections that processes of a pod open are redirected, except those of the proxy, over loopback and with a mark.
 func TestOutgoingConnectionsAreRedirectedExceptThoseOfTheProxy(t *testing.T) {
 	p := newPair(t)
@@ -94,6 +127,41 @@ func TestOutgoingConnectionsAreRedirectedExceptThoseOfTheProxy(t *testing.T) {
 		if got := ask(t, dial(t, p.outside, own)); !strings.HasPrefix(got, "8080 for") {
 			t.Errorf("%s, from outside: %s", family, got)
 		}
+	}
+}
+
+// A link-local address of IPv6 has no meaning without its interface, which a redirected connection loses.
+func TestOutgoingConnectionsToLinkLocalAddressesAreNotRedirected(t *testing.T) {
+	p := newPair(t)
+	listenIn(t, p.outside, 8080)
+	listenIn(t, p.pod, 7442)
+	s := spec.Spec{All: true, To: 7442, Outgoing: 7441}
+	families := []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
+	var zone int
+	links(t, p.pod, func(h *netlink.Handle) error {
+		link, err := h.LinkByName("eth0")
+		if err == nil {
+			zone = link.Attrs().Index
+		}
+		return err
+	})
+	to := fmt.Sprintf("[fe80::1%%%d]:8080", zone)
+	for name, apply := range map[string]func() error{
+		"one table":   func() error { _, err := Apply(s, Config{NetNS: int(p.pod)}); return err },
+		"each family": func() error { return Config{NetNS: int(p.pod), hook: outgoing}.write(rules(s), families) },
+	} {
+		if err := apply(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := ask(t, dial(t, p.pod, to)); !strings.HasPrefix(got, "8080 for") {
+			t.Errorf("%s: %s", name, got)
+		}
+		if got := ask(t, dial(t, p.pod, "10.77.0.1:8080")); got != "7442 for 10.77.0.1:8080" {
+			t.Errorf("%s, another address: %s", name, got)
+		}
+	}
+	if _, err := (Config{NetNS: int(p.pod), hook: outgoing}).verify(rules(s), families); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -53,7 +53,7 @@ func up(h *netlink.Handle, host int) error {
 		if name == "lo" {
 			continue
 		}
-		for _, format := range []string{"10.77.0.%d/24", "fd77::%d/64"} {
+		for _, format := range []string{"10.77.0.%d/24", "fd77::%d/64", "fe80::%d/64"} {
 			address, err := netlink.ParseAddr(fmt.Sprintf(format, host))
 			if err != nil {
 				return err

@@ -56,6 +56,15 @@ podTemplate:
     volumes: [{name: v, emptyDir: {}}]
 `
 
+// beside is a template with containers that run beside the main one.
+const beside = `
+image: runner:1
+podTemplate:
+  spec:
+    initContainers: [{name: prepare, image: "p:1"}, {name: poll, image: "p:2", restartPolicy: Always}]
+    containers: [{name: main}, {name: metrics, image: "m:1"}]
+`
+
 // restricted is a template that Pod Security restricted accepts.
 const restricted = `
 image: runner:2
@@ -72,7 +81,7 @@ func TestPodsAndServicesEqualTheGoldenFiles(t *testing.T) {
 	for name, of := range map[string]struct {
 		spec string
 		with jobpod.Settings
-	}{"plain": {"image: runner:1", settings}, "full": {full, mesh}, "redirected": {"image: runner:1", redirecting()}, "node": {"image: runner:1\npodTemplate: {spec: {hostNetwork: true}}", redirecting()}} {
+	}{"plain": {"image: runner:1", settings}, "full": {full, mesh}, "redirected": {"image: runner:1", redirecting()}, "redirected-beside": {beside, redirecting()}, "node": {"image: runner:1\npodTemplate: {spec: {hostNetwork: true}}", redirecting()}} {
 		t.Run(name, func(t *testing.T) {
 			g := group(t, of.spec)
 			before := g.DeepCopy()

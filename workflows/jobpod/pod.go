@@ -110,11 +110,30 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	server := proxy(s)
 	if Redirects(g, s) {
 		spec.InitContainers = append(spec.InitContainers, redirector(s))
+		if names := others(template(g).Spec); len(names) > 0 {
+			server.Env = append(server.Env, corev1.EnvVar{Name: layout.EnvOthers, Value: strings.Join(names, ", ")})
+		}
 		server.SecurityContext.RunAsUser, server.SecurityContext.RunAsGroup = new(int64(layout.ProxyUser)), new(int64(layout.ProxyUser))
 	}
 	spec.Containers = append(spec.Containers, server)
 	spec.Volumes = append(spec.Volumes, volumes(s)...)
 	return pod
+}
+
+// others returns the names of the containers of a template that run beside the main one.
+func others(t corev1.PodSpec) (names []string) {
+	for _, c := range t.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			names = append(names, c.Name)
+		}
+	}
+	main := execunit.MainIndex(t)
+	for i, c := range t.Containers {
+		if i != main {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // metadata returns labels or annotations: those of the operator's configuration, then those of a template

@@ -228,7 +228,7 @@ func (*JobRunnerGroup) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionRunnersAvailable}
 }
 
-// RunnerRedirection is the answer of the API server to a pod that redirects connections of scripts.
+// RunnerRedirection is whether pods redirect connections of scripts, as the first pod of a template has shown.
 type RunnerRedirection struct {
 	// Whether pods redirect connections. Otherwise only clients that obey http_proxy use the proxy.
 	Enabled bool `json:"enabled"`
@@ -237,6 +237,6 @@ type RunnerRedirection struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Hash of the pod template without redirection that the API server was asked about.
+	// Hash of the pod template without redirection of which pods were created; empty: none yet.
 	Version string `json:"version"`
 }

@@ -73,6 +73,8 @@ const (
 	EnvPodUID = "POD_UID"
 	// EnvService is the address of a Service of the cluster. The kubelet sets it in all pods.
 	EnvService = "KUBERNETES_SERVICE_HOST"
+	// EnvOthers are the names of the template's other containers, in a pod that redirects their connections too.
+	EnvOthers = "JOB_OTHER_CONTAINERS"
 	// EnvArtifactBytes is how many bytes of artifacts the store keeps.
 	EnvArtifactBytes = "JOB_ARTIFACT_BYTES"
 )

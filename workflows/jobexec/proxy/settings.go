@@ -45,7 +45,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if _, err := os.Stat(layout.Redirected); err == nil {
 		c.Routing.Redirect = layout.RedirectPort
 	}
-	c.Routing.Service = getenv(layout.EnvService)
+	c.Routing.Service, c.Routing.Others = getenv(layout.EnvService), getenv(layout.EnvOthers)
 	c.Enrolment.Roots = trust.NewRoots(layout.EnvCA)
 	if err := c.Enrolment.Roots.Set([]byte(ca)); err != nil {
 		return s, err

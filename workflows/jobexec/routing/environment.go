@@ -69,6 +69,11 @@ func caveat(env [][2]string, container []string, service string) string {
 	for _, value := range values {
 		found = append(found, covers(value, service))
 	}
+	return sentences(found)
+}
+
+// sentences joins texts that are not empty, each once.
+func sentences(found []string) string {
 	found = slices.DeleteFunc(found, func(text string) bool { return text == "" })
 	return strings.Join(slices.Compact(found), ". ")
 }

@@ -42,6 +42,10 @@ type Config struct {
 	Address string
 	// Redirect is the port on the loopback addresses where redirected connections arrive. 0: none are redirected.
 	Redirect int
+	// MaxRedirected is the maximum number of redirected connections; more wait. Default: 2048.
+	MaxRedirected int
+	// Others are the names of other containers of the pod, which redirect connections too. Default: none.
+	Others string
 	// Service is the address of any Service of the cluster. Default: none.
 	Service string
 	// Dial connects to servers. Default: net.Dialer.
@@ -57,8 +61,9 @@ type Proxy struct {
 	on      *callers.Listener
 	shared  *http.Transport
 	tunnels *tunnels
-	// redirects are the listeners of redirected connections.
+	// redirects are the listeners of redirected connections, and slots has one for each that is open.
 	redirects []net.Listener
+	slots     chan struct{}
 	// now is the execution that runs; nil: none that uses the proxy.
 	now atomic.Pointer[Execution]
 }
@@ -84,7 +89,7 @@ func New(cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{cfg: cfg, on: all["scripts"], tunnels: newTunnels(all["scripts"].Addr())}
+	p := &Proxy{cfg: cfg, on: all["scripts"], tunnels: newTunnels(all["scripts"].Addr()), slots: make(chan struct{}, cmp.Or(cfg.MaxRedirected, 2048))}
 	if cfg.Redirect != 0 {
 		if p.redirects, err = listenRedirected(cfg.Redirect); err != nil {
 			return nil, errors.Join(err, p.on.Close())
@@ -122,12 +127,17 @@ func (p *Proxy) Begin(r *jobexecv1.RunRequest, noProxy []string, restarted bool)
 	for _, v := range r.GetEnv() {
 		env = append(env, [2]string{v.GetName(), v.GetValue()})
 	}
-	if e.caveat = overridden(env); len(p.redirects) == 0 {
-		e.caveat = caveat(env, noProxy, p.cfg.Service)
+	found := []string{overridden(env)}
+	switch {
+	case len(p.redirects) == 0:
+		found[0] = caveat(env, noProxy, p.cfg.Service)
+	case p.cfg.Others != "":
+		found = append(found, "Requests of other containers of the pod ("+p.cfg.Others+") get the routing key and count too: the counts do not show whether the script sent any")
 	}
 	if restarted {
-		e.caveat = strings.TrimPrefix(e.caveat+". Container job-executor-proxy was restarted while the script ran: requests before are not counted", ". ")
+		found = append(found, "Container job-executor-proxy was restarted while the script ran: requests before are not counted")
 	}
+	e.caveat = sentences(found)
 	p.now.Store(e)
 	return e
 }

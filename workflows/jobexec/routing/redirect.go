@@ -13,9 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxRedirected is the maximum number of redirected connections; more wait.
-const maxRedirected = 4096
-
 // listenRedirected opens the listeners of redirected connections at a port of the loopback addresses; that of IPv6 is left
 // out in a pod without it.
 func listenRedirected(port int) (out []net.Listener, err error) {
@@ -38,8 +35,12 @@ func (p *Proxy) serveRedirected(ctx context.Context, l net.Listener) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
-	for slots := make(chan struct{}, maxRedirected); ; {
-		slots <- struct{}{}
+	for {
+		select {
+		case p.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
 		c, err := l.Accept()
 		if ctx.Err() != nil {
 			return nil
@@ -47,26 +48,29 @@ func (p *Proxy) serveRedirected(ctx context.Context, l net.Listener) error {
 		if err != nil {
 			return fmt.Errorf("accept redirected connections: %w", err)
 		}
+		ended := sync.OnceFunc(func() { <-p.slots })
 		all.Go(func() {
-			defer func() { <-slots }()
-			p.redirected(ctx, c)
+			if !p.redirected(ctx, c, ended) {
+				ended()
+			}
 		})
 	}
 }
 
 // redirected serves one redirected connection: its requests get the key of the execution that runs when it begins. Without
-// one it is copied. A server that cannot be reached resets it.
-func (p *Proxy) redirected(ctx context.Context, c net.Conn) {
+// one it is copied. A server that cannot be reached resets it. It returns true if the connection goes on, and ended is
+// called at its end.
+func (p *Proxy) redirected(ctx context.Context, c net.Conn, ended func()) bool {
 	client := &end{c, c}
 	to, err := destination(c)
 	if err != nil || to == c.LocalAddr().String() { // it was not redirected
 		client.cut()
-		return
+		return false
 	}
 	there, err := p.dial(ctx, "tcp", to)
 	if err != nil {
 		client.cut()
-		return
+		return false
 	}
 	server := &end{there, there}
 	stop := context.AfterFunc(ctx, func() { _ = errors.Join(c.Close(), there.Close()) })
@@ -74,7 +78,7 @@ func (p *Proxy) redirected(ctx context.Context, c net.Conn) {
 	e := p.now.Load()
 	if e == nil {
 		pipe(client, server)
-		return
+		return false
 	}
 	from := bufio.NewReaderSize(c, sniffBytes)
 	client.from, server.from = from, bufio.NewReaderSize(there, 512)
@@ -82,7 +86,7 @@ func (p *Proxy) redirected(ctx context.Context, c net.Conn) {
 	if start, _ := from.Peek(from.Buffered()); what == http1 && absolute(start) {
 		what = other // it is for another proxy
 	}
-	p.open(tunnel{end: *client, to: to, execution: e, redirected: true}, server, what, stop)
+	return p.open(tunnel{end: *client, to: to, execution: e, ended: ended}, server, what, stop)
 }
 
 // destination returns the address that a connection was opened to, before it was redirected.

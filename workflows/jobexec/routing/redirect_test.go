@@ -4,13 +4,16 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/routing"
 )
 
 // Every stock client gets the key where connections are redirected, as the table for users states.
@@ -90,6 +93,47 @@ func TestARedirectedConnectionOutlivesItsJob(t *testing.T) {
 	ask()
 	if keys := w.seen(); !slices.Equal(keys, []string{"mine", "", ""}) {
 		t.Errorf("the keys are %q", keys)
+	}
+}
+
+// Connections that are served and those that are copied have one limit, and others wait until one ends.
+func TestTheNumberOfRedirectedConnectionsIsBounded(t *testing.T) {
+	const most = 3
+	w := newPod(t, func(c *routing.Config) { c.MaxRedirected = most })
+	w.begin()
+	ask := func() net.Conn {
+		c := w.dial(w.web)
+		_, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: own.name\r\n\r\n")
+		w.must(err)
+		return c
+	}
+	answered := func(c net.Conn, within time.Duration) bool {
+		w.must(c.SetReadDeadline(time.Now().Add(within)))
+		_, err := c.Read(make([]byte, 1))
+		return err == nil
+	}
+	open := []net.Conn{ask()}
+	for answered(open[len(open)-1], map[bool]time.Duration{true: time.Minute, false: 2 * time.Second}[len(open) == 1]) {
+		if len(open) > most {
+			t.Fatalf("%d connections are served at once, of at most %d", len(open), most)
+		}
+		open = append(open, ask())
+	}
+	w.must(open[0].Close())
+	if !answered(open[len(open)-1], time.Minute) {
+		t.Errorf("connection %d is not served after another one has ended", len(open))
+	}
+}
+
+// Another container of the pod can send the only requests with the key, which has a caveat.
+func TestRequestsOfOtherContainersHaveACaveat(t *testing.T) {
+	w := newPod(t, func(c *routing.Config) { c.Others = "beside, poll" })
+	e := w.begin()
+	if _, err := w.curlIn("http://" + w.web + "/"); err != nil {
+		t.Fatal(err)
+	}
+	if n := e.Count(); n.GetWithKey() != 1 || !strings.Contains(n.GetCaveat(), "(beside, poll)") {
+		t.Errorf("the counts are %v", n)
 	}
 }
 

@@ -83,12 +83,16 @@ type tunnel struct {
 	execution *Execution
 	// given has the connection with which the tunnel began, until by uses it.
 	given chan net.Conn
-	// redirected: its client does not know the proxy, and uses the connection after the job too.
-	redirected bool
+	// ended is called at the end of a redirected tunnel: its client does not know the proxy, and uses the connection after
+	// the job too. Nil: it is another tunnel.
+	ended func()
 }
 
 // Close implements net.Conn.
 func (t *tunnel) Close() error {
+	if t.ended != nil {
+		t.ended()
+	}
 	t.by.CloseIdleConnections()
 	select {
 	case c := <-t.given:
@@ -147,7 +151,7 @@ func withTunnel(ctx context.Context, c net.Conn) context.Context {
 // inside serves a request in a tunnel.
 func (p *Proxy) inside(out http.ResponseWriter, r *http.Request) {
 	t, is := r.Context().Value(tunnelKey{}).(*tunnel)
-	if is && t.redirected && p.now.Load() != t.execution {
+	if is && t.ended != nil && p.now.Load() != t.execution {
 		(&Execution{}).forward(out, r, t.to, t.by)
 		return
 	}
@@ -184,12 +188,13 @@ func (p *Proxy) connect(out http.ResponseWriter, r *http.Request, e *Execution) 
 	p.open(tunnel{end: *client, to: r.Host, execution: e}, server, first(client, server), stop)
 }
 
-// open carries the content of a tunnel, which is closed unless stop returns true before requests are served.
-func (p *Proxy) open(t tunnel, server *end, what protocol, stop func() bool) {
+// open carries the content of a tunnel, which is closed unless stop returns true before requests are served. It returns
+// true if they are, until the tunnel is closed, and false if it has ended.
+func (p *Proxy) open(t tunnel, server *end, what protocol, stop func() bool) bool {
 	if what == other {
 		t.execution.count(false)
 		pipe(&t.end, server)
-		return
+		return false
 	}
 	given := make(chan net.Conn, 1)
 	given <- server
@@ -201,9 +206,11 @@ func (p *Proxy) open(t tunnel, server *end, what protocol, stop func() bool) {
 			return p.dial(ctx, network, address)
 		}
 	})
-	if stop() {
-		p.tunnels.serve(&t)
+	if !stop() {
+		return false
 	}
+	p.tunnels.serve(&t)
+	return true
 }
 
 // first returns the protocol of a tunnel, by the first bytes of the client; it is other if the server sends before,

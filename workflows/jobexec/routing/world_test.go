@@ -54,7 +54,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // newPod returns a world with the proxy in a pod of its own, in which connections are redirected to it.
-func newPod(t testing.TB) *world {
+func newPod(t testing.TB, change ...func(*routing.Config)) *world {
 	if !podnet.Inside() {
 		t.Fatal("this test makes a network namespace: run it as root")
 	}
@@ -68,7 +68,11 @@ func newPod(t testing.TB) *world {
 		return err
 	}))
 	w.must(w.pod.Do(func() (err error) {
-		w.proxy, err = routing.New(routing.Config{Address: "127.0.0.1:0", Redirect: layout.RedirectPort, Dial: w.dialAsProxy})
+		cfg := routing.Config{Address: "127.0.0.1:0", Redirect: layout.RedirectPort, Dial: w.dialAsProxy}
+		for _, of := range change {
+			of(&cfg)
+		}
+		w.proxy, err = routing.New(cfg)
 		return err
 	}))
 	background.Run(t, w.proxy.Run)
