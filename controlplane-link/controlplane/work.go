@@ -190,22 +190,22 @@ func (m *Main) expire(ctx context.Context, org string, now time.Time) {
 		logDeletion(log, "devboxes that were not used", n, err)
 	}
 	if keep := m.cfg.KeepJobs; keep > 0 {
-		names, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire", nil))
-		for _, name := range names {
-			m.discard(model.Job{Org: org, Name: name})
-		}
-		logDeletion(log, "jobs that have ended", int64(len(names)), err)
+		n, err := jobstore.Store{Store: m.store}.Expire(ctx, org, now.Add(-keep), housekeeping("job.expire", nil), func(name string) error {
+			return m.discard(ctx, model.Job{Org: org, Name: name})
+		})
+		logDeletion(log, "jobs that have ended", n, err)
 	}
 }
 
 // discard deletes the files of a job.
-func (m *Main) discard(j model.Job) {
+func (m *Main) discard(ctx context.Context, j model.Job) error {
 	if m.kept == nil {
-		return
+		return nil
 	}
-	if err := m.kept.Delete(context.Background(), j.Org, j.Name); err != nil {
-		m.cfg.Logger.Warn("the output of a job is not deleted", "organisation", j.Org, "job", j.Name, "error", err)
+	if err := m.kept.Delete(ctx, j.Org, j.Name); err != nil {
+		return fmt.Errorf("delete the output of job %s: %w", j.Name, err)
 	}
+	return nil
 }
 
 // logDeletion logs how many objects were deleted, or why some were not.

@@ -3,6 +3,7 @@ package jobstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -200,13 +201,30 @@ func (s Store) Delivered(ctx context.Context, org, cluster string) (out []store.
 	return out, nil
 }
 
-// Expire removes the jobs that have ended before a time, and returns their names.
-func (s Store) Expire(ctx context.Context, org string, before time.Time, ev model.Event) (names []string, err error) {
-	_, err = unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) (_ []store.Change, err error) {
-		if names, err = database.List(ctx, t, database.Column[string], expireJobs, org, before); err == nil && len(names) == 0 {
-			err = errUnchanged
+// Expire removes the jobs that ended before a time, each after discard has deleted its files, and returns how many. A job
+// whose files are not deleted stays: without its row nothing would find them.
+func (s Store) Expire(ctx context.Context, org string, before time.Time, ev model.Event, discard func(name string) error) (n int64, err error) {
+	names, err := database.List(ctx, s.Database().Reads(), database.Column[string], selectExpired, org, before)
+	if err != nil {
+		return 0, err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		failed := discard(name)
+		err = errors.Join(err, failed)
+		return failed != nil
+	})
+	if len(names) == 0 {
+		return 0, err
+	}
+	return n, errors.Join(err, s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
+		n = 0
+		for _, name := range names {
+			removed, err := database.Exec(ctx, t, expireJob, org, name, before)
+			if err != nil {
+				return nil, err
+			}
+			n += removed
 		}
-		return nil, err
+		return nil, nil
 	}))
-	return names, err
 }

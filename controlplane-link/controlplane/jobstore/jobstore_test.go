@@ -141,9 +141,18 @@ func TestAJobHasFourWrites(t *testing.T) {
 		if got := w.is("j"); got.Attempt.Phase != model.PhaseSucceeded || got.Attempted.IsZero() {
 			w.Errorf("%+v", got)
 		}
-		names, err := w.Expire(w.Context(), org, time.Now().Add(time.Hour), w.event("job.expire"))
-		if err != nil || len(names) != 1 || names[0] != "j" {
-			w.Errorf("expired: %v, %v", names, err)
+		broken := errors.New("the bucket is broken")
+		for _, fault := range []error{broken, nil} {
+			n, err := w.Expire(w.Context(), org, time.Now().Add(time.Hour), w.event("job.expire"), func(name string) error {
+				w.is(name) // its row is the last record of its files
+				return fault
+			})
+			if !errors.Is(err, fault) || fault == nil && n != 1 {
+				w.Errorf("expired: %d, %v", n, err)
+			}
+		}
+		if _, err := w.Job(w.Context(), org, "j"); !errors.Is(err, model.ErrNotFound) {
+			w.Errorf("the job: %v", err)
 		}
 	})
 }

@@ -38,9 +38,10 @@ const (
 	lockWaitingOf    = lockJobs + ofSandbox + ` RETURNING ` + jobColumns
 	attemptJob       = `UPDATE jobs SET attempted = $3 WHERE organisation = $1 AND name = $2 AND generation = $4 AND phase IN ('queued', 'running') AND deleted = 0`
 	// A phase that is final stays. The rest of the state can change, as when the output is lost.
-	observeJob = `UPDATE jobs SET phase = $3, finished = $4, attempt = $5 WHERE organisation = $1 AND name = $2 AND (phase IN ('queued', 'running') OR phase = $3) AND attempt <> $5`
-	deleteJob  = `DELETE FROM jobs WHERE organisation = $1 AND name = $2`
-	expireJobs = `DELETE FROM jobs WHERE organisation = $1 AND finished <> 0 AND finished < $2 RETURNING name`
+	observeJob    = `UPDATE jobs SET phase = $3, finished = $4, attempt = $5 WHERE organisation = $1 AND name = $2 AND (phase IN ('queued', 'running') OR phase = $3) AND attempt <> $5`
+	deleteJob     = `DELETE FROM jobs WHERE organisation = $1 AND name = $2`
+	selectExpired = `SELECT name FROM jobs WHERE organisation = $1 AND finished <> 0 AND finished < $2`
+	expireJob     = deleteJob + ` AND finished <> 0 AND finished < $3`
 
 	selectGroupsIn = `SELECT name FROM runner_groups WHERE organisation = $1 AND cluster = $2`
 	selectJobsIn   = `SELECT name FROM jobs WHERE organisation = $1 AND cluster = $2 AND (phase IN ('queued', 'running') OR deleted <> 0)`
