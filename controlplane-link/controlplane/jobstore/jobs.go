@@ -201,8 +201,8 @@ func (s Store) Delivered(ctx context.Context, org, cluster string) (out []store.
 	return out, nil
 }
 
-// Expire removes the jobs that ended before a time, each after discard has deleted its files, and returns how many. A job
-// whose files are not deleted stays: without its row nothing would find them.
+// Expire removes the jobs that ended before a time, each after discard has deleted its files, and returns how many. If
+// discard fails, the job stays: its row is the only record of its files.
 func (s Store) Expire(ctx context.Context, org string, before time.Time, ev model.Event, discard func(name string) error) (n int64, err error) {
 	names, err := database.List(ctx, s.Database().Reads(), database.Column[string], selectExpired, org, before)
 	if err != nil {
