@@ -288,6 +288,15 @@ func TestAGroupStaysInItsCluster(t *testing.T) {
 				w.Errorf("observation %d: %v, %v", n, is, err)
 			}
 		}
+		_, err = w.Database().Observe(w.Context(), "UPDATE runner_groups SET status = $1", `{"ready":2, "removed":1}`) // by another release
+		w.must(err)
+		g, err = w.Group(w.Context(), org, "tests")
+		w.must(err)
+		for n := range 2 {
+			if is, err := w.ObserveGroup(w.Context(), g, model.RunnerGroupStatus{Ready: 2 + n, Message: "m"}); err != nil || is != (n == 0) {
+				w.Errorf("observation %d after another release: %v, %v", n, is, err)
+			}
+		}
 		all, err := w.Groups(w.Context(), org)
 		if err != nil || len(all) != 1 || all[0].Status.Ready != 2 || all[0].Status.Message != "m" {
 			w.Errorf("%+v, %v", all, err)
