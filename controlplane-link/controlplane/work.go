@@ -225,11 +225,12 @@ func (m *Main) expireJobs(ctx context.Context, org string, before time.Time) (in
 }
 
 // discard deletes the files of a job that is deleted.
-func (m *Main) discard(j model.Job) {
+func (m *Main) discard(ctx context.Context, j model.Job) error {
 	j.Attempt.Output = "" // which is not to be collected
-	if err := m.remove(context.Background(), j); err != nil {
-		m.cfg.Logger.Warn("the output of a job is not deleted", "organisation", j.Org, "job", j.Name, "error", err)
+	if err := m.remove(ctx, j); err != nil {
+		return fmt.Errorf("delete the output of job %s: %w", j.Name, err)
 	}
+	return nil
 }
 
 // remove deletes the files of a job, and logs that there are none, as the pod still has its output.

@@ -47,7 +47,7 @@ const (
 	unread     = 15 * time.Minute
 )
 
-// Limits bound how long finished Jobs are kept. One whose outcome a control plane may not know is kept for longer.
+// Limits bound how long finished Jobs are kept. A Job that a control plane may not have read is kept for longer.
 type Limits struct {
 	// Keep is how long a finished Job is kept, and Most the maximum number of a group.
 	Keep time.Duration

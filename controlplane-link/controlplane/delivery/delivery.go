@@ -46,9 +46,10 @@ type Config struct {
 	// Logger logs clusters that are not synchronised. Required.
 	Logger *slog.Logger
 	// Collect stores what a job has left in its pod, and releases it there; nil: nothing is stored. It is called again after
-	// an error, and when a session begins. Discard deletes the stored files of a job that was deleted; it can be nil.
+	// an error, and when a session begins. Discard deletes the stored files of a job before its row is deleted, and is
+	// called again after an error; it can be nil.
 	Collect func(context.Context, registry.Cluster, model.Job, *crdv1.Job) error
-	Discard func(model.Job)
+	Discard func(context.Context, model.Job) error
 }
 
 // Delivery delivers to the clusters that have a session with this replica. Make one with New.

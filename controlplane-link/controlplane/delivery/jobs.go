@@ -89,7 +89,9 @@ func (s *site) reconcileJob(ctx context.Context, name string) (again reconcile.R
 		return again, client.IgnoreNotFound(err)
 	case finish:
 		if s.Discard != nil {
-			s.Discard(j)
+			if err := s.Discard(ctx, j); err != nil {
+				return again, err
+			}
 		}
 		return again, s.jobs().Finish(ctx, j.Org, j.Name, s.eventOf(j.Org, store.Job, j.Name, "deleted"))
 	case foreign:

@@ -1,8 +1,11 @@
 package delivery_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobs"
 )
 
@@ -190,6 +194,36 @@ func TestJobsAreCanceledAndLost(t *testing.T) {
 	s.Remove(s.jobObject(lost.Name, exists))
 	if j = s.phase(lost.Name, model.PhaseFailed); j.Attempt.Reason != "JobDeleted" {
 		t.Errorf("%+v", j.Attempt)
+	}
+}
+
+// TestAJobStaysUntilItsFilesAreDeleted: its row is the last record of them.
+func TestAJobStaysUntilItsFilesAreDeleted(t *testing.T) {
+	s := siteWith(t, world.Shared(t), nil)
+	var calls atomic.Int64
+	s.discard = func(ctx context.Context, j model.Job) error {
+		if _, err := s.jobs().Job(ctx, org, j.Name); err != nil {
+			t.Errorf("call %d: %v", calls.Load()+1, err)
+		}
+		if calls.Add(1) < 3 {
+			return errors.New("the bucket is broken")
+		}
+		return nil
+	}
+	s.start()
+	group, _ := unique("tests")
+	s.group(group, `{}`)
+	j := s.submit(group, "")
+	s.jobObject(j.Name, exists)
+	s.Must(s.jobs().DeleteJob(t.Context(), org, j.Name, time.Now(), event("job.delete")))
+	s.Eventually("the job is removed", func() error {
+		if _, err := s.jobs().Job(t.Context(), org, j.Name); !errors.Is(err, model.ErrNotFound) {
+			return fmt.Errorf("it is in the store: %w", err)
+		}
+		return nil
+	})
+	if n := calls.Load(); n != 3 {
+		t.Errorf("its files were deleted %d times", n)
 	}
 }
 

@@ -47,6 +47,7 @@ type site struct {
 	front   *deliveries.Front
 	log     *background.Output
 	replica *deliveries.Replica
+	discard func(context.Context, model.Job) error
 }
 
 // newSite has a store in SQLite.
@@ -87,6 +88,7 @@ func (s *site) start() (stop func()) {
 	s.Helper()
 	r, err := deliveries.NewReplica(s.dir, s.store, slog.New(slog.NewTextHandler(s.log, nil)))
 	s.Must(err)
+	r.Delivery.Discard = s.discard
 	stop = background.Run(s.TB, r.Run)
 	s.replica = r
 	s.front.Set(r.Address)

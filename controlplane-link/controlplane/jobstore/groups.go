@@ -3,6 +3,7 @@ package jobstore
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,10 +135,32 @@ func (s Store) FinishGroup(ctx context.Context, g model.RunnerGroup, ev model.Ev
 // ObserveGroup records the status of a runner group that was read, and returns false if it has another one than that now.
 func (s Store) ObserveGroup(ctx context.Context, g model.RunnerGroup, status model.RunnerGroupStatus) (bool, error) {
 	n, err := s.Database().Observe(ctx, observeGroup, g.Org, g.Name, database.JSON{Of: status}, database.JSON{Of: g.Status})
+	if n == 0 && err == nil { // another release can have written the same status with other fields
+		var text string
+		if text, err = s.statusText(ctx, g); text != "" {
+			n, err = s.Database().Observe(ctx, observeGroup, g.Org, g.Name, database.JSON{Of: status}, text)
+		}
+	}
 	if n > 0 {
 		s.Observed(g.Org)
 	}
 	return n > 0, err
+}
+
+// statusText returns the stored text of the status of a runner group that was read; empty: it has another one now.
+func (s Store) statusText(ctx context.Context, g model.RunnerGroup) (string, error) {
+	text, err := database.One(ctx, s.Database().Reads(), database.Column[string], selectStatus, g.Org, g.Name)
+	if errors.Is(err, model.ErrNotFound) {
+		return "", nil
+	}
+	var now model.RunnerGroupStatus
+	if err == nil && text != "" {
+		err = json.Unmarshal([]byte(text), &now)
+	}
+	if err != nil || now != g.Status {
+		return "", err
+	}
+	return text, nil
 }
 
 // counted is the number of jobs of a group or sandbox in a phase.

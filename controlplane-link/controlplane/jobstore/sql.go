@@ -10,6 +10,7 @@ const (
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, 0, $8, '') ON CONFLICT DO NOTHING`
 	updateGroup  = `UPDATE runner_groups SET spec = $3, generation = $4, updated = $5, author = $6 WHERE organisation = $1 AND name = $2`
 	markGroup    = `UPDATE runner_groups SET deleted = $3, generation = $4, author = $5 WHERE organisation = $1 AND name = $2 AND deleted = 0`
+	selectStatus = `SELECT status FROM runner_groups WHERE organisation = $1 AND name = $2`
 	observeGroup = `UPDATE runner_groups SET status = $3 WHERE organisation = $1 AND name = $2 AND status IN ('', $4)`
 	deleteGroup  = `DELETE FROM runner_groups WHERE organisation = $1 AND name = $2 AND generation = $3 AND deleted <> 0`
 	groupGone    = `UPDATE jobs SET group_deleted = $3 WHERE organisation = $1 AND runner_group = $2 AND group_deleted = 0`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -99,6 +100,21 @@ func (w Work) ListArtifacts(r *Call) (any, error) {
 	return out, nil
 }
 
+// nothing returns why nothing is stored of a job.
+func nothing(j model.Job) string {
+	switch a := j.Attempt; {
+	case !a.Phase.Final():
+		return "the job has not ended"
+	case a.Output == crdv1.OutputKept:
+		return fmt.Sprintf("what the job has left is not collected yet from cluster %q", j.Cluster)
+	case a.Output == crdv1.OutputLost:
+		return "what the job has left was lost before it was collected"
+	case a.Executions > 0:
+		return "the job ended while it waited to run again, and nothing is kept of its earlier executions"
+	}
+	return "the job has never begun"
+}
+
 // artifact returns the stored file that a request names.
 func (w Work) artifact(r *Call) (model.Job, *artifacts.Manifest, *artifacts.File, error) {
 	j, m, err := w.kept(r)
@@ -109,14 +125,8 @@ func (w Work) artifact(r *Call) (model.Job, *artifacts.Manifest, *artifacts.File
 	switch {
 	case name == "":
 		return j, nil, nil, failure.New(http.StatusBadRequest, "path is missing; name a file of the list of artifacts")
-	case m == nil && !j.Attempt.Phase.Final():
-		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: the job has not ended")
-	case m == nil && j.Attempt.Output == crdv1.OutputKept:
-		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: what the job has left is not collected yet from cluster %q", j.Cluster)
-	case m == nil && j.Attempt.Output == crdv1.OutputLost:
-		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: what the job has left was lost before it was collected")
 	case m == nil:
-		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: the job has never begun")
+		return j, nil, nil, failure.New(http.StatusNotFound, "artifact not found: %s", nothing(j))
 	}
 	f := m.File(space, name)
 	if of, is := strings.CutPrefix(name, "@"); f == nil && is {
