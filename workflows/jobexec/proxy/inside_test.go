@@ -92,7 +92,7 @@ func TestTheOldestOutputMakesSpace(t *testing.T) {
 // Results that were released are kept, but not all of them for ever.
 func TestOldResultsAreForgotten(t *testing.T) {
 	r := stored(t, 1<<30, maxReleased+1, 1)
-	for range 2 { // nothing begins after the first: what it has dropped is reported by the second
+	for range 2 { // nothing begins after the first: the second reports its drops
 		r.clear(1)
 		if drops := r.drops(); len(r.all) != maxReleased+1 || len(drops) != 1 || drops[0].GetJobUid() != "job-0" {
 			t.Errorf("%d are known; the next execution reports %v", len(r.all), drops)
