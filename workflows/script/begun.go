@@ -10,7 +10,8 @@ import (
 )
 
 // Begin records at a path that a script begins, by a file with a note and a lock that ends with this process. The
-// record is on disk when it returns. The error is fs.ErrExist when one has begun there before.
+// record is on disk when it returns. The error is fs.ErrExist when one has begun there before. After any other error there is
+// no record, or the error states that it cannot be deleted.
 func Begin(path, note string) (*os.File, error) {
 	beside := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process with this number that was killed
@@ -25,17 +26,28 @@ func Begin(path, note string) (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	// It gets its name after it is locked, and only if the name is free.
-	if err = errors.Join(os.Link(beside, path), os.Remove(beside)); err != nil {
+	if err = os.Link(beside, path); err != nil {
+		return nil, errors.Join(err, os.Remove(beside), f.Close())
+	}
+	if err = keep(f, path); err != nil {
+		if left := os.Remove(path); left != nil {
+			err = fmt.Errorf("%w; the record that it has begun cannot be deleted: %w", err, left)
+		}
 		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// keep removes the first name of a record, and writes the record to disk.
+func keep(f *os.File, path string) error {
+	if err := os.Remove(f.Name()); err != nil {
+		return err
 	}
 	// File and folder are written to disk at the same time. After a power cut between the two the note can be missing: the
 	// record then states that the script has begun.
 	folder := make(chan error, 1)
 	go func() { folder <- syncFolder(filepath.Dir(path)) }()
-	if err = errors.Join(f.Sync(), <-folder); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return errors.Join(f.Sync(), <-folder)
 }
 
 // syncFolder writes the names of a folder to disk.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"switchyard.dev/workflows/script"
@@ -88,6 +89,38 @@ func TestARecordHasNoNoteOfAProcessThatWasKilled(t *testing.T) {
 	}
 	if note, err := os.ReadFile(path); len(note) > 0 || err != nil {
 		t.Errorf("the note is %q, %v", note, err)
+	}
+	if err := begun.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A record that could not be written to disk is no record: its script has not begun, and can begin later.
+func TestARecordThatFailsIsDeleted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "begun")
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	next, err := os.Open(filepath.Dir(path)) // the lowest number that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := before
+	one.Cur = uint64(next.Fd()) + 1 // the record, and not the folder
+	err = errors.Join(next.Close(), syscall.Setrlimit(syscall.RLIMIT_NOFILE, &one))
+	begun, failed := script.Begin(path, "")
+	if err := errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)); err != nil {
+		t.Fatal(err)
+	}
+	if begun != nil || !errors.Is(failed, syscall.EMFILE) {
+		t.Errorf("with one file: %v", failed)
+	}
+	if files, err := os.ReadDir(filepath.Dir(path)); len(files) != 0 || err != nil {
+		t.Errorf("the folder has %v, %v", files, err)
+	}
+	if begun, err = script.Begin(path, ""); err != nil {
+		t.Fatal(err)
 	}
 	if err := begun.Close(); err != nil {
 		t.Error(err)

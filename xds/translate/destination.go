@@ -125,7 +125,7 @@ func Portable(r Resource) (Resource, error) {
 	return r, nil
 }
 
-// ofPart reverts inMetadata.
+// ofPart reverts inMetadata. Routes with other metadata stay as they are.
 func ofPart(route []byte) ([]byte, error) {
 	out, found := make([]byte, 0, len(route)+32), false
 	err := fields(route, func(number protowire.Number, raw, value []byte) error {
@@ -136,6 +136,9 @@ func ofPart(route []byte) ([]byte, error) {
 				return err
 			}
 			address := metadata.GetFilterMetadata()[MetadataNamespace].GetFields()[DestinationKey].GetStringValue()
+			if address == "" {
+				return errNoDestination
+			}
 			added, err := proto.Marshal(header(DestinationHeader, address))
 			out, found = field(out, routeAdds, added), true
 			return err
@@ -145,5 +148,8 @@ func ofPart(route []byte) ([]byte, error) {
 		}
 		return nil
 	})
+	if errors.Is(err, errNoDestination) {
+		return route, nil
+	}
 	return out, err
 }

@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // An address that was taken from its header and not found by DestinationFilter would send requests to the
@@ -17,7 +18,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 	two, other, known := fork(), fork(), fork()
 	two.RequestHeadersToAdd = append(two.RequestHeadersToAdd, header("x-other", "1"))
 	other.RequestHeadersToAdd[0].Header.Key = "x-other"
-	known.Metadata = &corev3.Metadata{}
+	known.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{"other": {}}}
 	for name, route := range map[string]*routev3.Route{
 		"two headers": two, "another header": other, "metadata of its own": known,
 		"the application": appRoute(RoutedKept + "s"), "a refusal": refusal(RoutedSandbox+"s", ReasonNotReady, "no"),
@@ -28,6 +29,13 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 		}
 		if got, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
 			t.Errorf("%s: got %x, %v; want %x", name, got, err, raw)
+		}
+		whole, err := proto.Marshal(route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ofPart(whole); err != nil || !bytes.Equal(got, whole) {
+			t.Errorf("%s, on disk: got %x, %v; want %x", name, got, err, whole)
 		}
 	}
 	want := fork()

@@ -22,7 +22,7 @@ type executor struct {
 	instance string
 	procs    *processes
 	log      func(format string, args ...any)
-	// restore restores the socket and the folders, which a script can have changed.
+	// restore restores the socket and the folders, which a script can have changed. It is set before anything begins.
 	restore func()
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ func newExecutor(v volume, environ []string, log func(string, ...any)) (*executo
 	if err != nil {
 		return nil, err
 	}
-	return &executor{volume: v, environ: environ, instance: rand.Text(), procs: procs, log: log, restore: func() {}}, nil
+	return &executor{volume: v, environ: environ, instance: rand.Text(), procs: procs, log: log}, nil
 }
 
 // state returns the state of the executor.

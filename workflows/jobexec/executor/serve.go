@@ -38,15 +38,9 @@ func Serve(ctx context.Context, dir string, environ []string, log func(format st
 	if err != nil {
 		return err
 	}
-	s := &server{path: v.in(socket.Path), http: &http.Server{Handler: handler(e), ReadHeaderTimeout: headerTimeout}}
-	open := func() error { return errors.Join(v.prepare(), s.listen()) }
-	if err := open(); err != nil {
+	s := newServer(e)
+	if err := s.open(); err != nil {
 		return err
-	}
-	e.restore = func() {
-		if err := open(); err != nil {
-			log("after a script, the socket cannot be opened again: %v", err)
-		}
 	}
 	<-ctx.Done()
 	over := context.WithoutCancel(ctx)
@@ -56,15 +50,30 @@ func Serve(ctx context.Context, dir string, environ []string, log func(format st
 	return errors.Join(s.http.Shutdown(over), s.http.Close())
 }
 
-// server listens at a path, which scripts can remove or replace.
+// server listens at the path of a volume, which scripts can remove or replace.
 type server struct {
-	path string
-	http *http.Server
+	volume volume
+	path   string
+	http   *http.Server
 
 	mu       sync.Mutex
 	listener net.Listener
 	about    os.FileInfo
 }
+
+// newServer returns the server of an executor, which restores it after each script. It serves once it is opened.
+func newServer(e *executor) *server {
+	s := &server{volume: e.volume, path: e.volume.in(socket.Path), http: &http.Server{Handler: handler(e), ReadHeaderTimeout: headerTimeout}}
+	e.restore = func() {
+		if err := s.open(); err != nil {
+			e.log("after a script, the socket cannot be opened again: %v", err)
+		}
+	}
+	return s
+}
+
+// open opens the server, or opens again what a script has changed.
+func (s *server) open() error { return errors.Join(s.volume.prepare(), s.listen()) }
 
 // listen listens, unless the path is its socket.
 func (s *server) listen() error {

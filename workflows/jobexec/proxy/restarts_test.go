@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,7 +17,9 @@ import (
 	"testing"
 	"time"
 
+	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/tools/wait"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/socket"
 )
 
@@ -96,4 +99,31 @@ func TestAKnownEndingOutlivesItsOutput(t *testing.T) {
 		t.Errorf("printed: %q", out)
 	}
 	w.ready(c)
+}
+
+// Output that was deleted for an execution is reported by it, also after a restart while it runs, and by later ones.
+func TestDeletedOutputIsReportedAfterARestart(t *testing.T) {
+	w, c := begin(t)
+	waits := "while [ ! -e $WORLD/go-%s ]; do sleep 0.05; done"
+	goes := func(job string) { w.must(os.WriteFile(filepath.Join(w.dir, "go-"+job), nil, 0o600)) }
+	first, second, third := request("first", fmt.Sprintf(waits, "first")), request("second", fmt.Sprintf(waits, "second")), request("third", "exit 0")
+	w.run(c, first)
+	large := filepath.Join(w.store, "first_1", "files", "0")
+	w.must(errors.Join(os.MkdirAll(filepath.Dir(large), 0o700), os.WriteFile(large, nil, 0o600), os.Truncate(large, 3*layout.StreamBytes*layout.KeptExecutions)))
+	goes("first")
+	w.end(c, first.Ref)
+	w.run(c, second)
+	w.proxy.Kill()
+	w.startProxy()
+	w.ready(c)
+	goes("second")
+	for _, r := range []*jobexecv1.RunRequest{second, third} {
+		w.run(c, r)
+		if drops := w.end(c, r.Ref).GetDrops(); len(drops) != 1 || drops[0].GetJobUid() != "first" {
+			t.Errorf("%s reports %v", r.GetJobName(), drops)
+		}
+	}
+	if s := w.end(c, first.Ref); s.GetDropped() == "" {
+		t.Errorf("the first has %v", s)
+	}
 }

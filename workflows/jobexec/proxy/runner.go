@@ -29,7 +29,8 @@ const (
 	waitWithin   = time.Minute
 	// checkEvery is the time between two checks of the executor.
 	checkEvery = time.Second
-	// maxReleased is how many results are kept after the release of their output.
+	// maxReleased is how many results are kept, and of how many executions the output. One more is kept until the next
+	// execution has reported that its output was deleted.
 	maxReleased = 100
 )
 
@@ -55,8 +56,6 @@ type runner struct {
 	// state is that of the executor when it was checked last, and failed why it could not be.
 	state  socket.Executor
 	failed error
-	// drops are executions of which the output was deleted without Release, until the next execution reports them.
-	drops []*jobexecv1.ExecutionRef
 	// stopping reports that the pod is being terminated: nothing begins.
 	stopping bool
 }
@@ -80,6 +79,8 @@ func (r *runner) resume() error {
 		}
 		r.all = append(r.all, e)
 		if _, complete, released := e.ended(); !complete && !released {
+			drops := r.drops()
+			e.update(func(s *jobexecv1.Status) { s.Drops = drops })
 			e.requests = r.routing.Begin(e.request, nil, true)
 			r.logger.Info("an execution continues after a restart of this container", "execution", one.String())
 			r.tasks.Go(func() { r.supervise(e, false) })
@@ -156,13 +157,24 @@ func (r *runner) run(ctx context.Context, request *jobexecv1.RunRequest) (*execu
 	if err == nil {
 		e.follow(begun)
 	}
+	drops := r.drops()
+	e.update(func(s *jobexecv1.Status) { s.Drops = drops })
 	r.mu.Lock()
 	r.all = append(r.all, e)
-	e.update(func(s *jobexecv1.Status) { s.Drops, r.drops = r.drops, nil })
 	r.mu.Unlock()
 	r.logger.Info("an execution begins", "execution", of.String(), "job", request.GetJobName(), "error", err)
 	r.tasks.Go(func() { r.supervise(e, err == nil) })
 	return e, nil
+}
+
+// drops returns the executions of which the output was deleted without Release.
+func (r *runner) drops() (out []*jobexecv1.ExecutionRef) {
+	for _, e := range r.executions() {
+		if s, _ := e.now(); s.GetDropped() != "" {
+			out = append(out, e.proto())
+		}
+	}
+	return out
 }
 
 // noProxy returns the values of no_proxy in the main container.
@@ -244,11 +256,6 @@ func (r *runner) release(e *execution, dropped string) error {
 		recorded = replace(filepath.Join(e.dir, resultFile), result)
 	}
 	e.update(func(s *jobexecv1.Status) { s.Released, s.Dropped = true, dropped })
-	if dropped != "" {
-		r.mu.Lock()
-		r.drops = append(r.drops, e.proto())
-		r.mu.Unlock()
-	}
 	if err := errors.Join(recorded, deleted); err != nil {
 		return status.Errorf(codes.Internal, "the files of execution %s cannot be deleted: %v", e.ref, err)
 	}
@@ -261,8 +268,8 @@ func (r *runner) clear(bytes uint64) {
 	for _, e := range kept {
 		used += r.size(e)
 	}
-	for _, e := range kept {
-		if _, _, released := e.ended(); released || used+bytes <= r.capacity {
+	for i, e := range kept {
+		if _, _, released := e.ended(); released || used+bytes <= r.capacity && len(kept)-i <= maxReleased {
 			continue
 		}
 		before := r.size(e)
@@ -281,10 +288,7 @@ func (r *runner) clear(bytes uint64) {
 		if !ended {
 			continue
 		}
-		if released++; released > maxReleased {
-			if !is {
-				r.drops = append(r.drops, r.all[i].proto())
-			}
+		if released++; released > maxReleased+1 && is {
 			_ = os.RemoveAll(r.all[i].dir) // remaining files are read at the next start
 			r.all = slices.Delete(r.all, i, i+1)
 		}
