@@ -169,7 +169,7 @@ func (f *follower) see(st *jobexecv1.Status) {
 	}
 	f.mu.Unlock()
 	if before.Silent != "" || before.Status.GetPhase() != st.GetPhase() || before.Status.GetArtifactsComplete() != st.GetArtifactsComplete() ||
-		before.Status.GetReleased() != st.GetReleased() {
+		before.Status.GetReleased() != st.GetReleased() || (before.Status.GetStartedAt() == nil) != (st.GetStartedAt() == nil) {
 		f.changed()
 	}
 }
