@@ -158,6 +158,7 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
+		f.answer.Timeout = f.run.GetTimeout().AsDuration()
 	}
 	a.memory.followers[j.UID] = follow(a.calls, f)
 }

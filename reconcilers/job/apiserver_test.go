@@ -269,6 +269,9 @@ type gate struct {
 	// refused are effects that fail, and refusals how often they still do.
 	refused  string
 	refusals int
+	// streams are those of statuses that were opened, and cut ends the last one.
+	streams int
+	cut     context.CancelFunc
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
 }
@@ -381,6 +384,14 @@ func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc
 
 func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	return g.through("stop", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Stop(ctx, r, o...) })
+}
+
+func (g gatedRunner) Watch(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (grpc.ServerStreamingClient[jobexecv1.Status], error) {
+	g.gate.mu.Lock()
+	g.gate.streams++
+	ctx, g.gate.cut = context.WithCancel(ctx)
+	g.gate.mu.Unlock()
+	return g.ExecutorClient.Watch(ctx, r, o...)
 }
 
 func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {

@@ -90,7 +90,12 @@ func (f *follower) loop(ctx context.Context) {
 	for {
 		one, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- f.turn(one) }()
+		answered := false
+		go func() {
+			var err error
+			answered, err = f.turn(one)
+			ended <- err
+		}()
 		var err error
 		select {
 		case err = <-ended:
@@ -107,10 +112,15 @@ func (f *follower) loop(ctx context.Context) {
 			pause = firstPause
 			continue
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			pause = askReleased
-		} else if f.failed(err); f.over() {
-			return
+		case answered: // Each stream ends with its ticket. The next call shows whether the runner is silent.
+			pause = firstPause
+		default:
+			if f.failed(err); f.over() {
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -122,16 +132,20 @@ func (f *follower) loop(ctx context.Context) {
 	}
 }
 
-// turn begins or stops the execution, and follows it until the stream ends.
-func (f *follower) turn(ctx context.Context) error {
+// turn begins or stops the execution, and follows it until the stream ends. It reports whether the stream had an answer.
+func (f *follower) turn(ctx context.Context) (answered bool, err error) {
 	st, err := f.command(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if f.see(st); f.over() {
-		return nil
+		return false, nil
 	}
-	return f.runner.Follow(ctx, f.ref, f.see)
+	err = f.runner.Follow(ctx, f.ref, func(st *jobexecv1.Status) {
+		answered = true
+		f.see(st)
+	})
+	return answered, err
 }
 
 // command makes the call that is due; nil without an error: none is.
@@ -193,6 +207,9 @@ func (f *follower) failed(err error) {
 	case code == codes.NotFound:
 		f.answer.Unknown = true
 	default:
+		if f.answer.Silent == "" {
+			f.answer.SilentSince = time.Now()
+		}
 		f.answer.Silent = status.Convert(err).Message()
 	}
 	changed := before.Status != f.answer.Status || before.Refused != f.answer.Refused || before.Unknown != f.answer.Unknown || (before.Silent == "") != (f.answer.Silent == "")

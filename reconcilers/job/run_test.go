@@ -385,6 +385,44 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	}
 }
 
+// A stream of statuses that ends, as each does with its ticket, is continued, and nothing is written.
+func TestAStreamThatEndsIsContinued(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.pod("t-1")
+	s.manage()
+	j := s.submit("long", "echo long >> $LEDGER; while [ ! -e $LEDGER.go ]; do sleep 0.05; done")
+	s.Eventually("it has run for longer than a pod may be silent", func() error {
+		s.Get(j)
+		if at := jobs.StartedAt(j.Status.State); at == nil || time.Since(at.Time) < 7*time.Second {
+			return fmt.Errorf("%+v", j.Status.State)
+		}
+		return nil
+	})
+	s.gate.mu.Lock()
+	before, streams := len(s.gate.writes), s.gate.streams
+	s.gate.cut()
+	s.gate.mu.Unlock()
+	s.Eventually("there is another stream", func() error {
+		s.gate.mu.Lock()
+		defer s.gate.mu.Unlock()
+		if s.gate.streams == streams {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
+	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
+	}
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	writes := slices.DeleteFunc(s.gate.writes[before:], func(w string) bool { return !strings.HasSuffix(w, "/"+j.Name+"/status") })
+	if len(writes) != 1 {
+		t.Errorf("the writes after the end of the stream are %q", writes)
+	}
+}
+
 // A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that, and
 // goes to another pod once it is recorded.
 func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {
