@@ -138,7 +138,7 @@ func (a *acting) call(i int, s jobs.Step) {
 	case f == nil:
 		a.follow(j, in, s)
 	case s.Stop != nil:
-		f.end(s.Stop)
+		f.end(s.Stop, in.Runner.Refused)
 	}
 }
 

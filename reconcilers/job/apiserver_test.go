@@ -272,6 +272,9 @@ type gate struct {
 	// streams are those of statuses that were opened, and cut ends the last one.
 	streams int
 	cut     context.CancelFunc
+	// held is a write that waits until free is closed, and reached is closed once it does.
+	held          string
+	reached, free chan struct{}
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
 }
@@ -324,8 +327,44 @@ func (g *gate) reset(last int) {
 	g.writes, g.effects, g.last, g.killed = nil, nil, last, make(chan struct{})
 }
 
+// count returns how many effects with this name there were.
+func (g *gate) count(what string) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.effects {
+		if e == what {
+			n++
+		}
+	}
+	return n
+}
+
+// hold has the next write with this name wait until the function is called that it returns.
+func (g *gate) hold(what string) (reached <-chan struct{}, free func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	opens := make(chan struct{})
+	g.held, g.reached, g.free = what, make(chan struct{}), opens
+	return g.reached, sync.OnceFunc(func() { close(opens) })
+}
+
+// wait waits if a write with this name is held.
+func (g *gate) wait(what string) {
+	g.mu.Lock()
+	if g.held == "" || what != g.held {
+		g.mu.Unlock()
+		return
+	}
+	g.held = ""
+	close(g.reached)
+	free := g.free
+	g.mu.Unlock()
+	<-free
+}
+
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		g.wait(nameOf(r))
 		does, answers := true, true
 		if r.Method != http.MethodGet {
 			does, answers = g.pass(nameOf(r), true)

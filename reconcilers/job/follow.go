@@ -47,6 +47,8 @@ type follower struct {
 	mu     sync.Mutex
 	answer jobs.Runner
 	stop   *jobexecv1.StopRequest
+	// refusal: stop is only for an execution that the runner refuses to begin.
+	refusal bool
 	// refused is since when the runner refuses to begin the execution.
 	refused time.Time
 }
@@ -67,13 +69,29 @@ func (f *follower) known() jobs.Runner {
 	return f.answer
 }
 
-// end has the execution stopped, unless it has been asked for before.
-func (f *follower) end(stop *jobexecv1.StopRequest) {
+// end has the execution stopped, unless it has been asked for before. With refusal it is stopped only if the runner still refuses
+// to begin it: a request to begin it that is under way is awaited.
+func (f *follower) end(stop *jobexecv1.StopRequest, refusal bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stop == nil {
-		f.stop = stop
+	if f.stop != nil && !f.refusal || refusal && !f.answer.Refused {
+		return
+	}
+	if f.stop, f.refusal = stop, refusal; !refusal {
 		f.stops <- struct{}{}
+	}
+}
+
+// ran records the answer to a request to begin the execution: after any but a refusal the script can have begun.
+func (f *follower) ran(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if status.Code(err) == codes.FailedPrecondition {
+		return
+	}
+	f.refused, f.answer.Refused = time.Time{}, false
+	if f.refusal {
+		f.stop, f.refusal = nil, false
 	}
 }
 
@@ -156,7 +174,9 @@ func (f *follower) command(ctx context.Context) (*jobexecv1.Status, error) {
 		return f.runner.Stop(ctx, stop)
 	}
 	if f.run != nil {
-		return f.runner.Run(ctx, f.run)
+		st, err := f.runner.Run(ctx, f.run)
+		f.ran(err)
+		return st, err
 	}
 	return nil, nil
 }

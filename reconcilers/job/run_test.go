@@ -423,6 +423,53 @@ func TestAStreamThatEndsIsContinued(t *testing.T) {
 	}
 }
 
+// A runner refuses to begin a job, and begins it while the reconciliation that knows the refusal is slow: the script is not
+// stopped.
+func TestAScriptThatBeginsAfterARefusalIsNotStopped(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	_, r := s.pod("t-1")
+	s.manage()
+	s.ended(s.submit("first", "true"))
+	s.free()
+	begun := filepath.Join(r.Dir, "volume", "begun")
+	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
+	write := func(name string) string {
+		return "PATCH /apis/signadot.com/v1/jobs/" + s.group.Namespace + "-" + name + "/status"
+	}
+	reached, free := s.gate.hold(write("second"))
+	defer free()
+	j := s.submit("late", "echo late >> $LEDGER; while [ ! -e $LEDGER.go ]; do sleep 0.05; done")
+	s.Eventually("it is refused", func() error {
+		if s.gate.count("run "+j.Name) < 2 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.submit("second", "true")
+	<-reached
+	refused := s.gate.count("run " + j.Name)
+	s.Eventually("it is refused for longer than a runner may", func() error {
+		if s.gate.count("run "+j.Name) < refused+7 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	reached, again := s.gate.hold(write("third"))
+	defer again()
+	s.submit("third", "true")
+	time.Sleep(time.Second) // The cache gets it, or the test proves less.
+	free()
+	<-reached
+	s.Must(errors.Join(os.Remove(begun), os.Mkdir(begun, 0o777)))
+	s.begun("late")
+	again()
+	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
+	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that, and
 // goes to another pod once it is recorded.
 func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {

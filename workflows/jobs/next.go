@@ -218,7 +218,7 @@ func (in Input) begun(out Step) Step {
 	out.Follow = true
 	if c != nil {
 		out.Stop = &jobexecv1.StopRequest{Ref: Ref(in.Job), Cause: c.stop, Message: c.Message}
-	} else if in.Runner.Refused {
+	} else if in.Runner.Refused && st.GetPhase() != jobexecv1.Status_RUNNING {
 		// The answer proves that the script has not begun there and never will, or has the outcome.
 		out.Stop = &jobexecv1.StopRequest{Ref: Ref(in.Job), Message: "The job gets another pod."}
 	}

@@ -191,6 +191,7 @@ func TestNext(t *testing.T) {
 		"its sandbox is not ready while it runs":               {context: jobs.Context{Waits: &jobs.Why{Reason: "SandboxNotReady"}}, status: begun, want: "running Starting follow"},
 		"its group is deleted while it runs":                   {group: "deleted", status: begun, want: "running Stopping (RunnerGroupDeleted) follow stop CAUSE_UNSPECIFIED"},
 		"the pod cannot begin it":                              {refused: true, status: begun, want: "running Starting follow stop CAUSE_UNSPECIFIED"},
+		"the pod began it after that":                          {refused: true, status: begun, answer: "{phase: RUNNING}", want: "running Starting follow"},
 		"the pod never began it":                               {refused: true, status: begun, answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun drain Failed"},
 		"another pod never began it":                           {refused: true, status: strings.Replace(begun, "count: 1", "count: 2", 1), answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun executions 1 drain Failed"},
 		"the pod does not answer yet":                          {silent: "refused", quiet: time.Second, status: begun, want: "running Starting follow after 4s"},
