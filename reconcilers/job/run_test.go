@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobs"
 )
@@ -466,6 +467,34 @@ func TestAScriptThatBeginsAfterARefusalIsNotStopped(t *testing.T) {
 	again()
 	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
 	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The sandbox of a pod is made again, as when its node restarts: the pod has another address. The script that ran is lost, and
+// the next one runs there.
+func TestAPodGetsAnotherAddress(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.manage()
+	p, r := s.pod("t-1")
+	lost := s.submit("lost", "echo lost >> $LEDGER; sleep 600")
+	s.begun("lost")
+	r.Kill()
+	r.IP = runners.New(s, s.authority).IP
+	r.StartExecutor()
+	r.StartProxy()
+	s.Eventually("the pod has the address", func() error {
+		if err := s.Look(p); err != nil {
+			return err
+		}
+		p.Status.PodIP, p.Status.PodIPs = r.IP, []corev1.PodIP{{IP: r.IP}}
+		return s.Client.Status().Update(s.Context(), p)
+	})
+	if got := s.ended(lost); got.Success || got.Reason != jobs.ReasonExecutorLost {
+		t.Errorf("%+v", got)
+	}
+	if got := s.ended(s.submit("next", "true")); !got.Success {
 		t.Errorf("%+v", got)
 	}
 }
