@@ -128,7 +128,8 @@ func (a *acting) call(i int, s jobs.Step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f := m.followers[j.UID]
-	if f != nil && (s.Settled && !s.Follow || s.Await != f.await || s.Execution == nil || !s.Execution.Begun || f.ref.GetExecution() != uint32(s.Execution.Count)) {
+	if f != nil && (s.Settled && !s.Follow || s.Await != f.await || s.Execution == nil || !s.Execution.Begun || f.ref.GetExecution() != uint32(s.Execution.Count) ||
+		s.Follow && a.moved(f, in.Runner.Pod)) {
 		f.cancel()
 		delete(m.followers, j.UID)
 		f = nil
@@ -138,8 +139,17 @@ func (a *acting) call(i int, s jobs.Step) {
 	case f == nil:
 		a.follow(j, in, s)
 	case s.Stop != nil:
-		f.end(s.Stop)
+		f.end(s.Stop, in.Runner.Refused)
 	}
+}
+
+// moved reports whether a follower calls a former address of a pod. The caller has locked a.mu.
+func (a *acting) moved(f *follower, p *corev1.Pod) bool {
+	if p == nil {
+		return false
+	}
+	to, err := a.runner(p)
+	return err == nil && to != f.runner
 }
 
 // follow starts the calls to the runner of the recorded execution of a job: to begin it, unless it has
@@ -158,20 +168,26 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
+		f.answer.Timeout = f.run.GetTimeout().AsDuration()
 	}
 	a.memory.followers[j.UID] = follow(a.calls, f)
 }
 
-// runner returns the client of the runner in a pod. The caller has locked a.mu.
+// runner returns the client of the runner in a pod, at its present address; a former client ends. The caller has locked
+// a.mu.
 func (a *acting) runner(p *corev1.Pod) (*runner.Client, error) {
-	if known := a.memory.runners[p.UID]; known != nil {
-		return known, nil
+	known, is := a.memory.runners[p.UID]
+	if is && (known.ip == p.Status.PodIP || p.Status.PodIP == "") {
+		return known.Client, nil
 	}
 	made, err := a.config.Runners(p)
 	if err != nil {
 		return nil, fmt.Errorf("reach the runner in pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	a.memory.runners[p.UID] = made
+	if is {
+		_ = known.Close() // nothing answers there as this pod
+	}
+	a.memory.runners[p.UID] = reached{made, p.Status.PodIP}
 	return made, nil
 }
 
@@ -353,7 +369,7 @@ func (a *acting) tidy() {
 		used[f.runner] = true
 	}
 	for uid, one := range m.runners {
-		if !used[one] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
+		if !used[one.Client] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
 			_ = one.Close() // all calls have ended
 			delete(m.runners, uid)
 		}

@@ -269,6 +269,12 @@ type gate struct {
 	// refused are effects that fail, and refusals how often they still do.
 	refused  string
 	refusals int
+	// streams are those of statuses that were opened, and cut ends the last one.
+	streams int
+	cut     context.CancelFunc
+	// held is a write that waits until free is closed, and reached is closed once it does.
+	held          string
+	reached, free chan struct{}
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
 }
@@ -321,8 +327,44 @@ func (g *gate) reset(last int) {
 	g.writes, g.effects, g.last, g.killed = nil, nil, last, make(chan struct{})
 }
 
+// count returns how many effects with this name there were.
+func (g *gate) count(what string) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, e := range g.effects {
+		if e == what {
+			n++
+		}
+	}
+	return n
+}
+
+// hold has the next write with this name wait until the function is called that it returns.
+func (g *gate) hold(what string) (reached <-chan struct{}, free func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	opens := make(chan struct{})
+	g.held, g.reached, g.free = what, make(chan struct{}), opens
+	return g.reached, sync.OnceFunc(func() { close(opens) })
+}
+
+// wait waits if a write with this name is held.
+func (g *gate) wait(what string) {
+	g.mu.Lock()
+	if g.held == "" || what != g.held {
+		g.mu.Unlock()
+		return
+	}
+	g.held = ""
+	close(g.reached)
+	free := g.free
+	g.mu.Unlock()
+	<-free
+}
+
 func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
 	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+		g.wait(nameOf(r))
 		does, answers := true, true
 		if r.Method != http.MethodGet {
 			does, answers = g.pass(nameOf(r), true)
@@ -381,6 +423,14 @@ func (g gatedRunner) Run(ctx context.Context, r *jobexecv1.RunRequest, o ...grpc
 
 func (g gatedRunner) Stop(ctx context.Context, r *jobexecv1.StopRequest, o ...grpc.CallOption) (*jobexecv1.Status, error) {
 	return g.through("stop", func() (*jobexecv1.Status, error) { return g.ExecutorClient.Stop(ctx, r, o...) })
+}
+
+func (g gatedRunner) Watch(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (grpc.ServerStreamingClient[jobexecv1.Status], error) {
+	g.gate.mu.Lock()
+	g.gate.streams++
+	ctx, g.gate.cut = context.WithCancel(ctx)
+	g.gate.mu.Unlock()
+	return g.ExecutorClient.Watch(ctx, r, o...)
 }
 
 func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {

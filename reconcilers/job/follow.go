@@ -47,6 +47,8 @@ type follower struct {
 	mu     sync.Mutex
 	answer jobs.Runner
 	stop   *jobexecv1.StopRequest
+	// refusal: stop is only for an execution that the runner refuses to begin.
+	refusal bool
 	// refused is since when the runner refuses to begin the execution.
 	refused time.Time
 }
@@ -67,13 +69,29 @@ func (f *follower) known() jobs.Runner {
 	return f.answer
 }
 
-// end has the execution stopped, unless it has been asked for before.
-func (f *follower) end(stop *jobexecv1.StopRequest) {
+// end has the execution stopped, unless it has been asked for before. With refusal it is stopped only if the runner still refuses
+// to begin it: a request to begin it that is under way is awaited.
+func (f *follower) end(stop *jobexecv1.StopRequest, refusal bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stop == nil {
-		f.stop = stop
+	if f.stop != nil && !f.refusal || refusal && !f.answer.Refused {
+		return
+	}
+	if f.stop, f.refusal = stop, refusal; !refusal {
 		f.stops <- struct{}{}
+	}
+}
+
+// ran records the answer to a request to begin the execution: after any but a refusal the script can have begun.
+func (f *follower) ran(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if status.Code(err) == codes.FailedPrecondition {
+		return
+	}
+	f.refused, f.answer.Refused = time.Time{}, false
+	if f.refusal {
+		f.stop, f.refusal = nil, false
 	}
 }
 
@@ -90,7 +108,12 @@ func (f *follower) loop(ctx context.Context) {
 	for {
 		one, cancel := context.WithCancel(ctx)
 		ended := make(chan error, 1)
-		go func() { ended <- f.turn(one) }()
+		answered := false
+		go func() {
+			var err error
+			answered, err = f.turn(one)
+			ended <- err
+		}()
 		var err error
 		select {
 		case err = <-ended:
@@ -107,10 +130,15 @@ func (f *follower) loop(ctx context.Context) {
 			pause = firstPause
 			continue
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			pause = askReleased
-		} else if f.failed(err); f.over() {
-			return
+		case answered: // Each stream ends with its ticket. The next call shows whether the runner is silent.
+			pause = firstPause
+		default:
+			if f.failed(err); f.over() {
+				return
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -122,16 +150,20 @@ func (f *follower) loop(ctx context.Context) {
 	}
 }
 
-// turn begins or stops the execution, and follows it until the stream ends.
-func (f *follower) turn(ctx context.Context) error {
+// turn begins or stops the execution, and follows it until the stream ends. It reports whether the stream had an answer.
+func (f *follower) turn(ctx context.Context) (answered bool, err error) {
 	st, err := f.command(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if f.see(st); f.over() {
-		return nil
+		return false, nil
 	}
-	return f.runner.Follow(ctx, f.ref, f.see)
+	err = f.runner.Follow(ctx, f.ref, func(st *jobexecv1.Status) {
+		answered = true
+		f.see(st)
+	})
+	return answered, err
 }
 
 // command makes the call that is due; nil without an error: none is.
@@ -142,7 +174,9 @@ func (f *follower) command(ctx context.Context) (*jobexecv1.Status, error) {
 		return f.runner.Stop(ctx, stop)
 	}
 	if f.run != nil {
-		return f.runner.Run(ctx, f.run)
+		st, err := f.runner.Run(ctx, f.run)
+		f.ran(err)
+		return st, err
 	}
 	return nil, nil
 }
@@ -169,7 +203,7 @@ func (f *follower) see(st *jobexecv1.Status) {
 	}
 	f.mu.Unlock()
 	if before.Silent != "" || before.Status.GetPhase() != st.GetPhase() || before.Status.GetArtifactsComplete() != st.GetArtifactsComplete() ||
-		before.Status.GetReleased() != st.GetReleased() {
+		before.Status.GetReleased() != st.GetReleased() || (before.Status.GetStartedAt() == nil) != (st.GetStartedAt() == nil) {
 		f.changed()
 	}
 }
@@ -193,6 +227,9 @@ func (f *follower) failed(err error) {
 	case code == codes.NotFound:
 		f.answer.Unknown = true
 	default:
+		if f.answer.Silent == "" {
+			f.answer.SilentSince = time.Now()
+		}
 		f.answer.Silent = status.Convert(err).Message()
 	}
 	changed := before.Status != f.answer.Status || before.Refused != f.answer.Refused || before.Unknown != f.answer.Unknown || (before.Silent == "") != (f.answer.Silent == "")

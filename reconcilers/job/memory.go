@@ -28,7 +28,13 @@ type memory struct {
 	// dropped are executions of which runners have deleted the results for later ones.
 	dropped map[types.UID]uint32
 	// runners are the clients of pods, by their UIDs.
-	runners map[types.UID]*runner.Client
+	runners map[types.UID]reached
+}
+
+// reached is the client of a pod at an address: a pod gets another one when its node has restarted.
+type reached struct {
+	*runner.Client
+	ip string
 }
 
 // drops records what runners have reported about the results of earlier executions of these jobs.
@@ -51,7 +57,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	defer r.mu.Unlock()
 	if r.groups[name] == nil {
 		r.groups[name] = &memory{jobs: written[*crdv1.Job]{}, pods: written[*corev1.Pod]{}, last: map[types.UID]*corev1.Pod{},
-			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, runners: map[types.UID]*runner.Client{}}
+			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, runners: map[types.UID]reached{}}
 	}
 	return r.groups[name]
 }

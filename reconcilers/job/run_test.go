@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/reconcilers/job"
+	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobs"
 )
@@ -382,6 +383,119 @@ func TestFinishedJobsAreDeleted(t *testing.T) {
 	s.List(&pods, client.InNamespace(s.group.Namespace))
 	if len(pods.Items) != 1 {
 		t.Error("the pod was deleted")
+	}
+}
+
+// A stream of statuses that ends, as each does with its ticket, is continued, and nothing is written.
+func TestAStreamThatEndsIsContinued(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.pod("t-1")
+	s.manage()
+	j := s.submit("long", "echo long >> $LEDGER; while [ ! -e $LEDGER.go ]; do sleep 0.05; done")
+	s.Eventually("it has run for longer than a pod may be silent", func() error {
+		s.Get(j)
+		if at := jobs.StartedAt(j.Status.State); at == nil || time.Since(at.Time) < 7*time.Second {
+			return fmt.Errorf("%+v", j.Status.State)
+		}
+		return nil
+	})
+	s.gate.mu.Lock()
+	before, streams := len(s.gate.writes), s.gate.streams
+	s.gate.cut()
+	s.gate.mu.Unlock()
+	s.Eventually("there is another stream", func() error {
+		s.gate.mu.Lock()
+		defer s.gate.mu.Unlock()
+		if s.gate.streams == streams {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
+	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
+	}
+	s.gate.mu.Lock()
+	defer s.gate.mu.Unlock()
+	writes := slices.DeleteFunc(s.gate.writes[before:], func(w string) bool { return !strings.HasSuffix(w, "/"+j.Name+"/status") })
+	if len(writes) != 1 {
+		t.Errorf("the writes after the end of the stream are %q", writes)
+	}
+}
+
+// A runner refuses to begin a job, and begins it while the reconciliation that knows the refusal is slow: the script is not
+// stopped.
+func TestAScriptThatBeginsAfterARefusalIsNotStopped(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	_, r := s.pod("t-1")
+	s.manage()
+	s.ended(s.submit("first", "true"))
+	s.free()
+	begun := filepath.Join(r.Dir, "volume", "begun")
+	s.Must(errors.Join(os.RemoveAll(begun), os.WriteFile(begun, nil, 0o600)))
+	write := func(name string) string {
+		return "PATCH /apis/signadot.com/v1/jobs/" + s.group.Namespace + "-" + name + "/status"
+	}
+	reached, free := s.gate.hold(write("second"))
+	defer free()
+	j := s.submit("late", "echo late >> $LEDGER; while [ ! -e $LEDGER.go ]; do sleep 0.05; done")
+	s.Eventually("it is refused", func() error {
+		if s.gate.count("run "+j.Name) < 2 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.submit("second", "true")
+	<-reached
+	refused := s.gate.count("run " + j.Name)
+	s.Eventually("it is refused for longer than a runner may", func() error {
+		if s.gate.count("run "+j.Name) < refused+7 {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	reached, again := s.gate.hold(write("third"))
+	defer again()
+	s.submit("third", "true")
+	time.Sleep(time.Second) // The cache gets it, or the test proves less.
+	free()
+	<-reached
+	s.Must(errors.Join(os.Remove(begun), os.Mkdir(begun, 0o777)))
+	s.begun("late")
+	again()
+	s.Must(os.WriteFile(s.ledger()+".go", nil, 0o600))
+	if got := s.ended(j); !got.Success {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The sandbox of a pod is made again, as when its node restarts: the pod has another address. The script that ran is lost, and
+// the next one runs there.
+func TestAPodGetsAnotherAddress(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.manage()
+	p, r := s.pod("t-1")
+	lost := s.submit("lost", "echo lost >> $LEDGER; sleep 600")
+	s.begun("lost")
+	r.Kill()
+	r.IP = runners.New(s, s.authority).IP
+	r.StartExecutor()
+	r.StartProxy()
+	s.Eventually("the pod has the address", func() error {
+		if err := s.Look(p); err != nil {
+			return err
+		}
+		p.Status.PodIP, p.Status.PodIPs = r.IP, []corev1.PodIP{{IP: r.IP}}
+		return s.Client.Status().Update(s.Context(), p)
+	})
+	if got := s.ended(lost); got.Success || got.Reason != jobs.ReasonExecutorLost {
+		t.Errorf("%+v", got)
+	}
+	if got := s.ended(s.submit("next", "true")); !got.Success {
+		t.Errorf("%+v", got)
 	}
 }
 

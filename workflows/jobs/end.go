@@ -195,8 +195,7 @@ func (in Input) ended(out Step) Step {
 		return out
 	}
 	if e.Output == nil {
-		at := in.Job.Status.State.Terminated.FinishedAt
-		switch silent := r.Silent != "" && at != nil && in.Now.Sub(at.Time) >= patience; {
+		switch silent := r.Silent != "" && in.quiet() >= patience; {
 		case r.Status.GetArtifactsComplete():
 			out.report(r.Status)
 		case r.Gone || r.Unknown || silent:
@@ -206,8 +205,8 @@ func (in Input) ended(out Step) Step {
 				out.Drain = crdv1.DrainingFailed
 			}
 		default:
-			if out.Follow = true; r.Silent != "" && at != nil {
-				out.After = patience - in.Now.Sub(at.Time)
+			if out.Follow = true; r.Silent != "" {
+				out.After = patience - in.quiet()
 			}
 		}
 	}

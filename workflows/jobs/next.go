@@ -100,8 +100,12 @@ type Runner struct {
 	Unknown bool
 	// Dropped: the runner has reported, with a later execution, that it has deleted the results.
 	Dropped bool
-	// Silent is the last error of a call; empty while the runner answers.
-	Silent string
+	// Silent is the last error of a call, and SilentSince when the first one without an answer after it failed; empty
+	// while the runner answers.
+	Silent      string
+	SilentSince time.Time
+	// Timeout is that of the script, as the runner was sent it; 0: it was not.
+	Timeout time.Duration
 }
 
 // Why is a reason with a message for users.
@@ -214,7 +218,7 @@ func (in Input) begun(out Step) Step {
 	out.Follow = true
 	if c != nil {
 		out.Stop = &jobexecv1.StopRequest{Ref: Ref(in.Job), Cause: c.stop, Message: c.Message}
-	} else if in.Runner.Refused {
+	} else if in.Runner.Refused && st.GetPhase() != jobexecv1.Status_RUNNING {
 		// The answer proves that the script has not begun there and never will, or has the outcome.
 		out.Stop = &jobexecv1.StopRequest{Ref: Ref(in.Job), Message: "The job gets another pod."}
 	}
@@ -244,7 +248,7 @@ func (in Input) running(out Step, c *cause) Step {
 	switch {
 	case c != nil:
 		now.Phase, now.Reason, now.Message = PhaseStopping, c.Reason, c.Message+" The script is being stopped."
-	case in.Runner.Silent != "" && in.assigned() >= podReport:
+	case in.Runner.Silent != "" && in.quiet() >= podReport:
 		if have.Reason != ReasonPodSilent { // The text of an error can vary.
 			now.Reason, now.Message = ReasonPodSilent, fmt.Sprintf("Pod %s does not answer: %s", pod(in.Job), in.Runner.Silent)
 		}
@@ -253,10 +257,10 @@ func (in Input) running(out Step, c *cause) Step {
 	}
 	if in.Runner.Silent != "" { // A pod that stays silent causes no other event.
 		next := in.mostSilent()
-		if in.assigned() < podReport {
+		if in.quiet() < podReport {
 			next = podReport
 		}
-		if next -= in.assigned(); out.After == 0 || next < out.After {
+		if next -= in.quiet(); out.After == 0 || next < out.After {
 			out.After = next
 		}
 	}
@@ -264,25 +268,24 @@ func (in Input) running(out Step, c *cause) Step {
 	return out
 }
 
-// assigned returns since how long the execution is recorded.
-func (in Input) assigned() time.Duration {
-	at := in.Job.CreationTimestamp.Time
-	if c := crdv1.FindCondition(in.Job.Status.Conditions, crdv1.ConditionRunnerAssigned); c != nil {
-		at = c.LastTransitionTime.Time
-	}
-	return in.Now.Sub(at)
-}
+// quiet returns for how long the pod has been silent.
+func (in Input) quiet() time.Duration { return in.Now.Sub(in.Runner.SilentSince) }
 
-// silent reports whether the pod has not answered until well after the timeout of the script.
+// silent reports whether the pod has been silent until well after the timeout of the script.
 func (in Input) silent() bool {
-	return in.Runner.Silent != "" && in.assigned() >= in.mostSilent()
+	return in.Runner.Silent != "" && in.quiet() >= in.mostSilent()
 }
 
-// mostSilent is for how long after its assignment the pod may be silent.
+// mostSilent is for how long the pod may be silent: after that, its script has ended. The timeout of the group can have changed
+// since the script began.
 func (in Input) mostSilent() time.Duration {
-	limit := DefaultTimeout
-	if in.Group != nil {
+	limit := in.Runner.Timeout
+	switch {
+	case limit > 0:
+	case in.Group != nil:
 		limit = Timeout(in.Job, in.Group)
+	default:
+		limit = DefaultTimeout
 	}
 	return limit + longestGrace + patience
 }

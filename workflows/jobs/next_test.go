@@ -145,6 +145,8 @@ func TestNext(t *testing.T) {
 		gone, refused, unknown    bool
 		dropped                   bool
 		silent                    string
+		// quiet is since when the pod has been silent, and sent the timeout that it was sent.
+		quiet, sent time.Duration
 		// group is "", "none" or "deleted".
 		group   string
 		context jobs.Context
@@ -189,13 +191,16 @@ func TestNext(t *testing.T) {
 		"its sandbox is not ready while it runs":               {context: jobs.Context{Waits: &jobs.Why{Reason: "SandboxNotReady"}}, status: begun, want: "running Starting follow"},
 		"its group is deleted while it runs":                   {group: "deleted", status: begun, want: "running Stopping (RunnerGroupDeleted) follow stop CAUSE_UNSPECIFIED"},
 		"the pod cannot begin it":                              {refused: true, status: begun, want: "running Starting follow stop CAUSE_UNSPECIFIED"},
+		"the pod began it after that":                          {refused: true, status: begun, answer: "{phase: RUNNING}", want: "running Starting follow"},
 		"the pod never began it":                               {refused: true, status: begun, answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun drain Failed"},
 		"another pod never began it":                           {refused: true, status: strings.Replace(begun, "count: 1", "count: 2", 1), answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun executions 1 drain Failed"},
-		"the pod does not answer yet":                          {silent: "refused", status: begun + ", conditions: [{type: RunnerAssigned, status: \"True\", lastTransitionTime: 2026-11-30T08:00:19Z}]", want: "running Starting follow after 4s"},
-		"the pod does not answer":                              {silent: "refused", status: begun, want: "running Starting (PodSilent) follow after 31m50s"},
-		"its artifacts are awaited from a silent pod":          {silent: "refused", status: ended, want: "succeeded Succeeded follow after 1m50s"},
+		"the pod does not answer yet":                          {silent: "refused", quiet: time.Second, status: begun, want: "running Starting follow after 4s"},
+		"the pod does not answer":                              {silent: "refused", quiet: 20 * time.Second, status: begun, want: "running Starting (PodSilent) follow after 31m50s"},
+		"a long script has a silent pod, and less time now":    {silent: "refused", quiet: 30 * time.Minute, sent: 2 * time.Hour, status: begun, want: "running Starting (PodSilent) follow after 1h32m10s"},
+		"… and has been silent for longer":                     {silent: "refused", quiet: 123 * time.Minute, sent: 2 * time.Hour, status: begun, want: "failed retryable PodSilent output Lost 0 settled drain Failed"},
+		"its artifacts are awaited from a silent pod":          {silent: "refused", quiet: 10 * time.Second, status: strings.Replace(ended, "08:00:10", "07:00:10", 1), want: "succeeded Succeeded follow after 1m50s"},
 		"the pod answers again":                                {status: given + ", state: {running: {phase: Starting, reason: PodSilent}}", want: "running Starting follow"},
-		"the pod has not answered until long after":            {silent: "refused", status: begun + ", conditions: [{type: RunnerAssigned, status: \"True\", lastTransitionTime: 2026-11-30T07:27:00Z}]", want: "failed retryable PodSilent output Lost 0 settled drain Failed"},
+		"the pod has not answered until long after":            {silent: "refused", quiet: 33 * time.Minute, status: begun, want: "failed retryable PodSilent output Lost 0 settled drain Failed"},
 		"its pod is deleted":                                   {gone: true, status: begun, want: "failed retryable PodDeleted output Lost 0 settled"},
 		"its pod is deleted after its end":                     {gone: true, status: begun, answer: end("known: true"), want: "succeeded code 0 Succeeded output Kept 7 settled"},
 		"its pod has failed":                                   {pod: "status: {phase: Failed, reason: Evicted}", status: begun, want: "failed retryable PodEnded output Lost 0 settled"},
@@ -215,7 +220,7 @@ func TestNext(t *testing.T) {
 		"its artifacts are complete":                           {status: ended, answer: end("known: true"), want: "succeeded Succeeded output Kept 7 settled"},
 		"its artifacts are lost":                               {status: ended, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"its artifacts are not known":                          {status: ended, unknown: true, want: "succeeded Succeeded output Lost 0 settled"},
-		"its artifacts are awaited in vain":                    {status: strings.Replace(ended, "08:00:10", "07:00:10", 1), silent: "refused", want: "succeeded Succeeded output Lost 0 settled drain Failed"},
+		"its artifacts are awaited in vain":                    {status: ended, silent: "refused", quiet: 2 * time.Minute, want: "succeeded Succeeded output Lost 0 settled drain Failed"},
 		"its results are read":                                 {status: kept, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Released 0 settled"},
 		"its pod waits until they are read":                    {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Kept 0 follow await settled"},
 		"its results are dropped":                              {status: kept, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded, signadot.com/job-results-dropped: why}}", want: "succeeded Succeeded output Lost 0 settled"},
@@ -233,7 +238,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, SilentSince: now.Add(-tt.quiet), Timeout: tt.sent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}
