@@ -216,6 +216,7 @@ func (f *follower) failed(err error) {
 	case code == codes.FailedPrecondition && strings.HasPrefix(status.Convert(err).Message(), socket.Lost+":"):
 		f.answer.Status = &jobexecv1.Status{
 			Ref: f.ref, Phase: jobexecv1.Status_TERMINATED, ArtifactsComplete: true, Ending: &jobexecv1.Ending{Reason: jobs.ReasonExecutorLost},
+			Dropped: "The runner has no record of the execution, and so neither its output nor its artifacts.",
 		}
 		f.answer.Since = time.Now()
 	case code == codes.FailedPrecondition && f.stop == nil:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobexec/artifacts"
 )
 
 // Bounds of a specification.
@@ -78,6 +79,17 @@ func acceptContent(c crdv1.JobContent, add func(string, ...any)) {
 func acceptArtifacts(all []crdv1.JobArtifact, add func(string, ...any)) {
 	if len(all) > mostArtifacts {
 		add("artifacts has %d entries, and at most %d are stored. Pack files into an archive.", len(all), mostArtifacts)
+		return
+	}
+	size := 0
+	for _, a := range all {
+		size += len(a.Path)
+		for k, v := range a.Meta {
+			size += len(k) + len(v)
+		}
+	}
+	if size > artifacts.MaxSpecs {
+		add("artifacts has paths and metadata of %d bytes together, and at most %d are stored. Shorten the metadata, or store it in a file.", size, artifacts.MaxSpecs)
 		return
 	}
 	seen := map[string]int{}

@@ -50,6 +50,8 @@ func TestAccept(t *testing.T) {
 		"an artifact with a stream's name": {spec: "{" + content + ", " + in + `, artifacts: [{path: "@stdout"}]}`, want: "Write ./@stdout."},
 		"a file twice":                     {spec: "{" + content + ", " + in + ", artifacts: [{path: /tmp/a}, {path: /tmp//a}]}", want: "artifacts[1]"},
 		"too many artifacts":               {spec: "{" + content + ", " + in + ", artifacts: [" + many + "]}", want: "at most 1000"},
+		"much metadata":                    {spec: "{" + content + ", " + in + ", artifacts: [{path: a, meta: {k: " + strings.Repeat("x", 512<<10-2) + "}}]}"},
+		"too much metadata":                {spec: "{" + content + ", " + in + ", artifacts: [{path: a, meta: {k: " + strings.Repeat("x", 512<<10-1) + "}}]}", want: "524289 bytes together"},
 		"retries that are no number":       {spec: "{" + content + ", " + in + "}", retries: "-1", want: crdv1.AnnotationRetries},
 		"too many retries":                 {spec: "{" + content + ", " + in + "}", retries: "11", want: "from 0 to 10"},
 	} {

@@ -82,7 +82,10 @@ func (s *Step) report(st *jobexecv1.Status) {
 			Path: a.GetPath(), Size: int64(a.GetSize()), SHA256: hex.EncodeToString(a.GetSha256()), ContentType: a.GetContentType(), Problem: a.GetProblem(),
 		})
 	}
-	if st.GetArtifactsComplete() {
+	switch {
+	case st.GetDropped() != "":
+		e.Output = &crdv1.JobOutput{State: crdv1.OutputLost, Message: st.GetDropped()}
+	case st.GetArtifactsComplete():
 		e.Output = &crdv1.JobOutput{State: crdv1.OutputKept, Stdout: int64(st.GetStdout().GetTotal()), Stderr: int64(st.GetStderr().GetTotal())}
 	}
 }

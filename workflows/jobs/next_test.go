@@ -208,6 +208,7 @@ func TestNext(t *testing.T) {
 		"its pod is terminated, and it may run again":          {retries: "1", status: begun, answer: end("known: true, exit_code: 143, signal: 15, reason: PodTerminated, message: m"), want: "waiting Retry executions 1"},
 		"the executor is lost":                                 {pod: "status: {}", since: time.Second, status: begun, answer: end("reason: ExecutorLost"), want: "running Starting follow after 4s"},
 		"the executor is lost for good":                        {pod: "status: {}", since: 5 * time.Second, status: begun, answer: end("reason: ExecutorLost"), want: "failed retryable ExecutorLost output Kept 7 settled"},
+		"the runner has no record of it":                       {pod: "status: {}", since: 5 * time.Second, status: begun, answer: "{phase: TERMINATED, artifacts_complete: true, dropped: why, ending: {reason: ExecutorLost}}", want: "failed retryable ExecutorLost output Lost 0 settled"},
 		"out of memory":                                        {pod: oom, since: time.Second, status: begun, answer: end("reason: ExecutorLost"), want: "failed OutOfMemory output Kept 7 settled"},
 		"another container was out of memory":                  {pod: strings.ReplaceAll(oom, "containerID: c}", "containerID: c1}"), since: time.Minute, status: begun, answer: end("reason: ExecutorLost"), want: "failed retryable ExecutorLost output Kept 7 settled"},
 		"lost, and it may run again":                           {gone: true, retries: "1", status: begun, want: "waiting Retry executions 1"},
