@@ -129,6 +129,9 @@ func release(have, forced *unstructured.Unstructured) ([]byte, error) {
 // function.
 const IndexOwner = "metadata.controller.uid"
 
+// IndexRunnerGroup is the name of an index of Jobs by their runner group, as namespace/name.
+const IndexRunnerGroup = "spec.runnerGroup"
+
 // OwnerOf returns the UID of the controller of an object, when it has one.
 func OwnerOf(o client.Object) []string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {

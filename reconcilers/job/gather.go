@@ -19,12 +19,8 @@ import (
 	"switchyard.dev/workflows/jobs"
 )
 
-// IndexGroup and IndexTarget are the names of indexes of Jobs: by their runner group, as namespace/name,
-// and by their sandbox or route group.
-const (
-	IndexGroup  = "spec.runnerGroup"
-	IndexTarget = "spec.routingContext"
-)
+// IndexTarget is the name of an index of Jobs by their sandbox or route group.
+const IndexTarget = "spec.routingContext"
 
 // Index makes the indexes of Jobs.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
@@ -36,7 +32,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 			return nil
 		}
 	}
-	if err := indexer.IndexField(ctx, &crdv1.Job{}, IndexGroup, by(func(j *crdv1.Job) string {
+	if err := indexer.IndexField(ctx, &crdv1.Job{}, apply.IndexRunnerGroup, by(func(j *crdv1.Job) string {
 		return j.Spec.RunnerGroup.Namespace + "/" + j.Spec.RunnerGroup.Name
 	})); err != nil {
 		return err
@@ -115,7 +111,7 @@ func (r *Reconciler) gather(ctx context.Context, m *memory, name types.Namespace
 // jobsOf returns the jobs of a group.
 func (r *Reconciler) jobsOf(ctx context.Context, m *memory, name types.NamespacedName) ([]*crdv1.Job, error) {
 	var list crdv1.JobList
-	if err := r.config.Client.List(ctx, &list, client.MatchingFields{IndexGroup: name.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.config.Client.List(ctx, &list, client.MatchingFields{apply.IndexRunnerGroup: name.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the jobs of runner group %s: %w", name, err)
 	}
 	var out []*crdv1.Job

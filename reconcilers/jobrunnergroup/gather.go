@@ -16,7 +16,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
-	"switchyard.dev/reconcilers/job"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -47,7 +46,7 @@ func (r *Reconciler) gather(ctx context.Context, g *crdv1.JobRunnerGroup) (Input
 		return in, err
 	}
 	var jobs crdv1.JobList
-	if err := r.config.Client.List(ctx, &jobs, client.UnsafeDisableDeepCopy, client.MatchingFields{job.IndexGroup: g.Namespace + "/" + g.Name}); err != nil {
+	if err := r.config.Client.List(ctx, &jobs, client.UnsafeDisableDeepCopy, client.MatchingFields{apply.IndexRunnerGroup: g.Namespace + "/" + g.Name}); err != nil {
 		return in, fmt.Errorf("list the jobs of runner group %s/%s: %w", g.Namespace, g.Name, err)
 	}
 	for i := range jobs.Items {
