@@ -86,8 +86,11 @@ func (f *follower) end(stop *jobexecv1.StopRequest, refusal bool) {
 func (f *follower) ran(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if status.Code(err) == codes.FailedPrecondition {
+	switch status.Code(err) {
+	case codes.FailedPrecondition:
 		return
+	case codes.InvalidArgument:
+		f.answer.Invalid = status.Convert(err).Message()
 	}
 	f.refused, f.answer.Refused = time.Time{}, false
 	if f.refusal {

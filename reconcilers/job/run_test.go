@@ -499,6 +499,23 @@ func TestAPodGetsAnotherAddress(t *testing.T) {
 	}
 }
 
+// A job that a runner refuses for good ends, and its pod gets the next one.
+func TestAJobThatARunnerNeverBeginsEnds(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	j := s.job("refused", "echo refused >> $LEDGER")
+	s.gate.spoil = j.Name
+	s.pod("t-1")
+	s.manage()
+	s.Create(j)
+	if got := s.ended(j); got.Reason != jobs.ReasonInvalidSpec || !strings.Contains(got.Message, "negative duration") {
+		t.Errorf("%+v", got)
+	}
+	if got := s.ended(s.submit("next", "echo next >> $LEDGER")); !got.Success || len(s.lines()) != 1 {
+		t.Errorf("%+v %q", got, s.lines())
+	}
+}
+
 // A runner with a volume that cannot be written neither begins a job nor records that it never will: the job states that, and
 // goes to another pod once it is recorded.
 func TestARunnerWithABrokenVolumeIsStated(t *testing.T) {

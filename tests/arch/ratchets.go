@@ -31,7 +31,7 @@ var roomLines = map[string]int{
 	"tools":             7600,
 	commandLine:         10700,
 	"tunnels":           14300,
-	"workflows":         14100,
+	"workflows":         14200,
 	"xds":               4200,
 }
 

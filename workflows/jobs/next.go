@@ -96,6 +96,8 @@ type Runner struct {
 	Since  time.Time
 	// Refused: the runner has answered that it cannot begin the execution.
 	Refused bool
+	// Invalid is why the runner has answered that it begins no such execution, which it has not begun; empty: it has not.
+	Invalid string
 	// Unknown: the runner has answered that it has no such execution.
 	Unknown bool
 	// Dropped: the runner has reported, with a later execution, that it has deleted the results.
@@ -207,6 +209,11 @@ func (in Input) begun(out Step) Step {
 		return in.finish(out, st, c)
 	case st.GetPhase() == jobexecv1.Status_TERMINATED:
 		return in.unproved(out, st)
+	case in.Runner.Invalid != "" && c == nil:
+		out.Execution.Begun = false
+		return in.end(out, crdv1.JobTerminated{
+			Reason: ReasonInvalidSpec, Message: fmt.Sprintf("Pod %s refuses the job: %s. Submit another job.", pod(in.Job), strings.TrimSuffix(in.Runner.Invalid, ".")),
+		})
 	case in.Runner.Gone:
 		return in.lost(out, in.goneWhy())
 	case in.Runner.Pod != nil && (in.Runner.Pod.Status.Phase == corev1.PodFailed || in.Runner.Pod.Status.Phase == corev1.PodSucceeded):

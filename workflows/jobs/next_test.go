@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 		deleted, resting          bool
 		gone, refused, unknown    bool
 		dropped                   bool
-		silent                    string
+		silent, invalid           string
 		// quiet is since when the pod has been silent, and sent the timeout that it was sent.
 		quiet, sent time.Duration
 		// group is "", "none" or "deleted".
@@ -192,6 +192,8 @@ func TestNext(t *testing.T) {
 		"its group is deleted while it runs":                   {group: "deleted", status: begun, want: "running Stopping (RunnerGroupDeleted) follow stop CAUSE_UNSPECIFIED"},
 		"the pod cannot begin it":                              {refused: true, status: begun, want: "running Starting follow stop CAUSE_UNSPECIFIED"},
 		"the pod began it after that":                          {refused: true, status: begun, answer: "{phase: RUNNING}", want: "running Starting follow"},
+		"the pod refuses it":                                   {invalid: "why", status: begun, want: "failed InvalidSpec executions 1 settled"},
+		"the pod refuses it, and it is canceled":               {invalid: "why", spec: "{" + content + ", " + in + ", canceled: true}", status: begun, want: "running Stopping (Canceled) follow stop CANCELED"},
 		"the pod never began it":                               {refused: true, status: begun, answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun drain Failed"},
 		"another pod never began it":                           {refused: true, status: strings.Replace(begun, "count: 1", "count: 2", 1), answer: "{phase: TERMINATED, ending: {known: true, canceled: true}}", want: "waiting NotBegun executions 1 drain Failed"},
 		"the pod does not answer yet":                          {silent: "refused", quiet: time.Second, status: begun, want: "running Starting follow after 4s"},
@@ -239,7 +241,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, SilentSince: now.Add(-tt.quiet), Timeout: tt.sent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Timeout: tt.sent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}

@@ -87,7 +87,7 @@ func grace(g *crdv1.JobRunnerGroup) time.Duration {
 	if g.Spec.PodTemplate == nil || g.Spec.PodTemplate.Spec.TerminationGracePeriodSeconds == nil {
 		return longestGrace
 	}
-	return min(longestGrace, time.Duration(*g.Spec.PodTemplate.Spec.TerminationGracePeriodSeconds)*time.Second)
+	return min(longestGrace, time.Duration(max(0, *g.Spec.PodTemplate.Spec.TerminationGracePeriodSeconds))*time.Second)
 }
 
 // Caveats returns statements about an ended job with requests that should have had the routing key, and may not

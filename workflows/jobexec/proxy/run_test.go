@@ -97,6 +97,9 @@ func TestAnExecutionBeginsOnlyWhereItMay(t *testing.T) {
 	if _, err := c.Run(t.Context(), request("next", "touch $WORLD/begun")); status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), "Busy") {
 		t.Errorf("beside another one: %v", err)
 	}
+	if s, err := c.Run(t.Context(), &jobexecv1.RunRequest{Ref: slow.Ref}); err != nil || s.GetPhase() != jobexecv1.Status_RUNNING {
+		t.Errorf("an execution that has begun is refused: %v, %v", s, err)
+	}
 	w.must(os.WriteFile(filepath.Join(w.dir, "go"), nil, 0o600))
 	if end := w.end(c, slow.Ref); !end.GetEnding().GetKnown() || end.GetEnding().GetReason() != "" {
 		t.Errorf("it ended with %v", end)

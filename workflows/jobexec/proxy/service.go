@@ -42,7 +42,7 @@ func (s *service) Run(ctx context.Context, r *jobexecv1.RunRequest) (*jobexecv1.
 		return nil, err
 	}
 	defer leave()
-	if err := valid(r); err != nil {
+	if err := valid(r); err != nil && s.find(refOf(r.GetRef())) == nil {
 		return nil, status.Errorf(codes.InvalidArgument, "BadRequest: %v", err)
 	}
 	e, err := s.run(ctx, r)
