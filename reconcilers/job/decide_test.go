@@ -203,7 +203,7 @@ func TestFields(t *testing.T) {
 				if c := j.Spec.RoutingContext; c != nil {
 					context = jobs.ContextOf(j, targets[c.SandboxName+c.RouteGroupName], now)
 				}
-				in := jobs.Input{Job: j, Group: group, Now: now, Context: context, Runner: jobs.Runner{Silent: tt.silent, Since: now.Add(-time.Minute), Gone: tt.status == over}}
+				in := jobs.Input{Job: j, Group: group, Now: now, Context: context, Runner: jobs.Runner{Silent: tt.silent, SilentSince: now.Add(-time.Minute), Since: now.Add(-time.Minute), Gone: tt.status == over}}
 				if tt.answer != "" {
 					in.Runner.Status = answerOf(t, tt.answer)
 				}
@@ -229,6 +229,9 @@ func TestFields(t *testing.T) {
 			status := after.(*crdv1.Job).Status
 			if c := crdv1.FindCondition(status.Conditions, crdv1.ConditionSucceeded); tt.want != "" && (c == nil || c.Reason != tt.want) {
 				t.Errorf("%+v", status)
+			}
+			if tt.silent != "" && status.State.Running == nil {
+				t.Errorf("a pod that is silent for a minute is given up: %+v", status.State)
 			}
 			if o := status.Execution; tt.want == "" && (o == nil || o.Output.State != crdv1.OutputLost) {
 				t.Errorf("%+v", o)
