@@ -110,7 +110,7 @@ func nothing(j model.Job) string {
 	case a.Output == crdv1.OutputLost:
 		return "what the job has left was lost before it was collected"
 	case a.Executions > 0:
-		return "the job ended while it waited to run again, and nothing is kept of its earlier executions"
+		return "nothing is kept of the executions of the job"
 	}
 	return "the job has never begun"
 }

@@ -14,7 +14,7 @@ func TestNothing(t *testing.T) {
 		"has not ended":           {Phase: model.PhaseRunning, Executions: 1},
 		"not collected yet":       {Phase: model.PhaseFailed, Executions: 1, Output: crdv1.OutputKept},
 		"was lost":                {Phase: model.PhaseFailed, Executions: 1, Output: crdv1.OutputLost},
-		"waited to run again":     {Phase: model.PhaseCanceled, Executions: 1},
+		"of the executions":       {Phase: model.PhaseCanceled, Executions: 1},
 		"the job has never begun": {Phase: model.PhaseCanceled},
 	} {
 		if got := nothing(model.Job{Cluster: "prod", Attempt: a}); !strings.Contains(got, want) {
