@@ -206,17 +206,22 @@ func (m *Main) keepJobs(ctx context.Context) error {
 	return nil
 }
 
-// expireJobs deletes the jobs of an organisation that ended before a time, each after its files, and returns how many. After a
-// file that cannot be deleted the rest is left for the next time.
+// expireJobs deletes the jobs of an organisation that ended before a time, each after its files, and returns how many. A job
+// with files that cannot be deleted is left for the next time, and so is the rest where the server does not answer in time.
 func (m *Main) expireJobs(ctx context.Context, org string, before time.Time) (int64, error) {
 	jobs := jobstore.Store{Store: m.store}
 	all, err := jobs.Expired(ctx, org, before)
 	var names []string
 	for _, j := range all {
-		if err = m.remove(ctx, j); err != nil {
+		failed := m.remove(ctx, j)
+		if failed == nil {
+			names = append(names, j.Name)
+			continue
+		}
+		err = errors.Join(err, fmt.Errorf("delete the output of job %s: %w", j.Name, failed))
+		if errors.Is(failed, context.DeadlineExceeded) || errors.Is(failed, context.Canceled) {
 			break
 		}
-		names = append(names, j.Name)
 	}
 	if len(names) > 0 {
 		err = errors.Join(err, jobs.Expire(ctx, org, names, housekeeping("job.expire", nil)))
