@@ -79,6 +79,38 @@ func TestJobsWithoutTheirOutput(t *testing.T) {
 	}
 }
 
+// A job with files that the bucket refuses to delete stays, and the others expire.
+func TestJobsExpireBesideOneThatStays(t *testing.T) {
+	s := filled(t)
+	jobs := jobstore.Store{Store: s}
+	_, err := jobs.PutGroup(t.Context(), model.RunnerGroup{Org: org, Name: "tests", Cluster: "prod", Spec: []byte("{}")}, ev())
+	for _, name := range []string{"a", "b", "c"} {
+		j, submitted := jobs.Submit(t.Context(), model.Job{Org: org, Name: name, Group: "tests", Spec: []byte("{}")}, ev())
+		_, observed := jobs.Observe(t.Context(), j, model.Attempt{Phase: model.PhaseSucceeded})
+		err = errors.Join(err, submitted, observed)
+	}
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Query().Get("prefix"), "/b") {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		_, _ = w.Write([]byte("<ListBucketResult/>"))
+	}))
+	t.Cleanup(bucket.Close)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
+	if err := errors.Join(err, opened); err != nil {
+		t.Fatal(err)
+	}
+	m := &Main{store: s, kept: kept, cfg: Config{Logger: slog.New(slog.DiscardHandler)}}
+	n, failed := m.expireJobs(t.Context(), org, time.Now().Add(time.Hour))
+	left, err := jobs.Jobs(t.Context(), org, "")
+	if err != nil || n != 2 || len(left) != 1 || left[0].Name != "b" || failed == nil || !strings.Contains(failed.Error(), "job b") {
+		t.Errorf("%d expired, %v; left: %v, %v", n, failed, left, err)
+	}
+}
+
 // Lifetimes that end in one round have entries of different times: pages of the audit trail end between two times.
 func TestEntriesOfOneRound(t *testing.T) {
 	s := filled(t)
