@@ -3,7 +3,9 @@ package find
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -32,25 +34,39 @@ func At(paths ...string) ([]smarttest.Test, error) {
 		}
 		from, name := base(absolute)
 		err = filepath.WalkDir(absolute, func(file string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || file != absolute && filepath.Ext(file) != ".star" {
+			switch {
+			case err != nil:
 				return err
-			}
-			if info, err := entry.Info(); err != nil || !info.Mode().IsRegular() {
-				return err
-			}
-			script, err := os.ReadFile(file) //nolint:gosec // it has the rights of the user
-			if err != nil {
-				return err
+			case entry.IsDir() && strings.HasPrefix(entry.Name(), ".."):
+				return fs.SkipDir // the files of a ConfigMap are links into it
+			case entry.IsDir() || file != absolute && filepath.Ext(file) != ".star":
+				return nil
 			}
 			of, err := labels(from, filepath.Dir(file))
-			found[file] = smarttest.Test{Name: name(file), Path: file, Labels: of, Script: string(script)}
-			return err
+			script, failed := read(file)
+			if script != nil {
+				found[file] = smarttest.Test{Name: name(file), Path: file, Labels: of, Script: string(script)}
+			}
+			return errors.Join(err, failed)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
 	return slices.SortedFunc(maps.Values(found), func(a, b smarttest.Test) int { return cmp.Compare(a.Name, b.Name) }), nil
+}
+
+// read returns a script, of which no more is read than is too much; nil: it is no file.
+func read(file string) ([]byte, error) {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return nil, err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // it was read
+	return io.ReadAll(io.LimitReader(f, smarttest.MaxScript+1))
 }
 
 // labels returns the labels of a folder, which is from or below it.

@@ -100,6 +100,22 @@ func TestInARepositoryNamesHaveItsRemote(t *testing.T) {
 	expect(t, list(t, dir+"/other/c.star"), map[string]string{"git.example.com/team/shop/other/c.star": "team:shop area:all c"})
 }
 
+func TestLinksOfAConfigMapAreFollowedOnce(t *testing.T) {
+	dir := files(t, map[string]string{"..2026_11_30/a.star": "a", "large.star": strings.Repeat("#", 2<<20)})
+	for from, to := range map[string]string{"..data": "..2026_11_30", "a.star": "..data/a.star", "dangling": "absent", "folder.star": "..data"} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := find.At(dir)
+	if err != nil || len(all) != 2 || filepath.Base(all[0].Path) != "a.star" || all[0].Script != "a" || len(all[1].Script) != 1<<20+1 {
+		t.Errorf("%v: %d tests: %.200v", err, len(all), all)
+	}
+	if all, err := find.At(filepath.Join(dir, "a.star")); err != nil || len(all) != 1 || all[0].Script != "a" {
+		t.Errorf("%v: %v", err, all)
+	}
+}
+
 func TestWrongFilesAreNamed(t *testing.T) {
 	dir := files(t, map[string]string{"tests/.labels": "area", "tests/a.star": "a", "empty/readme.md": ""})
 	if _, err := find.At(dir + "/tests"); err == nil || !strings.Contains(err.Error(), `tests/.labels has the line "area": write NAME=VALUE`) {
