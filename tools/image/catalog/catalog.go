@@ -57,6 +57,8 @@ func Images() []Image {
 			Module: ".", Program: "./workflows/cmd/job-executor", Path: "/job-executor"},
 		{Name: "job-executor-proxy", Title: "Switchyard: serves the jobs of a runner's pod, and stores their output",
 			Module: ".", Program: "./workflows/cmd/job-executor-proxy", Path: "/job-executor-proxy"},
+		{Name: "smart-test", Title: "Switchyard: runs Smart Tests",
+			Module: ".", Program: "./workflows/cmd/smart-test", Path: "/smart-test"},
 		{Name: "tunnel-api", Title: "Switchyard: what workstations ask about the cluster",
 			Module: ".", Program: "./tunnels/cmd/tunnel-api", Path: "/tunnel-api"},
 		{Name: "tunnel-proxy", Title: "Switchyard: where workstations connect",
