@@ -24,12 +24,21 @@ func (c *change) obliterates() bool {
 	return f.Remove || f.Null || f.Retype || f.Empty
 }
 
+// above returns the changes of the places above.
+func (s *shape) above() (changes []*change) {
+	for p := s.parent; p != nil; p = p.parent {
+		if p.change != nil {
+			changes = append(changes, p.change)
+		}
+	}
+	return changes
+}
+
 // plan puts faults to units, each with a chance.
 func plan(r *rand.Rand, units []*shape, faults []Fault, chance float64) {
 	for _, s := range units {
-		if p := s.parent; p != nil && (p.covered || p.change != nil && p.change.obliterates()) {
-			s.covered = true
-		}
+		above := s.above()
+		s.covered = slices.ContainsFunc(above, func(c *change) bool { return c.obliterates() })
 		if r.Float64() >= chance || s.covered || s.change != nil {
 			continue
 		}
@@ -53,7 +62,8 @@ func (s *shape) put(r *rand.Rand, f *Fault, units []*shape) bool {
 	if f.Swap {
 		return s.swap(r, c, units)
 	}
-	if n := s.nodes[r.IntN(len(s.nodes))]; r.IntN(2) == 0 && len(s.nodes) > 1 {
+	// Where a change of the list removes elements, one element alone can be missing in all answers.
+	if n := s.nodes[r.IntN(len(s.nodes))]; r.IntN(2) == 0 && len(s.nodes) > 1 && len(s.above()) == 0 {
 		c.only = n
 	}
 	for _, n := range s.nodes {
