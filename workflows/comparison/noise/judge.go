@@ -173,11 +173,21 @@ func (j *judge) scalars(path string, all []place) {
 	for _, p := range all {
 		switch {
 		case !noisy && p.loose:
+			j.strangers(path, p)
 		case !noisy:
 			j.differs(path, p, "value", textOf)
 		default:
 			j.noisy(path, p)
 		}
+	}
+}
+
+// strangers tests elements of a list of another length: values that the baseline had in none.
+func (j *judge) strangers(path string, p place) {
+	base, fork := p.base.sets(textOf), p.fork.sets(textOf)
+	known := strings.Split(base[0], separator)
+	if slices.ContainsFunc(strings.Split(fork[0], separator), func(s string) bool { return !slices.Contains(known, s) }) {
+		j.find(path, p, Red, "value", base, fork, Level(len(base), len(fork)))
 	}
 }
 
@@ -226,7 +236,7 @@ func (j *judge) unseen(path string, p place, base, fork []string) bool {
 	few := slices.Compact(slices.Sorted(slices.Values(base)))
 	level := Level(len(base), len(fork)) / 2
 	if !p.base.all(func(v *structure.Value) bool { return v.Kind == structure.Text || v.Kind == structure.Bool }) ||
-		level > maxUnseen || len(few) == len(base) || !constant(fork) || slices.Contains(base, fork[0]) || strings.Contains(fork[0], " | ") {
+		level > maxUnseen || len(few) == len(base) || !constant(fork) || slices.Contains(base, fork[0]) || strings.Contains(fork[0], separator) {
 		return false
 	}
 	j.find(path, p, Red, "value", base, fork, level)

@@ -123,7 +123,12 @@ func (j *judge) aligned(path string, p place, sized bool) []place {
 		named = named.only(object)
 		named.at, named.base, named.fork = named.at+"/"+key, named.base.spread(member), named.fork.spread(member)
 		j.places(path+"/*/"+key, []place{named})
-		return byKey(p, key, constant(base) && same)
+		if all := byKey(p, key, constant(base) && same); len(all) > 0 {
+			return all
+		}
+		others := pool(p, !same) // the fork has other keys in all elements
+		others.skip = key
+		return []place{others}
 	}
 	if same && (constant(p.base.sets(sequence)) || !constant(p.base.sets(multiset))) {
 		return index(p)

@@ -36,6 +36,9 @@ func textOf(v *structure.Value) string {
 	return v.Text
 }
 
+// separator is between the results of a property in one run.
+const separator = " | "
+
 // sets returns a property in each run that has values, as the set of its results.
 func (s side) sets(property func(*structure.Value) string) []string {
 	var sets []string
@@ -52,7 +55,7 @@ func (s side) sets(property func(*structure.Value) string) []string {
 			set = append(set, property(v))
 		}
 		slices.Sort(set)
-		sets = append(sets, strings.Join(slices.Compact(set), " | "))
+		sets = append(sets, strings.Join(slices.Compact(set), separator))
 	}
 	return sets
 }
