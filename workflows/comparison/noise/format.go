@@ -84,8 +84,12 @@ func punctuation(text string) string {
 	}, text)
 }
 
+// has is a property of texts without spaces: in sentences, characters depend on the language.
 func has(what string, class func(rune) bool) func(string) string {
 	return func(text string) string {
+		if strings.Contains(text, " ") {
+			return "a sentence"
+		}
 		if strings.ContainsFunc(text, class) {
 			return what
 		}

@@ -75,7 +75,11 @@ func (j *judge) flat(path string, p place) {
 	base, fork := p.base.sets(sequence), p.fork.sets(sequence)
 	switch {
 	case constant(base) && constant(fork):
-		j.differs(path, p, "value", sequence)
+		if p.differs(multiset) {
+			j.differs(path, p, "value", sequence)
+		} else {
+			j.order(path, p, sequence)
+		}
 	case constant(p.base.sets(multiset)):
 		if !j.differs(path, p, "elements", multiset) && !constant(p.fork.sets(multiset)) {
 			j.find(path, p, Yellow, "elements", base, fork, 1)
@@ -85,6 +89,17 @@ func (j *judge) flat(path string, p place) {
 	default:
 		j.places(path, []place{pool(p, false)})
 	}
+}
+
+// order tests the order of the same elements. Two elements that have none can be in the same order in all runs.
+func (j *judge) order(path string, p place, order func(*structure.Value) string) {
+	two := func(v *structure.Value) bool { return len(v.Elements) == 2 }
+	base, fork := p.base.sets(order), p.fork.sets(order)
+	if p.base.all(two) && Level(len(base), len(fork)) > maxUnseen && p.differs(order) {
+		j.find(path, p, Yellow, "order", base, fork, Level(len(base), len(fork)))
+		return
+	}
+	j.differs(path, p, "order", order)
 }
 
 // index aligns elements by their number.
@@ -115,7 +130,7 @@ func (j *judge) aligned(path string, p place, sized bool) []place {
 		set := func(v *structure.Value) string { return strings.Join(slices.Sorted(slices.Values(keys(v, key))), ",") }
 		base, fork := p.base.sets(order), p.fork.sets(order)
 		if constant(base) && constant(fork) && constant(append(p.base.sets(set), p.fork.sets(set)...)) {
-			j.differs(path, p, "order", order)
+			j.order(path, p, order)
 		}
 		named := pool(p, !same)
 		member := func(v *structure.Value) []*structure.Value { return []*structure.Value{v.Member(key)} }
