@@ -71,10 +71,16 @@ func moment(text string) (layout string, at time.Time) {
 	return "", at
 }
 
+// sentence is the property of all texts with spaces: their characters depend on the language.
+const sentence = "a sentence"
+
 // punctuation is what remains of a text without letters and digits; numbers have none.
 func punctuation(text string) string {
 	if f := format(text); f == "integer" || f == "decimal" {
 		return ""
+	}
+	if strings.Contains(text, " ") {
+		return sentence
 	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -84,11 +90,10 @@ func punctuation(text string) string {
 	}, text)
 }
 
-// has is a property of texts without spaces: in sentences, characters depend on the language.
 func has(what string, class func(rune) bool) func(string) string {
 	return func(text string) string {
 		if strings.Contains(text, " ") {
-			return "a sentence"
+			return sentence
 		}
 		if strings.ContainsFunc(text, class) {
 			return what

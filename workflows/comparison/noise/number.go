@@ -72,7 +72,7 @@ func (j *judge) ranges(path string, p place) bool {
 		tolerance = day
 	}
 	runs := p.base.filled() + p.fork.filled()
-	if !is || !also || counts(p, base, fork) || !apart(base, fork, tolerance, separation(runs)) {
+	if !is || !also || tolerance == 0 && counts(p, base, fork) || !apart(base, fork, tolerance, separation(runs)) {
 		return false
 	}
 	j.find(path, p, Red, "range", p.base.sets(textOf), p.fork.sets(textOf), RangeLevel)
