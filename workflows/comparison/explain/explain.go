@@ -19,6 +19,9 @@ func Finding(f noise.Finding) string {
 		where += " (at " + f.At + ")"
 	}
 	text := fmt.Sprintf("%s: %s. The baseline had %s; the fork had %s.", where, what(f), runs(f.Baseline), runs(f.Fork))
+	if f.Property != "value" && f.Property != "range" && f.Property != "stability" && f.Old != nil && f.New != nil {
+		text += fmt.Sprintf(" For example %s and %s.", short(f.Old.String()), short(f.New.String()))
+	}
 	return text + " " + meaning(f)
 }
 

@@ -1,6 +1,10 @@
 package noise
 
-import "math"
+import (
+	"math"
+
+	"switchyard.dev/workflows/comparison/structure"
+)
 
 // Colour of a finding, and of a comparison: its worst.
 type Colour string
@@ -32,6 +36,8 @@ type Finding struct {
 	Property string
 	// Baseline and Fork are the property or the values, run by run.
 	Baseline, Fork []string
+	// Old and New are values of the first run that has them; nil where the place is missing.
+	Old, New *structure.Value
 	// Level is the greatest chance of such a finding without a change, if the runs are independent.
 	Level float64
 }

@@ -34,7 +34,8 @@ func (j *judge) find(path string, p place, colour Colour, property string, base,
 	if len(base)+len(fork) < j.k+j.n-1 || len(base) == 0 || len(fork) == 0 {
 		return
 	}
-	f := Finding{Path: path, At: p.at, Colour: colour, Operation: Replace, Property: property, Baseline: base, Fork: fork, Level: level}
+	f := Finding{Path: path, At: p.at, Colour: colour, Operation: Replace, Property: property, Baseline: base, Fork: fork, Level: level,
+		Old: p.base.first(), New: p.fork.first()}
 	if fork[0] == missing && property == "type" {
 		f.Operation = Remove
 	} else if base[0] == missing && property == "type" {

@@ -103,6 +103,18 @@ func (s side) all(is func(*structure.Value) bool) bool {
 	return count > 0
 }
 
+// first returns a value of the first run that has one.
+func (s side) first() *structure.Value {
+	for _, run := range s {
+		for _, v := range run {
+			if v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
 // single reports whether no run has several values.
 func (s side) single() bool {
 	return !slices.ContainsFunc(s, func(run []*structure.Value) bool { return len(run) > 1 })

@@ -6,7 +6,10 @@
 //	text.go      text: members, lines, or one line
 package structure
 
-import "slices"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // Kind is the type of a value.
 type Kind string
@@ -72,6 +75,31 @@ func ObjectOf(members ...Member) *Value {
 		}
 	}
 	return &Value{Kind: Object, Members: kept}
+}
+
+// Any returns a value as encoding/json writes it.
+func (v *Value) Any() any {
+	switch v.Kind {
+	case Null:
+		return nil
+	case Bool:
+		return v.Text == "true"
+	case Number:
+		return json.Number(v.Text)
+	case List:
+		list := []any{}
+		for _, e := range v.Elements {
+			list = append(list, e.Any())
+		}
+		return list
+	case Object:
+		object := map[string]any{}
+		for _, m := range v.Members {
+			object[m.Name] = m.Value.Any()
+		}
+		return object
+	}
+	return v.Text
 }
 
 // String returns a value as JSON-like text, members sorted.
