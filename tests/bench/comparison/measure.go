@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"switchyard.dev/tests/comparison/corpus"
@@ -99,10 +101,12 @@ func print(w measure.Way, percent int, n measure.Count) {
 	show("held-out-recall", n.HeldOut.Recall(), 0)
 	fmt.Printf("%s %d units, %d faulty, %d missed, %d wrongly red\n", name("flapping"), n.Flapping.RightRed+n.Flapping.Missed+n.Flapping.WrongRed+n.Flapping.Quiet,
 		n.Flapping.RightRed+n.Flapping.Missed, n.Flapping.Missed, n.Flapping.WrongRed)
-	for kind, t := range n.Noise {
+	for _, kind := range slices.Sorted(maps.Keys(n.Noise)) {
+		t := n.Noise[kind]
 		fmt.Printf("%s-%s %d of %d units without a fault wrongly red, %d of %d faults missed\n", name("noise"), kind, t.WrongRed, t.WrongRed+t.Quiet, t.Missed, t.Missed+t.RightRed)
 	}
-	for kind, t := range n.Faults {
+	for _, kind := range slices.Sorted(maps.Keys(n.Faults)) {
+		t := n.Faults[kind]
 		fmt.Printf("%s-%s %d of %d missed\n", name("fault"), kind, t.Missed, t.Missed+t.RightRed)
 	}
 }
