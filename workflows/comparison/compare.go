@@ -1,5 +1,5 @@
 // Package comparison compares what a fork answers with what its baseline answers. Noise is learnt from several runs of the
-// baseline; several runs of the fork show what is there each time. It is pure: exchanges in, findings out.
+// baseline; several runs of the fork show which differences are there each time. It is pure: exchanges in, findings out.
 //
 //	exchange   the input: a request with its response
 //	pairing    which exchanges of the runs are the same call

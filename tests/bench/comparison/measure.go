@@ -49,7 +49,7 @@ func run(ctx context.Context, o options) (err error) {
 		ways = append(ways, measure.Way{Name: "traffic-diff", K: 1, Judge: t.Judge})
 	}
 	for _, k := range runs {
-		ways = append(ways, measure.Way{Name: fmt.Sprint("k", k), K: k, Judge: measure.Ours})
+		ways = append(ways, measure.Way{Name: fmt.Sprint("k", k), K: k, Judge: measure.Learnt})
 	}
 	for _, percent := range []int{50, 1} {
 		c.Faulty = float64(percent) / 100
@@ -119,7 +119,7 @@ func same(c corpus.Corpus) {
 	c.Faulty, c.Seed, c.Services = 0, c.Seed+1000, min(c.Services, comparisons/c.Endpoints)
 	var ways []measure.Way
 	for _, k := range runs {
-		ways = append(ways, measure.Way{Name: fmt.Sprint("k", k), K: k, Judge: measure.Ours})
+		ways = append(ways, measure.Way{Name: fmt.Sprint("k", k), K: k, Judge: measure.Learnt})
 	}
 	for i, n := range measure.Over(c, ways, nil) {
 		name := fmt.Sprintf("comparison-same-%s", ways[i].Name)

@@ -32,7 +32,7 @@ type Request struct {
 	Body   string `json:"body"`
 }
 
-// Change is one of an answer: by flags of the process, or of what it answers.
+// Change is one of an answer: by flags of the process, or by edits of the answer.
 type Change struct {
 	Name    string            `json:"name"`
 	Request string            `json:"request"`

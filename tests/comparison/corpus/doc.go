@@ -1,5 +1,5 @@
 // Package corpus generates services, answers of their baselines and of forks with faults, to measure
-// comparisons. It knows no comparison: what is a fault, and which faults the noise hides, is decided here.
+// comparisons. It knows no comparison: faults, and those among them that noise hides, are decided here.
 //
 //	kinds.go    the kinds of noise and faults, from a folder
 //	text.go     templates of texts, and which texts they can produce

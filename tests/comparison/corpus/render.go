@@ -18,7 +18,7 @@ type object struct {
 	values []any
 }
 
-// rendering makes one answer; hidden has the units whose fault the noise's own span hides in it.
+// rendering makes one answer; hidden has the units with a fault that the noise's own span hides in it.
 type rendering struct {
 	r      *rand.Rand
 	at     moment

@@ -17,11 +17,11 @@ type shape struct {
 	source           *source // of a scalar with noise
 	identity         bool    // differs between the elements of a list
 	members          []*shape
-	element          *shape // of a list, or of a map whose keys vary
+	element          *shape // of a list, or of a map with keys that vary
 	count            int    // of elements
 	parent           *shape
 	change           *change
-	covered          bool // below a place whose fault removes it
+	covered          bool // a fault above removes it
 	nodes            []*node
 }
 

@@ -28,7 +28,7 @@ func Runs(c corpus.Case, answers []corpus.Answer) (runs []exchange.Run) {
 	return runs
 }
 
-// Findings are those of our comparison.
+// Findings are those of workflows/comparison.
 func Findings(c corpus.Case, k int) (all []noise.Finding) {
 	for _, call := range comparison.Compare(Runs(c, c.Baseline[:k]), Runs(c, c.Fork[:k]), comparison.Options{}).Calls {
 		all = append(all, call.Response...)
@@ -36,8 +36,8 @@ func Findings(c corpus.Case, k int) (all []noise.Finding) {
 	return all
 }
 
-// Ours is our comparison.
-func Ours(c corpus.Case, k int) (red []string) {
+// Learnt is workflows/comparison.
+func Learnt(c corpus.Case, k int) (red []string) {
 	for _, f := range Findings(c, k) {
 		if f.Colour == noise.Red && !slices.Contains(red, f.Path) {
 			red = append(red, f.Path)

@@ -37,7 +37,7 @@ func (s Share) String() string {
 	return fmt.Sprintf("%.4f [%.4f, %.4f]", s.Value(), low, high)
 }
 
-// Tally counts units by what they are and what a comparison reported.
+// Tally counts units, with and without a fault, red or not.
 type Tally struct{ RightRed, WrongRed, Missed, Quiet int }
 
 // Add adds another tally.
@@ -74,7 +74,7 @@ func (t *Tally) Record(faulty, red bool) {
 }
 
 // Units returns the units that red paths belong to, by index, and how many paths belong to none. A path belongs to the unit
-// with its names, where * stands for any; otherwise to the nearest unit above it.
+// with its names, where * is any; otherwise to the nearest unit above it.
 func Units(c corpus.Case, red []string) (units map[int]bool, strays int) {
 	units = map[int]bool{}
 	for _, path := range red {

@@ -42,7 +42,7 @@ type DiffOp struct {
 	Value          any             `json:"value,omitempty"`
 }
 
-// Classification is how probably a difference is noise, from 0 to 1; its relevance is what is left to 1.
+// Classification is how probably a difference is noise, from 0 to 1; its relevance is the rest to 1.
 type Classification struct {
 	Noise float64 `json:"noise"`
 }
