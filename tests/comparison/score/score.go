@@ -32,6 +32,7 @@ func (s Share) Low() float64 {
 	return low
 }
 
+// String returns the share with its bounds.
 func (s Share) String() string {
 	low, high := s.Bounds()
 	return fmt.Sprintf("%.4f [%.4f, %.4f]", s.Value(), low, high)

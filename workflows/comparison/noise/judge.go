@@ -178,7 +178,7 @@ func (j *judge) scalars(path string, all []place) {
 		case !noisy:
 			j.differs(path, p, "value", textOf)
 		default:
-			j.noisy(path, p)
+			j.noisy(path, p, widest(all))
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (j *judge) strangers(path string, p place) {
 }
 
 // noisy tests what remains the same where values vary.
-func (j *judge) noisy(path string, p place) {
+func (j *judge) noisy(path string, p place, w widths) {
 	for _, property := range properties {
 		if j.differs(path, p, property.name, property.of) {
 			return
@@ -206,7 +206,7 @@ func (j *judge) noisy(path string, p place) {
 	switch {
 	case p.loose || constant(base) && constant(fork) && base[0] == fork[0]:
 	case j.stability(path, p, base, fork):
-	case j.ranges(path, p):
+	case j.ranges(path, p, w):
 	case j.unseen(path, p, base, fork):
 	case constant(base) && !(j.k == 1 && p.base.all(volatile)):
 		j.find(path, p, Yellow, "value", base, fork, 1)

@@ -51,7 +51,7 @@ func (j *judge) sizes(path string, p place) bool {
 	count := func(v *structure.Value) (float64, bool) { return float64(len(v.Elements)), true }
 	base, _ := p.base.numbers(count)
 	fork, _ := p.fork.numbers(count)
-	if p.base.single() && p.fork.single() && apart(base, fork, 0, separation(len(base)+len(fork))) && !(constant(p.base.sets(size)) && constant(p.fork.sets(size))) {
+	if p.base.single() && p.fork.single() && apart(base, fork, 0, separation(len(base)+len(fork)), widths{}) && !(constant(p.base.sets(size)) && constant(p.fork.sets(size))) {
 		j.find(path, p, Red, "length", p.base.sets(size), p.fork.sets(size), RangeLevel)
 		return true
 	}

@@ -62,7 +62,7 @@ func seconds(v *structure.Value) (float64, bool) {
 }
 
 // ranges tests numbers and times that vary. It returns true only with a finding.
-func (j *judge) ranges(path string, p place) bool {
+func (j *judge) ranges(path string, p place, w widths) bool {
 	tolerance := 0.0
 	base, is := p.base.numbers(numeric)
 	fork, also := p.fork.numbers(numeric)
@@ -72,7 +72,7 @@ func (j *judge) ranges(path string, p place) bool {
 		tolerance = day
 	}
 	runs := p.base.filled() + p.fork.filled()
-	if !is || !also || tolerance == 0 && counts(p, base, fork) || !apart(base, fork, tolerance, separation(runs)) {
+	if !is || !also || tolerance == 0 && counts(p, base, fork) || !apart(base, fork, tolerance, separation(runs), w) {
 		return false
 	}
 	j.find(path, p, Red, "range", p.base.sets(textOf), p.fork.sets(textOf), RangeLevel)
@@ -80,14 +80,14 @@ func (j *judge) ranges(path string, p place) bool {
 }
 
 // apart reports whether the ranges are separate, as they are or in proportion.
-func apart(x, y []float64, tolerance, times float64) bool {
-	if gap(x, y, tolerance) > times {
+func apart(x, y []float64, tolerance, times float64, w widths) bool {
+	if gap(x, y, tolerance, w.plain) > times {
 		return true
 	}
 	if slices.Min(x) <= 0 || slices.Min(y) <= 0 || tolerance > 0 {
 		return false
 	}
-	return gap(logs(x), logs(y), 0) > times
+	return gap(logs(x), logs(y), 0, w.logs) > times
 }
 
 func logs(all []float64) []float64 {
@@ -98,10 +98,26 @@ func logs(all []float64) []float64 {
 	return logs
 }
 
-// gap is the distance of two ranges, divided by the larger one and the resolution of the values.
-func gap(x, y []float64, tolerance float64) float64 {
+// widths are the widest ranges of numbers in all elements of a list, as they are and as logarithms: those of one element are few.
+type widths struct{ plain, logs float64 }
+
+func widest(all []place) (w widths) {
+	for _, p := range all {
+		if x, is := p.base.numbers(numeric); is {
+			w.plain = max(w.plain, slices.Max(x)-slices.Min(x))
+			if slices.Min(x) > 0 {
+				l := logs(x)
+				w.logs = max(w.logs, slices.Max(l)-slices.Min(l))
+			}
+		}
+	}
+	return w
+}
+
+// gap is the distance of two ranges, divided by the larger one, or a wider one, and the resolution of the values.
+func gap(x, y []float64, tolerance, wider float64) float64 {
 	distance := max(slices.Min(y)-slices.Max(x), slices.Min(x)-slices.Max(y)) - tolerance
-	width := max(slices.Max(x)-slices.Min(x), slices.Max(y)-slices.Min(y))
+	width := max(slices.Max(x)-slices.Min(x), slices.Max(y)-slices.Min(y), wider)
 	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x, y))))
 	resolution := math.Inf(1)
 	for i := 1; i < len(all); i++ {
