@@ -298,6 +298,10 @@ bench-history: ## old versions of the table, rebuilt from the log elsewhere: equ
 bench-explain: ## 200 requests that go wrong: of how many the cause is named
 	$(GO) run ./tests/bench/explain
 
+.PHONY: bench-comparison
+bench-comparison: preflight ## forks compared with their baselines: generated noise and faults beside other rules, HotROD and podinfo (as root, 15 minutes; ARGS='-services 50 -real 20' for less)
+	$(GO) run ./tests/bench/comparison $(ARGS)
+
 .PHONY: bench-watch
 bench-watch: ## a change to the last of 500 watchers, and what a stopped one costs
 	$(GO) run ./tests/bench/watch

@@ -88,6 +88,7 @@ var (
 		"tunnels/workstation/reconnect",
 		"tunnels/workstation/redirect",
 		"tunnels/workstation/containerenv",
+		"workflows/comparison",
 		"workflows/compile",
 		"workflows/engine",
 		"workflows/execunit",
