@@ -168,7 +168,6 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
-		f.answer.Timeout = f.run.GetTimeout().AsDuration()
 	}
 	a.memory.followers[j.UID] = follow(a.calls, f)
 }
@@ -224,7 +223,7 @@ func (a *acting) give(ctx context.Context, g Give) error {
 		return nil
 	}
 	after := j.DeepCopy()
-	after.Status = jobs.Assigned(j.Status, pod, containerOf(pod))
+	after.Status = jobs.Assigned(j, a.in.Group, pod, containerOf(pod))
 	after = Conclude(j, jobs.Step{State: after.Status.State, Runner: after.Status.Runner, Execution: after.Status.Execution}, stampOf(a.in.Now))
 	if err := a.writer.Status(ctx, j, after); err != nil {
 		return err

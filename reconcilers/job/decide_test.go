@@ -217,7 +217,7 @@ func TestFields(t *testing.T) {
 					return lineOf(d), job.Conclude(j, step, stamp)
 				}
 				after := j.DeepCopy()
-				after.Status = jobs.Assigned(j.Status, pods[0], "c")
+				after.Status = jobs.Assigned(j, group, pods[0], "c")
 				request, err := protojson.Marshal(jobs.Request(after, group, context))
 				if err != nil {
 					t.Fatal(err)
@@ -256,7 +256,7 @@ func TestFieldsOfTheGroup(t *testing.T) {
 					in.Jobs = append(in.Jobs, jobs.Input{Job: j, Group: g, Now: now})
 				}
 				next := in.Jobs[1].Job
-				next.Status = jobs.Assigned(next.Status, in.Pods[0], "c")
+				next.Status = jobs.Assigned(next, g, in.Pods[0], "c")
 				timeout := jobs.Request(next, g, jobs.Context{}).GetTimeout().AsDuration().Seconds()
 				next.Status = crdv1.JobStatus{}
 				return fmt.Sprintf("%s, %.0fs", lineOf(job.Decide(in)), timeout), g

@@ -145,7 +145,7 @@ func TestNext(t *testing.T) {
 		gone, refused, unknown    bool
 		dropped                   bool
 		silent, invalid           string
-		// quiet is since when the pod has been silent, and sent the timeout that it was sent.
+		// quiet is since when the pod has been silent, and sent the recorded timeout; 0: none is.
 		quiet, sent time.Duration
 		// group is "", "none" or "deleted".
 		group   string
@@ -241,7 +241,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Timeout: tt.sent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}
@@ -254,6 +254,9 @@ func TestNext(t *testing.T) {
 			}
 			if tt.pod != "" {
 				in.Runner.Pod = podWith(t, tt.pod)
+			}
+			if tt.sent > 0 {
+				j.Status.Execution.Timeout = &metav1.Duration{Duration: tt.sent}
 			}
 			before := j.DeepCopy()
 			s := jobs.Next(in)

@@ -145,6 +145,11 @@ type JobExecution struct {
 	// +optional
 	Begun bool `json:"begun,omitempty"`
 
+	// How long the script may run, as it was when the execution was given to its
+	// pod.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
 	// Requests that the job sent through the proxy of its pod.
 	// +optional
 	Requests *JobRequests `json:"requests,omitempty"`
