@@ -70,6 +70,7 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	}
 	a.wait()
 	a.tidy()
+	a.ask(d.Steps)
 	return errors.Join(a.errs...)
 }
 
@@ -149,7 +150,7 @@ func (a *acting) moved(f *follower, p *corev1.Pod) bool {
 		return false
 	}
 	to, err := a.runner(p)
-	return err == nil && to != f.runner
+	return err == nil && to.Client != f.runner
 }
 
 // follow starts the calls to the runner of the recorded execution of a job: to begin it, unless it has
@@ -165,7 +166,7 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	if g == nil {
 		g = &crdv1.JobRunnerGroup{}
 	}
-	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
+	f := &follower{runner: to.Client, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
 	}
@@ -174,20 +175,20 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 
 // runner returns the client of the runner in a pod, at its present address; a former client ends. The caller has locked
 // a.mu.
-func (a *acting) runner(p *corev1.Pod) (*runner.Client, error) {
+func (a *acting) runner(p *corev1.Pod) (*reached, error) {
 	known, is := a.memory.runners[p.UID]
 	if is && (known.ip == p.Status.PodIP || p.Status.PodIP == "") {
-		return known.Client, nil
+		return known, nil
 	}
 	made, err := a.config.Runners(p)
 	if err != nil {
 		return nil, fmt.Errorf("reach the runner in pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	if is {
-		_ = known.Close() // nothing answers there as this pod
+		known.close()
 	}
-	a.memory.runners[p.UID] = reached{made, p.Status.PodIP}
-	return made, nil
+	a.memory.runners[p.UID] = &reached{Client: made, ip: p.Status.PodIP}
+	return a.memory.runners[p.UID], nil
 }
 
 // claim adds the finalizer to a job that gets a pod.
@@ -369,7 +370,7 @@ func (a *acting) tidy() {
 	}
 	for uid, one := range m.runners {
 		if !used[one.Client] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
-			_ = one.Close() // all calls have ended
+			one.close()
 			delete(m.runners, uid)
 		}
 	}

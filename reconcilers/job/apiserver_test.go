@@ -278,6 +278,8 @@ type gate struct {
 	reached, free chan struct{}
 	// spoil is the name of a job with requests that no runner accepts.
 	spoil string
+	// asked counts the questions for results that were released.
+	asked atomic.Int32
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
 }
@@ -437,6 +439,11 @@ func (g gatedRunner) Watch(ctx context.Context, r *jobexecv1.ExecutionRef, o ...
 	ctx, g.gate.cut = context.WithCancel(ctx)
 	g.gate.mu.Unlock()
 	return g.ExecutorClient.Watch(ctx, r, o...)
+}
+
+func (g gatedRunner) Runner(ctx context.Context, r *jobexecv1.RunnerRequest, o ...grpc.CallOption) (*jobexecv1.RunnerStatus, error) {
+	defer g.gate.asked.Add(1)
+	return g.ExecutorClient.Runner(ctx, r, o...)
 }
 
 func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {

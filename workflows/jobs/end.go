@@ -217,7 +217,7 @@ func (in Input) ended(out Step) Step {
 		switch why := dropped(r.Pod); {
 		case r.Dropped || r.Status.GetDropped() != "":
 			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space.", pod(in.Job))
-		case r.Status.GetReleased():
+		case r.Status.GetReleased(), r.Released && (why != "" || r.Gone || r.Unknown || leaves(r.Pod)):
 			o.State = crdv1.OutputReleased
 		case why != "" || r.Gone || r.Unknown:
 			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s has them no longer. They are lost, unless they were read before.", pod(in.Job)))

@@ -102,6 +102,9 @@ type Runner struct {
 	Unknown bool
 	// Dropped: the runner has reported, with a later execution, that it has deleted the results.
 	Dropped bool
+	// Released: the runner has reported that the results were read, and deleted after that. It is not recorded while the
+	// pod exists and can get other jobs: a write for each job would be more than one may cost.
+	Released bool
 	// Silent is the last error of a call, and SilentSince when the first one without an answer after it failed; empty
 	// while the runner answers.
 	Silent      string

@@ -143,7 +143,7 @@ func TestNext(t *testing.T) {
 		retries                   string
 		deleted, resting          bool
 		gone, refused, unknown    bool
-		dropped                   bool
+		dropped, released         bool
 		silent, invalid           string
 		// quiet is since when the pod has been silent, and sent the recorded timeout; 0: none is.
 		quiet, sent time.Duration
@@ -230,6 +230,11 @@ func TestNext(t *testing.T) {
 		"its results made space":                               {status: kept, dropped: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"its results made space, as its runner answers":        {status: kept, answer: "{phase: TERMINATED, released: true, dropped: why}", want: "succeeded Succeeded output Lost 0 settled"},
 		"its results were read, and are dropped after that":    {status: strings.Replace(kept, "state: Kept", "state: Released", 1), dropped: true, want: "succeeded Succeeded output Released 0 settled"},
+		"its results were read, in a pod for other jobs":       {status: kept, released: true, want: "succeeded Succeeded output Kept 0 settled"},
+		"… that is deleted":                                    {status: kept, released: true, gone: true, want: "succeeded Succeeded output Released 0 settled"},
+		"… that does not know them any more":                   {status: kept, released: true, unknown: true, want: "succeeded Succeeded output Released 0 settled"},
+		"… that gets no other job":                             {status: kept, released: true, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Released 0 settled"},
+		"its results were dropped, not read":                   {status: kept, released: true, dropped: true, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"its results are lost":                                 {status: kept, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"it ended before it began":                             {status: "state: {terminated: {reason: InvalidSpec}}", want: "failed InvalidSpec settled"},
 	} {
@@ -241,7 +246,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Released: tt.released, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}
@@ -263,7 +268,7 @@ func TestNext(t *testing.T) {
 			if got := line(s); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
-			if tt.status == kept && tt.gone && !strings.Contains(s.Execution.Output.Message, "unless they were read before") {
+			if tt.status == kept && tt.gone && !tt.released && !strings.Contains(s.Execution.Output.Message, "unless they were read before") {
 				t.Error("they may have been read:", s.Execution.Output.Message)
 			}
 			if diff := cmp.Diff(before, j); diff != "" {

@@ -1414,10 +1414,8 @@ type RunnerStatus struct {
 	Ready bool `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
 	// For users: why it is not ready.
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
-	// The executions that are not released.
-	Executions []*Status `protobuf:"bytes,4,rep,name=executions,proto3" json:"executions,omitempty"`
-	// The size of the output and artifacts that are not released, in bytes.
-	StoredBytes   uint64 `protobuf:"varint,5,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	// The last executions of which output and artifacts were deleted after Release.
+	Released      []*ExecutionRef `protobuf:"bytes,4,rep,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1473,18 +1471,11 @@ func (x *RunnerStatus) GetProblem() string {
 	return ""
 }
 
-func (x *RunnerStatus) GetExecutions() []*Status {
+func (x *RunnerStatus) GetReleased() []*ExecutionRef {
 	if x != nil {
-		return x.Executions
+		return x.Released
 	}
 	return nil
-}
-
-func (x *RunnerStatus) GetStoredBytes() uint64 {
-	if x != nil {
-		return x.StoredBytes
-	}
-	return 0
 }
 
 type EnrolRequest struct {
@@ -1882,15 +1873,12 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\v2#.switchyard.jobexec.v1.ExecutionRefR\x03ref\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x04R\x06offset\"\x0f\n" +
-	"\rRunnerRequest\"\xd4\x01\n" +
+	"\rRunnerRequest\"\xb3\x01\n" +
 	"\fRunnerStatus\x122\n" +
 	"\x05fence\x18\x01 \x01(\v2\x1c.switchyard.jobexec.v1.FenceR\x05fence\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\x12=\n" +
-	"\n" +
-	"executions\x18\x04 \x03(\v2\x1d.switchyard.jobexec.v1.StatusR\n" +
-	"executions\x12!\n" +
-	"\fstored_bytes\x18\x05 \x01(\x04R\vstoredBytes\"-\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12?\n" +
+	"\breleased\x18\x04 \x03(\v2#.switchyard.jobexec.v1.ExecutionRefR\breleased\"-\n" +
 	"\fEnrolRequest\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x01 \x01(\fR\tpublicKey\"\xa1\x01\n" +
@@ -1997,7 +1985,7 @@ var file_jobexec_v1_jobexec_proto_depIdxs = []int32{
 	13, // 23: switchyard.jobexec.v1.ArtifactList.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
 	3,  // 24: switchyard.jobexec.v1.ArtifactRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	4,  // 25: switchyard.jobexec.v1.RunnerStatus.fence:type_name -> switchyard.jobexec.v1.Fence
-	10, // 26: switchyard.jobexec.v1.RunnerStatus.executions:type_name -> switchyard.jobexec.v1.Status
+	3,  // 26: switchyard.jobexec.v1.RunnerStatus.released:type_name -> switchyard.jobexec.v1.ExecutionRef
 	28, // 27: switchyard.jobexec.v1.Enrolled.expires:type_name -> google.protobuf.Timestamp
 	28, // 28: switchyard.jobexec.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	5,  // 29: switchyard.jobexec.v1.Executor.Run:input_type -> switchyard.jobexec.v1.RunRequest
