@@ -71,6 +71,7 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	a.wait()
 	a.tidy()
 	a.ask(d.Steps)
+	a.store(ctx, d.Steps)
 	return errors.Join(a.errs...)
 }
 
@@ -322,7 +323,11 @@ func (a *acting) letGo(ctx context.Context, j *crdv1.Job, s jobs.Step) error {
 	if waits {
 		return nil
 	}
-	return a.writer.RemoveFinalizer(ctx, now)
+	if err := a.writer.RemoveFinalizer(ctx, now); err != nil {
+		return err
+	}
+	a.discard(ctx, now)
+	return nil
 }
 
 // expire deletes a finished job, and then has its results dropped. The runner is not awaited: it may not answer.

@@ -38,6 +38,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
 	runner "switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -54,6 +55,8 @@ type scene struct {
 	stop func()
 	// limits are those of finished jobs.
 	limits job.Limits
+	// results is the operator's bucket; nil: it has none.
+	results *results.Kept
 	// cached is the group in the cache of the controller, if that is behind.
 	cached atomic.Pointer[crdv1.JobRunnerGroup]
 }
@@ -106,7 +109,7 @@ func (s *scene) manage() {
 	cached := behind{mgr.GetClient(), s}
 	of := controller.Of(cached, job.New(job.Config{
 		Access: apply.Access{Client: cached, Live: mgr.GetAPIReader(), Now: time.Now},
-		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits,
+		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits, Results: s.results,
 	}))
 	s.Must(of.Setup(mgr, "job", nil))
 	s.stop = background.Run(s, mgr.Start)

@@ -199,18 +199,21 @@ func testPulling(_ *testing.T, c *cluster) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
 		return c.Client.Status().Update(c.Context(), pod)
 	})
-	c.Says(c.Condition(g, crdv1.ConditionRunnersAvailable, "False", jobrunnergroup.ReasonRunnersProgressing), "is starting")
+	states := func(text string) {
+		c.Eventually("the condition states "+text, func() error {
+			if err := c.Look(g); err != nil {
+				return err
+			}
+			if of := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionRunnersAvailable); of == nil || !strings.Contains(of.Message, text) {
+				return fmt.Errorf("%+v", of)
+			}
+			return nil
+		})
+	}
+	states("is starting.")
 	c.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "pulling", Name: "pulls"}, Reason: "Pulling", FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "pulling", Name: pod.Name, UID: pod.UID, FieldPath: "spec.containers{main}"}})
-	c.Eventually("the condition states it", func() error {
-		if err := c.Look(g); err != nil {
-			return err
-		}
-		if m := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionRunnersAvailable).Message; !strings.Contains(m, `the image "runner:1" of its container main is being pulled since `) {
-			return errors.New(m)
-		}
-		return nil
-	})
+	states(`the image "runner:1" of its container main is being pulled since `)
 }
 
 // A namespace that enforces restricted accepts the pods of a template that is restricted, and the group of another

@@ -105,6 +105,9 @@ type Runner struct {
 	// Released: the runner has reported that the results were read, and deleted after that. It is not recorded while the
 	// pod exists and can get other jobs: a write for each job would be more than one may cost.
 	Released bool
+	// Stored: everything is in the bucket of the operator, which is recorded as Released is. Storing: it is not known yet
+	// whether it is, or will be.
+	Stored, Storing bool
 	// Silent is the last error of a call, and SilentSince when the first one without an answer after it failed; empty
 	// while the runner answers.
 	Silent      string

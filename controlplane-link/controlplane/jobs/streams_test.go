@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -32,6 +31,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ type world struct {
 	*testing.T
 	jobstore.Store
 	runner *runners.Runner
-	kept   *artifacts.Kept
+	kept   *results.Kept
 	job    model.Job
 	at     string
 }
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.runner = runners.New(t, runners.NewAuthority(t))
 	w.runner.Start(podUID)
-	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()})
+	w.kept, err = results.Open(results.Config{Folder: t.TempDir()})
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() })
 	streams := &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Dial: w.Dial}
@@ -131,7 +131,7 @@ func (w *world) observe(a model.Attempt) {
 }
 
 // collect ends the job, and collects its output.
-func (w *world) collect(files ...string) *artifacts.Manifest {
+func (w *world) collect(files ...string) *results.Manifest {
 	w.Helper()
 	o := &crdv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: types.UID(jobUID)}, Status: crdv1.JobStatus{Execution: &crdv1.JobExecution{Count: 1, PodUID: podUID}}}
 	for _, f := range files {
@@ -217,7 +217,7 @@ func TestStreamsAreLiveAndEndTogether(t *testing.T) {
 		t.Errorf("%.40q, %.40q", ends[0].text, ends[1].text)
 	}
 
-	report, missing := m.File(artifacts.User, dir+"/report"), m.File(artifacts.User, dir+"/missing")
+	report, missing := m.File(results.User, dir+"/report"), m.File(results.User, dir+"/missing")
 	if report == nil || report.Size != 5 || report.Meta["of"] != dir+"/report" || missing == nil || missing.Problem == "" {
 		t.Errorf("%+v, %+v", report, missing)
 	}

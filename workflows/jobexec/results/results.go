@@ -1,8 +1,8 @@
-// Package artifacts keeps the output streams and artifacts of jobs, in a local folder or in a bucket of S3. What a job has left is
+// Package results keeps the output streams and artifacts of jobs, in a local folder or in a bucket of S3. What a job has left is
 // described by a manifest, which is written last: without one nothing is stored.
 //
 // A path that a job names is part of no path here: files are named by its SHA-256.
-package artifacts
+package results
 
 import (
 	"bytes"
@@ -17,6 +17,8 @@ import (
 	"io"
 	"io/fs"
 	"time"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Spaces of paths: files of the job, and its output.
@@ -30,6 +32,15 @@ const (
 	Stdout = "stdout"
 	Stderr = "stderr"
 )
+
+// Operator is the folder of the jobs that the operator of a cluster stores itself, by the UIDs of their objects.
+const Operator = "jobs"
+
+// OfOperator reports whether the operator stores what a job has left: a control plane does for jobs that it has numbered.
+func OfOperator(j *crdv1.Job) bool {
+	e, s := j.Status.Execution, j.Status.State
+	return j.Annotations[crdv1.AnnotationJobSequence] == "" && s != nil && s.Terminated != nil && e != nil && e.Output != nil
+}
 
 // Backend keeps files. A key is a path of names without dots, below a folder for each organisation.
 type Backend interface {
@@ -176,7 +187,7 @@ type Config struct {
 }
 
 // Open opens the place of a configuration; nil: it has none. The caller closes it.
-func Open(_ context.Context, c Config) (*Kept, error) {
+func Open(c Config) (*Kept, error) {
 	d := DefaultLimits
 	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Files: cmp.Or(c.Limits.Files, d.Files)}
 	switch {
