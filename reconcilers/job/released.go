@@ -43,7 +43,7 @@ func (r *released) ask(ctx context.Context, of *runner.Client) {
 	}
 }
 
-// ask has the runners asked of pods with results that can be read without the controller.
+// ask asks the runners of pods with results that clients can read and release without the controller.
 func (a *acting) ask(steps []jobs.Step) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -108,7 +108,7 @@ func (r *Reconciler) stores(j *crdv1.Job) bool {
 	return r.config.Results != nil && results.OfOperator(j)
 }
 
-// store stores what jobs have left, unless that is done, and ends what is not needed any more.
+// store stores the results of jobs that are not stored yet, and ends attempts that are not needed any more.
 func (a *acting) store(ctx context.Context, steps []jobs.Step) {
 	m, open := a.memory, map[types.UID]bool{}
 	for i, in := range a.in.Jobs {

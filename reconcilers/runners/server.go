@@ -43,6 +43,8 @@ const (
 	stopWithin     = 3 * time.Second
 	// storedWithin bounds a stream from the bucket.
 	storedWithin = time.Hour
+	// manifestWithin bounds the question whether the bucket has a job: after that a ticket for the pod is issued.
+	manifestWithin = 5 * time.Second
 )
 
 // Users identifies users by their tokens, as tunnels/access does.

@@ -56,6 +56,8 @@ func (s *server) manifest(ctx context.Context, job *crdv1.Job) (*results.Manifes
 	if s.cfg.Results == nil || !results.OfOperator(job) {
 		return nil, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, manifestWithin)
+	defer cancel()
 	m, err := s.cfg.Results.Manifest(ctx, results.Operator, string(job.UID))
 	switch {
 	case err != nil:

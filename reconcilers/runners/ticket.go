@@ -56,7 +56,7 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 	}, nil
 }
 
-// reader returns the user of a call who may read a job, the address, the job, and the verbs of a ticket. leave ends the call.
+// reader returns the user of a call with the right to read a job, the address, the job, and the verbs of a ticket. leave ends the call.
 func (s *server) reader(ctx context.Context, name string) (user identity.User, from string, job *crdv1.Job, verbs []ticket.Verb, leave func(), err error) {
 	token, from, err := shown(ctx)
 	if err != nil {

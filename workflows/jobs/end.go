@@ -219,7 +219,7 @@ func (in Input) ended(out Step) Step {
 		switch {
 		case r.Stored && (lost || leaving || r.Status.GetReleased() || leaves(r.Pod)):
 			o.State = crdv1.OutputStored
-		case r.Storing && (lost || leaving): // The bucket may have them.
+		case r.Storing && (lost || leaving || r.Status.GetReleased()): // The bucket may have them.
 		case lost:
 			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space.", pod(in.Job))
 		case r.Status.GetReleased(), r.Released && (leaving || leaves(r.Pod)):

@@ -242,7 +242,7 @@ func TestNext(t *testing.T) {
 		"… and made space":                                     {status: kept, stored: true, dropped: true, want: "succeeded Succeeded output Stored 0 settled"},
 		"the bucket may have them":                             {status: kept, storing: true, gone: true, want: "succeeded Succeeded output Kept 0 settled"},
 		"… and they wait for it":                               {status: kept, storing: true, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Kept 0 follow await settled"},
-		"… and they were read":                                 {status: kept, storing: true, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Released 0 settled"},
+		"… and they were released":                             {status: kept, storing: true, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Kept 0 settled"},
 		"its results are lost":                                 {status: kept, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"it ended before it began":                             {status: "state: {terminated: {reason: InvalidSpec}}", want: "failed InvalidSpec settled"},
 	} {

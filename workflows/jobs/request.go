@@ -37,8 +37,8 @@ func Ref(j *crdv1.Job) *jobexecv1.ExecutionRef {
 	return &jobexecv1.ExecutionRef{JobUid: string(j.UID), Execution: uint32(max(0, j.Status.Execution.Count))}
 }
 
-// Request returns what the runner of a pod gets for the recorded execution of a job, whose group can be changed or
-// deleted since: then g is the zero value.
+// Request returns what the runner of a pod gets for the recorded execution of a job. Its group can have changed since; g is the
+// zero value if it was deleted.
 func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunRequest {
 	e := j.Status.Execution
 	out := &jobexecv1.RunRequest{

@@ -24,6 +24,8 @@ const (
 	firstPause, lastPause = 100 * time.Millisecond, time.Second
 	// heartbeat is how often a stream without output has a comment.
 	heartbeat = 15 * time.Second
+	// firstDial and lastDial are the pauses after a runner was not reached: each attempt costs the agent a review of its token.
+	firstDial, lastDial = time.Second, 15 * time.Second
 	// collectWithin is how long a stream waits for the output of a job that has ended.
 	collectWithin = 2 * time.Minute
 )
@@ -57,6 +59,9 @@ type stream struct {
 	read  int32
 	began time.Time
 	wrote time.Time
+	// dial is when the runner may be dialled again, and pause the last pause before that; 0: it was reached.
+	dial  time.Time
+	pause time.Duration
 }
 
 // Serve returns a function that writes a stream until the job has ended and everything is written, or ctx ends. The error is
@@ -172,14 +177,17 @@ func (s *stream) step(ctx context.Context, j model.Job) (done bool, err error) {
 
 // live writes what the runner of a job has. Only errors of the reader are returned: others are tried again.
 func (s *stream) live(ctx context.Context, j model.Job, follow bool) (failed error) {
-	if s.Dial == nil {
+	if s.Dial == nil || time.Now().Before(s.dial) {
 		return nil
 	}
 	a := j.Attempt
 	from, err := s.Dial(ctx, registry.Cluster{Organisation: j.Org, Name: j.Cluster}, j.Name, a.PodUID)
 	if err != nil {
+		s.pause = min(max(2*s.pause, firstDial), lastDial)
+		s.dial = time.Now().Add(s.pause)
 		return nil
 	}
+	s.pause = 0
 	defer func() { _ = from.Close() }() // nothing is kept in it
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,8 @@ type world struct {
 	kept   *results.Kept
 	job    model.Job
 	at     string
+	// dials counts the attempts to reach the runner.
+	dials atomic.Int32
 }
 
 func newWorld(t *testing.T) *world {
@@ -99,6 +102,7 @@ func (w *world) must(err error) {
 
 // Dial is a jobs.Dial.
 func (w *world) Dial(_ context.Context, _ registry.Cluster, _, pod string) (*client.Client, error) {
+	w.dials.Add(1)
 	if pod != podUID {
 		return nil, fmt.Errorf("no pod %s", pod)
 	}
@@ -251,5 +255,22 @@ func TestAnotherExecutionRestartsTheStream(t *testing.T) {
 	w.observe(model.Attempt{Phase: model.PhaseFailed, Executions: 2, UID: jobUID, Output: crdv1.OutputLost})
 	if got := <-done; !strings.HasPrefix(got, "first\n[RESTART the output of the job was lost") || !strings.HasSuffix(got, "EOF]") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A runner that is not reached is dialled with growing pauses.
+func TestARunnerThatIsNotReachedIsDialledSeldom(t *testing.T) {
+	w := newWorld(t)
+	w.observe(model.Attempt{Phase: model.PhaseRunning, Executions: 1, UID: jobUID, PodUID: "another", Output: crdv1.OutputKept})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.at+"/?type=stdout", nil)
+	w.must(err)
+	answer, err := http.DefaultClient.Do(r)
+	w.must(err)
+	_, _ = io.Copy(io.Discard, answer.Body) // until the request ends
+	w.must(answer.Body.Close())
+	if n := w.dials.Load(); n < 1 || n > 3 {
+		t.Errorf("it was dialled %d times in five seconds", n)
 	}
 }

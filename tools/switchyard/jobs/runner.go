@@ -36,7 +36,7 @@ const moment = 30 * time.Millisecond
 // runner is the runner of a job, through a port-forward to its pod, or the operator's bucket after its end.
 type runner struct {
 	*client.Client // nil with stored
-	// stored reads what is in the bucket; nil: it is in the pod.
+	// stored reads files in the bucket; nil: they are in the pod.
 	stored func(ctx context.Context, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) error
 	of     string
 	ref    *jobexecv1.ExecutionRef
@@ -142,16 +142,8 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	ref := &jobexecv1.ExecutionRef{JobUid: first.GetJobUid(), Execution: first.GetExecution()}
 	if first.GetStored() {
-		return &runner{of: job, ref: ref, stored: func(ctx context.Context, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) error {
-			r.Job = job
-			ctx, err := with(ctx)
-			if err == nil {
-				_, err = client.Stored(ctx, service, r, write)
-			}
-			return err
-		}}, nil
+		return inBucket(service, with, job, first), nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: first.GetPodNamespace(), Name: first.GetPodName()}}
 	address, err := reach.Forward(ctx, kube, access, pod, layout.Port)
@@ -172,7 +164,24 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = run.Close() })
-	return &runner{Client: run, of: job, ref: ref}, nil
+	return &runner{Client: run, of: job, ref: refOf(first)}, nil
+}
+
+// refOf returns the execution that an answer is about.
+func refOf(a *jobexecv1.TicketAnswer) *jobexecv1.ExecutionRef {
+	return &jobexecv1.ExecutionRef{JobUid: a.GetJobUid(), Execution: a.GetExecution()}
+}
+
+// inBucket returns what reads a job in the bucket of the operator.
+func inBucket(service jobexecv1.RunnersClient, with func(context.Context) (context.Context, error), job string, answer *jobexecv1.TicketAnswer) *runner {
+	return &runner{of: job, ref: refOf(answer), stored: func(ctx context.Context, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) error {
+		r.Job = job
+		ctx, err := with(ctx)
+		if err == nil {
+			_, err = client.Stored(ctx, service, r, write)
+		}
+		return err
+	}}
 }
 
 // drop forgets a runner: the next call determines the pod again.

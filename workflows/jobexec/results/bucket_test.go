@@ -26,7 +26,7 @@ func TestABucketKeepsFiles(t *testing.T) {
 		return k
 	}
 	k := open(bucket.Name)
-	if k.Limits != (results.Limits{File: 1 << 30, Job: 2 << 30, Files: 7}) {
+	if k.Limits != (results.Limits{File: 1 << 30, Job: 2 << 30, Stream: results.DefaultLimits.Stream, Files: 7}) {
 		t.Errorf("limits %+v", k.Limits)
 	}
 	left := func() (names []string) {

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/workflows/jobexec/client"
 )
 
-// Collection is what is to be stored of a job that has ended.
+// Collection names the results of a job that has ended, and their place.
 type Collection struct {
 	*Kept
 	// Org and Job name the folder with its files.
@@ -83,18 +83,26 @@ func (c Collection) store(ctx context.Context) error {
 
 // stream stores an output stream, with a marker for bytes that are lost.
 func (c Collection) stream(ctx context.Context, kind jobexecv1.LogsRequest_Kind, f *File) error {
-	var at uint64
-	return c.Put(ctx, c.Org, c.Job, f, func(w io.Writer) error {
+	at, size := uint64(0), int64(0)
+	err := c.Put(ctx, c.Org, c.Job, f, func(w io.Writer) error {
 		write := client.To(w, 0, true)
 		_, err := c.From.Logs(ctx, &jobexecv1.LogsRequest{Ref: c.Ref, Kind: kind}, func(chunk *jobexecv1.Chunk) error {
 			if chunk.GetOffset() > at {
 				f.Head, f.TailFrom, f.Marker = at, chunk.GetOffset(), len(client.Marker(at, chunk.GetOffset()))
 			}
 			at = chunk.GetOffset() + uint64(len(chunk.GetData()))
+			if size += int64(len(chunk.GetData())); size > c.Limits.Stream {
+				return errOther
+			}
 			return write(chunk)
 		})
 		return err
 	})
+	if errors.Is(err, errOther) {
+		f.Problem = fmt.Sprintf("It was not stored: its runner sends more than %d bytes.", c.Limits.Stream)
+		return nil
+	}
+	return err
 }
 
 // errOther is that of a file with other bytes than its runner has announced.

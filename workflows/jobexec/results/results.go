@@ -19,6 +19,7 @@ import (
 	"time"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 )
 
 // Spaces of paths: files of the job, and its output.
@@ -54,13 +55,14 @@ type Backend interface {
 
 // Limits bound the files of a job.
 type Limits struct {
-	// File is the maximum size of an artifact, Job that of all of a job, in bytes; Files is the maximum number.
-	File, Job int64
-	Files     int
+	// File is the maximum size of an artifact, Job that of all of a job, and Stream what a runner can send of an output stream, in
+	// bytes; Files is the maximum number of artifacts.
+	File, Job, Stream int64
+	Files             int
 }
 
-// DefaultLimits are 1 GiB an artifact, 2 GiB and 1,000 files a job.
-var DefaultLimits = Limits{File: 1 << 30, Job: 2 << 30, Files: 1000}
+// DefaultLimits are 1 GiB an artifact, 2 GiB and 1,000 files a job, and more of a stream than a runner keeps.
+var DefaultLimits = Limits{File: 1 << 30, Job: 2 << 30, Stream: layout.StreamBytes, Files: 1000}
 
 // Kept has what jobs have left.
 type Kept struct {
@@ -189,7 +191,7 @@ type Config struct {
 // Open opens the place of a configuration; nil: it has none. The caller closes it.
 func Open(c Config) (*Kept, error) {
 	d := DefaultLimits
-	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Files: cmp.Or(c.Limits.Files, d.Files)}
+	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Stream: cmp.Or(c.Limits.Stream, d.Stream), Files: cmp.Or(c.Limits.Files, d.Files)}
 	switch {
 	case c.S3.Bucket != "" && c.Folder != "":
 		return nil, errors.New("artifacts are in a folder or in a bucket: configure one of them")
