@@ -15,6 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Config configures a Reconciler.
@@ -28,6 +29,8 @@ type Config struct {
 	KeyHeaders []string
 	// Limits are those of finished jobs.
 	Limits Limits
+	// Results is the bucket for what jobs leave that no control plane manages; nil: there is none.
+	Results *results.Kept
 }
 
 // Defaults are the limits of finished jobs without settings.
@@ -41,6 +44,8 @@ type Reconciler struct {
 	mu sync.Mutex
 	// queue takes groups to reconcile; nil before the controller starts.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// slots bounds the jobs that are stored at the same time.
+	slots chan struct{}
 	// groups has the memory of each group.
 	groups map[types.NamespacedName]*memory
 	// calls is the context of all calls to runners, which close ends.
@@ -53,7 +58,7 @@ func New(c Config) *Reconciler {
 	if c.Limits == (Limits{}) {
 		c.Limits = Defaults
 	}
-	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}}
+	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}, slots: make(chan struct{}, storesAtOnce)}
 	r.calls, r.close = context.WithCancel(context.Background())
 	return r
 }

@@ -43,6 +43,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -98,6 +99,8 @@ type Jobs struct {
 	// Runners reaches the runners in these pods; nil: no job runs. Finished are the limits of finished jobs.
 	Runners  job.Runners
 	Finished job.Limits
+	// Results is the bucket for what jobs leave; nil: there is none.
+	Results *results.Kept
 }
 
 // Workflows configure the units.
@@ -156,7 +159,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits, Signer: j.Sign,
 		}))
 		if j.Runners != nil {
-			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, KeyHeaders: headers, Limits: j.Finished}))
+			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, KeyHeaders: headers, Limits: j.Finished, Results: j.Results}))
 		}
 	}
 	for _, kind := range c.unsupported() {

@@ -48,6 +48,7 @@ import (
 	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Leader election: how long a leader may be silent, how long it tries to renew,
@@ -205,6 +206,8 @@ type Main struct {
 	// runnerKeys and runners are nil where no jobs run.
 	runnerKeys *runners.Keeper
 	runners    *runners.Main
+	// results is the bucket for what jobs leave; nil: there is none.
+	results *results.Kept
 	// healthAt and metricsAt are the addresses of the listeners for probes and metrics; nil for one that
 	// is disabled.
 	healthAt, metricsAt net.Addr

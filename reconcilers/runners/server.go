@@ -27,6 +27,7 @@ import (
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/identity"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Service is the name of the Service of the listener, and Port its port.
@@ -40,6 +41,10 @@ const (
 	maxRequest     = 16 << 10
 	answerWithin   = 15 * time.Second
 	stopWithin     = 3 * time.Second
+	// storedWithin bounds a stream from the bucket.
+	storedWithin = time.Hour
+	// manifestWithin bounds the question whether the bucket has a job: after that a ticket for the pod is issued.
+	manifestWithin = 5 * time.Second
 )
 
 // Users identifies users by their tokens, as tunnels/access does.
@@ -48,7 +53,7 @@ type Users interface {
 	Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused)
 }
 
-// Config configures a Main. All fields but the last four are required.
+// Config configures a Main. All fields but Results and the last four are required.
 type Config struct {
 	// Certificate is that of the listener.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -63,6 +68,8 @@ type Config struct {
 	Rights *access.Reviews
 	// Accounts are the names of users that get a ticket for any job.
 	Accounts []string
+	// Results are in the bucket of the operator; nil: it has none.
+	Results *results.Kept
 	// Metrics registers the metrics.
 	Metrics prometheus.Registerer
 	// Address is host:port of the listener. Default: Port at all addresses.

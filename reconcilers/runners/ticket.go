@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -27,29 +28,18 @@ const maxName = 253
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=signadot.com,resources=jobs,verbs=get
 func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobexecv1.TicketAnswer, error) {
-	token, from, err := shown(ctx)
-	if err != nil {
-		return nil, err
-	}
-	user, refused := s.cfg.Users.Identify(ctx, token, from)
-	if refused != nil {
-		return nil, refusal(refused)
-	}
-	leave, err := s.enter(ctx, user.Name, from)
+	user, from, job, verbs, leave, err := s.reader(ctx, r.GetJob())
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if r.GetJob() == "" || len(r.GetJob()) > maxName {
-		return nil, status.Error(codes.InvalidArgument, "name the Job that the ticket is for")
-	}
-	job, verbs, err := s.permitted(ctx, user, r.GetJob())
-	if err != nil {
-		return nil, err
+	stored, failed := s.manifest(ctx, job)
+	if stored != nil {
+		return &jobexecv1.TicketAnswer{Stored: true, JobUid: string(job.UID), Execution: uint32(stored.Execution)}, nil //nolint:gosec // from 1
 	}
 	pod, err := s.runnerOf(ctx, job)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(failed, err)
 	}
 	authority, err := s.cfg.Keys.Authority()
 	if err != nil {
@@ -64,6 +54,30 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 		Ticket: issued, Expires: timestamppb.New(expires), Authority: authority, JobUid: string(job.UID), Execution: uint32(job.Status.Execution.Count), //nolint:gosec // from 1
 		PodNamespace: pod.Namespace, PodName: pod.Name, PodUid: string(pod.UID), PodIp: pod.Status.PodIP,
 	}, nil
+}
+
+// reader returns the user of a call with the right to read a job, the address, the job, and the verbs of a ticket. leave ends the call.
+func (s *server) reader(ctx context.Context, name string) (user identity.User, from string, job *crdv1.Job, verbs []ticket.Verb, leave func(), err error) {
+	token, from, err := shown(ctx)
+	if err != nil {
+		return user, from, nil, nil, nil, err
+	}
+	user, refused := s.cfg.Users.Identify(ctx, token, from)
+	if refused != nil {
+		return user, from, nil, nil, nil, refusal(refused)
+	}
+	if leave, err = s.enter(ctx, user.Name, from); err != nil {
+		return user, from, nil, nil, nil, err
+	}
+	if name == "" || len(name) > maxName {
+		err = status.Error(codes.InvalidArgument, "name the Job that is read")
+	} else {
+		job, verbs, err = s.permitted(ctx, user, name)
+	}
+	if err != nil {
+		leave()
+	}
+	return user, from, job, verbs, leave, err
 }
 
 // permitted returns a job if the user may read it, and the verbs of the ticket. Another user does not

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -34,6 +35,12 @@ type Service struct {
 
 // Serve serves it for an operator's namespace until the test ends. Accounts are users that get any ticket.
 func Serve(w *world.World, operator string, accounts ...string) *Service {
+	w.Helper()
+	return ServeStored(w, operator, nil, accounts...)
+}
+
+// ServeStored is Serve of an operator with a bucket.
+func ServeStored(w *world.World, operator string, bucket *results.Kept, accounts ...string) *Service {
 	w.Helper()
 	kube, err := kubernetes.NewForConfig(w.As(""))
 	w.Must(err)
@@ -51,7 +58,7 @@ func Serve(w *world.World, operator string, accounts ...string) *Service {
 	main, err := runners.New(runners.Config{
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, Keys: s.Keys, Live: w.Client, Tokens: verifier,
 		Users: users, Rights: access.NewReviews(kube.AuthorizationV1().SubjectAccessReviews(), time.Now), Accounts: accounts,
-		Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0",
+		Results: bucket, Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0",
 	})
 	w.Must(err)
 	s.Address = main.Address()

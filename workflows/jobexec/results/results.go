@@ -1,8 +1,8 @@
-// Package artifacts keeps the output streams and artifacts of jobs, in a local folder or in a bucket of S3. What a job has left is
+// Package results keeps the output streams and artifacts of jobs, in a local folder or in a bucket of S3. What a job has left is
 // described by a manifest, which is written last: without one nothing is stored.
 //
 // A path that a job names is part of no path here: files are named by its SHA-256.
-package artifacts
+package results
 
 import (
 	"bytes"
@@ -17,6 +17,9 @@ import (
 	"io"
 	"io/fs"
 	"time"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobexec/layout"
 )
 
 // Spaces of paths: files of the job, and its output.
@@ -31,6 +34,15 @@ const (
 	Stderr = "stderr"
 )
 
+// Operator is the folder of the jobs that the operator of a cluster stores itself, by the UIDs of their objects.
+const Operator = "jobs"
+
+// OfOperator reports whether the operator stores what a job has left: a control plane does for jobs that it has numbered.
+func OfOperator(j *crdv1.Job) bool {
+	e, s := j.Status.Execution, j.Status.State
+	return j.Annotations[crdv1.AnnotationJobSequence] == "" && s != nil && s.Terminated != nil && e != nil && e.Output != nil
+}
+
 // Backend keeps files. A key is a path of names without dots, below a folder for each organisation.
 type Backend interface {
 	// Put stores a file whole or not at all, in place of a former one.
@@ -43,13 +55,14 @@ type Backend interface {
 
 // Limits bound the files of a job.
 type Limits struct {
-	// File is the maximum size of an artifact, Job that of all of a job, in bytes; Files is the maximum number.
-	File, Job int64
-	Files     int
+	// File is the maximum size of an artifact, Job that of all of a job, and Stream what a runner can send of an output stream, in
+	// bytes; Files is the maximum number of artifacts.
+	File, Job, Stream int64
+	Files             int
 }
 
-// DefaultLimits are 1 GiB an artifact, 2 GiB and 1,000 files a job.
-var DefaultLimits = Limits{File: 1 << 30, Job: 2 << 30, Files: 1000}
+// DefaultLimits are 1 GiB an artifact, 2 GiB and 1,000 files a job, and more of a stream than a runner keeps.
+var DefaultLimits = Limits{File: 1 << 30, Job: 2 << 30, Stream: layout.StreamBytes, Files: 1000}
 
 // Kept has what jobs have left.
 type Kept struct {
@@ -176,9 +189,9 @@ type Config struct {
 }
 
 // Open opens the place of a configuration; nil: it has none. The caller closes it.
-func Open(_ context.Context, c Config) (*Kept, error) {
+func Open(c Config) (*Kept, error) {
 	d := DefaultLimits
-	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Files: cmp.Or(c.Limits.Files, d.Files)}
+	limits := Limits{File: cmp.Or(c.Limits.File, d.File), Job: cmp.Or(c.Limits.Job, d.Job), Stream: cmp.Or(c.Limits.Stream, d.Stream), Files: cmp.Or(c.Limits.Files, d.Files)}
 	switch {
 	case c.S3.Bucket != "" && c.Folder != "":
 		return nil, errors.New("artifacts are in a folder or in a bucket: configure one of them")

@@ -1,4 +1,4 @@
-package artifacts_test
+package results_test
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
-func folder(t *testing.T) (*artifacts.Kept, string) {
+func folder(t *testing.T) (*results.Kept, string) {
 	t.Helper()
 	dir := t.TempDir()
-	k, err := artifacts.Open(t.Context(), artifacts.Config{Folder: filepath.Join(dir, "kept")})
+	k, err := results.Open(results.Config{Folder: filepath.Join(dir, "kept")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,14 +35,14 @@ func TestFilesOfAJob(t *testing.T) {
 }
 
 // files stores, reads and deletes files of a job.
-func files(t *testing.T, k *artifacts.Kept) {
+func files(t *testing.T, k *results.Kept) {
 	ctx := t.Context()
 	if m, err := k.Manifest(ctx, "acme", "j"); m != nil || err != nil {
 		t.Fatal(m, err)
 	}
-	m := artifacts.Manifest{Execution: 2}
+	m := results.Manifest{Execution: 2}
 	for _, path := range []string{"../../../etc/passwd", "/data/a", "data/a", "stdout", strings.Repeat("x", 4000), "a\\b%2f", "manifest"} {
-		f := artifacts.File{Path: path, Space: artifacts.User}
+		f := results.File{Path: path, Space: results.User}
 		if err := k.Put(ctx, "acme", "j", &f, writes("of "+path)); err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func files(t *testing.T, k *artifacts.Kept) {
 		}
 		_ = f.Close()
 	}
-	if kept.File(artifacts.System, "stdout") != nil || kept.File(artifacts.User, "stdout") == nil {
+	if kept.File(results.System, "stdout") != nil || kept.File(results.User, "stdout") == nil {
 		t.Error("spaces are not apart")
 	}
 	if err := k.Delete(ctx, "acme", "j"); err != nil {
@@ -82,7 +82,7 @@ func files(t *testing.T, k *artifacts.Kept) {
 func TestAFileIsStoredWholeOrNotAtAll(t *testing.T) {
 	k, dir := folder(t)
 	broken := errors.New("the runner has gone")
-	f := artifacts.File{Path: "a", Space: artifacts.User}
+	f := results.File{Path: "a", Space: results.User}
 	err := k.Put(t.Context(), "acme", "j", &f, func(w io.Writer) error { _ = writes("half")(w); return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("%v", err)
