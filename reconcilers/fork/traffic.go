@@ -32,14 +32,17 @@ const (
 
 // TrafficPart is what a fork has beside the clone of its baseline. The zero value: nothing.
 type TrafficPart struct {
-	Container *corev1.Container
-	Volumes   []corev1.Volume
+	Container  *corev1.Container
+	Volumes    []corev1.Volume
+	PullSecret string
 }
 
 // TrafficSettings configure the traffic container.
 type TrafficSettings struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
+	// PullSecret is the name of a Secret in the fork's namespace; it may be empty.
+	PullSecret string
 	Resources  corev1.ResourceRequirements
 	// Manager is the host:port of traffic-manager, and CA the authorities of its certificate, in PEM.
 	Manager, CA string
@@ -58,6 +61,7 @@ func (s TrafficSettings) Part(pod corev1.PodSpec) TrafficPart {
 		args = append(args, "-log-level", s.LogLevel)
 	}
 	return TrafficPart{
+		PullSecret: s.PullSecret,
 		Container: &corev1.Container{
 			Name: TrafficContainer, Image: s.Image, ImagePullPolicy: s.PullPolicy, Args: args,
 			Env:           []corev1.EnvVar{{Name: "TRAFFIC_MANAGER_CA", Value: s.CA}},
@@ -166,6 +170,10 @@ func (t TrafficPart) with(o Object) (Object, error) {
 		volumes = append(volumes, v)
 	}
 	pod["volumes"] = volumes
+	if t.PullSecret != "" {
+		pulls, _ := pod["imagePullSecrets"].([]any)
+		pod["imagePullSecrets"] = append(pulls, map[string]any{"name": t.PullSecret}) // Writable removes duplicates.
+	}
 	if _, typed := o.(*appsv1.Deployment); !typed {
 		return out, nil
 	}

@@ -41,8 +41,9 @@ type Config struct {
 	PolicySettings policies.Settings
 	// Mesh: a mesh routes requests beside DevMesh.
 	Mesh bool
-	// Traffic returns the settings of the container that records requests; nil: new forks get none.
-	Traffic func() fork.TrafficSettings
+	// Traffic returns the settings of the container that records requests, or an error while they are not known; nil: new
+	// forks get none.
+	Traffic func() (fork.TrafficSettings, error)
 }
 
 // Policies reads policies. A policyreader.Reader does.
@@ -82,7 +83,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
 	in.Mesh = r.config.Mesh
 	if r.config.Traffic != nil {
-		in.Traffic = r.config.Traffic()
+		if in.Traffic, err = r.config.Traffic(); err != nil {
+			return 0, err
+		}
 	}
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
