@@ -109,8 +109,8 @@ type Capture struct {
 	// Paths in JSON bodies, as in package sidecars/traffic/elide.
 	JsonPathsElided []string `protobuf:"bytes,8,rep,name=json_paths_elided,json=jsonPathsElided,proto3" json:"json_paths_elided,omitempty"`
 	RoutingKey      string   `protobuf:"bytes,9,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
-	// The port of the application; 0: all.
-	Port          uint32 `protobuf:"varint,10,opt,name=port,proto3" json:"port,omitempty"`
+	// The ports that are captured. The container listens for exactly those of all its captures.
+	Ports         []*Port `protobuf:"bytes,11,rep,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -208,9 +208,62 @@ func (x *Capture) GetRoutingKey() string {
 	return ""
 }
 
-func (x *Capture) GetPort() uint32 {
+func (x *Capture) GetPorts() []*Port {
 	if x != nil {
-		return x.Port
+		return x.Ports
+	}
+	return nil
+}
+
+// Port is a port of the application, and the one on which the traffic container listens for it.
+type Port struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Application   uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	Listening     uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Port) Reset() {
+	*x = Port{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Port) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Port) ProtoMessage() {}
+
+func (x *Port) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Port.ProtoReflect.Descriptor instead.
+func (*Port) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Port) GetApplication() uint32 {
+	if x != nil {
+		return x.Application
+	}
+	return 0
+}
+
+func (x *Port) GetListening() uint32 {
+	if x != nil {
+		return x.Listening
 	}
 	return 0
 }
@@ -230,7 +283,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +295,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +308,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{2}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Override) GetUid() string {
@@ -311,7 +364,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +376,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +389,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{3}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Applied) GetVersion() uint64 {
@@ -390,7 +443,7 @@ type CaptureCounts struct {
 
 func (x *CaptureCounts) Reset() {
 	*x = CaptureCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +455,7 @@ func (x *CaptureCounts) String() string {
 func (*CaptureCounts) ProtoMessage() {}
 
 func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +468,7 @@ func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureCounts.ProtoReflect.Descriptor instead.
 func (*CaptureCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{4}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *CaptureCounts) GetCaptureUid() string {
@@ -466,7 +519,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +531,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +544,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{5}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Batch) GetSequence() uint64 {
@@ -528,7 +581,7 @@ type Stored struct {
 
 func (x *Stored) Reset() {
 	*x = Stored{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +593,7 @@ func (x *Stored) String() string {
 func (*Stored) ProtoMessage() {}
 
 func (x *Stored) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +606,7 @@ func (x *Stored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stored.ProtoReflect.Descriptor instead.
 func (*Stored) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Stored) GetSequence() uint64 {
@@ -604,7 +657,7 @@ type Exchange struct {
 
 func (x *Exchange) Reset() {
 	*x = Exchange{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +669,7 @@ func (x *Exchange) String() string {
 func (*Exchange) ProtoMessage() {}
 
 func (x *Exchange) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +682,7 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
 func (*Exchange) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Exchange) GetId() string {
@@ -775,7 +828,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +840,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +853,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Message) GetMethod() string {
@@ -890,7 +943,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +955,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +968,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Header) GetName() string {
@@ -945,7 +998,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1010,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1023,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReadRequest) GetCaptureNamespace() string {
@@ -1015,7 +1068,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1080,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1093,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Cursor) GetReplica() string {
@@ -1078,7 +1131,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1143,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1156,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Entry) GetNext() *Cursor {
@@ -1147,7 +1200,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1212,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1225,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Gap) GetEvicted() uint64 {
@@ -1199,7 +1252,7 @@ type CountsRequest struct {
 
 func (x *CountsRequest) Reset() {
 	*x = CountsRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1264,7 @@ func (x *CountsRequest) String() string {
 func (*CountsRequest) ProtoMessage() {}
 
 func (x *CountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1277,7 @@ func (x *CountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountsRequest.ProtoReflect.Descriptor instead.
 func (*CountsRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CountsRequest) GetCaptureNamespace() string {
@@ -1261,7 +1314,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1326,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1339,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Counts) GetSeen() uint64 {
@@ -1365,7 +1418,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1430,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1443,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PodCounts) GetPod() string {
@@ -1488,7 +1541,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1553,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1566,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Span) GetFirst() uint64 {
@@ -1538,7 +1591,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\vAttachments\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12:\n" +
 	"\bcaptures\x18\x02 \x03(\v2\x1e.switchyard.traffic.v1.CaptureR\bcaptures\x12;\n" +
-	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xd3\x02\n" +
+	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xf2\x02\n" +
 	"\aCapture\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1550,9 +1603,11 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x17response_headers_elided\x18\a \x03(\tR\x15responseHeadersElided\x12*\n" +
 	"\x11json_paths_elided\x18\b \x03(\tR\x0fjsonPathsElided\x12\x1f\n" +
 	"\vrouting_key\x18\t \x01(\tR\n" +
-	"routingKey\x12\x12\n" +
-	"\x04port\x18\n" +
-	" \x01(\rR\x04port\"\x90\x01\n" +
+	"routingKey\x121\n" +
+	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"F\n" +
+	"\x04Port\x12 \n" +
+	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x1c\n" +
+	"\tlistening\x18\x02 \x01(\rR\tlistening\"\x90\x01\n" +
 	"\bOverride\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1696,67 +1751,69 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Attachments)(nil),           // 0: switchyard.traffic.v1.Attachments
 	(*Capture)(nil),               // 1: switchyard.traffic.v1.Capture
-	(*Override)(nil),              // 2: switchyard.traffic.v1.Override
-	(*Applied)(nil),               // 3: switchyard.traffic.v1.Applied
-	(*CaptureCounts)(nil),         // 4: switchyard.traffic.v1.CaptureCounts
-	(*Batch)(nil),                 // 5: switchyard.traffic.v1.Batch
-	(*Stored)(nil),                // 6: switchyard.traffic.v1.Stored
-	(*Exchange)(nil),              // 7: switchyard.traffic.v1.Exchange
-	(*Message)(nil),               // 8: switchyard.traffic.v1.Message
-	(*Header)(nil),                // 9: switchyard.traffic.v1.Header
-	(*ReadRequest)(nil),           // 10: switchyard.traffic.v1.ReadRequest
-	(*Cursor)(nil),                // 11: switchyard.traffic.v1.Cursor
-	(*Entry)(nil),                 // 12: switchyard.traffic.v1.Entry
-	(*Gap)(nil),                   // 13: switchyard.traffic.v1.Gap
-	(*CountsRequest)(nil),         // 14: switchyard.traffic.v1.CountsRequest
-	(*Counts)(nil),                // 15: switchyard.traffic.v1.Counts
-	(*PodCounts)(nil),             // 16: switchyard.traffic.v1.PodCounts
-	(*Span)(nil),                  // 17: switchyard.traffic.v1.Span
-	nil,                           // 18: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 19: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 20: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*Port)(nil),                  // 2: switchyard.traffic.v1.Port
+	(*Override)(nil),              // 3: switchyard.traffic.v1.Override
+	(*Applied)(nil),               // 4: switchyard.traffic.v1.Applied
+	(*CaptureCounts)(nil),         // 5: switchyard.traffic.v1.CaptureCounts
+	(*Batch)(nil),                 // 6: switchyard.traffic.v1.Batch
+	(*Stored)(nil),                // 7: switchyard.traffic.v1.Stored
+	(*Exchange)(nil),              // 8: switchyard.traffic.v1.Exchange
+	(*Message)(nil),               // 9: switchyard.traffic.v1.Message
+	(*Header)(nil),                // 10: switchyard.traffic.v1.Header
+	(*ReadRequest)(nil),           // 11: switchyard.traffic.v1.ReadRequest
+	(*Cursor)(nil),                // 12: switchyard.traffic.v1.Cursor
+	(*Entry)(nil),                 // 13: switchyard.traffic.v1.Entry
+	(*Gap)(nil),                   // 14: switchyard.traffic.v1.Gap
+	(*CountsRequest)(nil),         // 15: switchyard.traffic.v1.CountsRequest
+	(*Counts)(nil),                // 16: switchyard.traffic.v1.Counts
+	(*PodCounts)(nil),             // 17: switchyard.traffic.v1.PodCounts
+	(*Span)(nil),                  // 18: switchyard.traffic.v1.Span
+	nil,                           // 19: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 20: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 21: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 23: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
 	1,  // 0: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
-	2,  // 1: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
-	4,  // 2: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	18, // 3: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	7,  // 4: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	4,  // 5: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	21, // 6: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	22, // 7: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	22, // 8: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	8,  // 9: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	8,  // 10: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	9,  // 11: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	9,  // 12: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	11, // 13: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	11, // 14: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	7,  // 15: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	13, // 16: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	19, // 17: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	16, // 18: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	20, // 19: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	17, // 20: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	3,  // 21: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	5,  // 22: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	10, // 23: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	14, // 24: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 25: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	6,  // 26: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	12, // 27: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	15, // 28: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	25, // [25:29] is the sub-list for method output_type
-	21, // [21:25] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	3,  // 1: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
+	2,  // 2: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
+	5,  // 3: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	19, // 4: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	8,  // 5: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	5,  // 6: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	22, // 7: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	23, // 8: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	23, // 9: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	9,  // 10: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	9,  // 11: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	10, // 12: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	10, // 13: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	12, // 14: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	12, // 15: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	8,  // 16: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 17: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	20, // 18: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	17, // 19: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	21, // 20: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	18, // 21: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	4,  // 22: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	6,  // 23: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	11, // 24: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	15, // 25: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 26: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	7,  // 27: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	13, // 28: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	16, // 29: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	26, // [26:30] is the sub-list for method output_type
+	22, // [22:26] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -1770,7 +1827,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   2,
 		},
