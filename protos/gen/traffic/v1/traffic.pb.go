@@ -943,7 +943,7 @@ type Message struct {
 	BodySha256 []byte `protobuf:"bytes,9,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
 	// Ends of messages in body (gRPC, WebSocket), as offsets.
 	Frames []uint64 `protobuf:"varint,10,rep,packed,name=frames,proto3" json:"frames,omitempty"`
-	// Names of what was removed.
+	// The names of removed headers, and the JSON paths of removed values.
 	Elided        []string `protobuf:"bytes,11,rep,name=elided,proto3" json:"elided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1520,7 +1520,7 @@ type PodCounts struct {
 	Pod         string                 `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	Incarnation string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Seen        uint64                 `protobuf:"varint,3,opt,name=seen,proto3" json:"seen,omitempty"`
-	// Ever stored by this replica, also what it has evicted since.
+	// Ever stored by this replica, including exchanges that it has evicted since.
 	Stored uint64 `protobuf:"varint,4,opt,name=stored,proto3" json:"stored,omitempty"`
 	// Whether the pod is attached to this replica now and has applied the capture.
 	Applied bool   `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`

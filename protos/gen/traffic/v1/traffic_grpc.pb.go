@@ -182,8 +182,8 @@ const (
 // "authorization: Bearer TICKET".
 type ReadersClient interface {
 	// Read streams the exchanges of a capture that this replica stores, from a cursor. With follow it continues until
-	// the capture ends. The first message is the position at which it begins, with what was evicted or
-	// lost before it.
+	// the capture ends. The first message is the position at which it begins, with the number of
+	// exchanges that were evicted before it.
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Entry], error)
 	// Counts returns the identity of a capture, as far as this replica knows it.
 	Counts(ctx context.Context, in *CountsRequest, opts ...grpc.CallOption) (*Counts, error)
@@ -234,8 +234,8 @@ func (c *readersClient) Counts(ctx context.Context, in *CountsRequest, opts ...g
 // "authorization: Bearer TICKET".
 type ReadersServer interface {
 	// Read streams the exchanges of a capture that this replica stores, from a cursor. With follow it continues until
-	// the capture ends. The first message is the position at which it begins, with what was evicted or
-	// lost before it.
+	// the capture ends. The first message is the position at which it begins, with the number of
+	// exchanges that were evicted before it.
 	Read(*ReadRequest, grpc.ServerStreamingServer[Entry]) error
 	// Counts returns the identity of a capture, as far as this replica knows it.
 	Counts(context.Context, *CountsRequest) (*Counts, error)
