@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -191,8 +193,20 @@ type CapturedFork struct {
 	// Name of the ForkedWorkload, in the namespace of the capture.
 	Name string `json:"name"`
 
-	// The ports that its application listens on and that are recorded.
-	Ports []int32 `json:"ports"`
+	// The ports that are recorded.
+	Ports []CapturedPort `json:"ports"`
+
+	// The time at which the operator began to send requests to the containers that record.
+	Since metav1.Time `json:"since"`
+}
+
+// CapturedPort is a port with requests that are recorded.
+type CapturedPort struct {
+	// The port that the application listens on.
+	Application int32 `json:"application"`
+
+	// The port that the container listens on that records.
+	Listening int32 `json:"listening"`
 }
 
 // CapturedPod is a pod that a capture is attached to.
@@ -206,8 +220,8 @@ type CapturedPod struct {
 	// Name of the ForkedWorkload.
 	Workload string `json:"workload"`
 
-	// The ports that its application listens on and that are recorded.
-	Ports []int32 `json:"ports"`
+	// The ports that are recorded.
+	Ports []CapturedPort `json:"ports"`
 
 	// Whether the pod has applied the capture: its container is listening.
 	Applied bool `json:"applied"`
@@ -244,13 +258,18 @@ func (c *TrafficCapture) StatusConditions() *[]StatusCondition { return &c.Statu
 // most telling first.
 func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionEnded} }
 
-// Redirects returns the ports of a fork with requests that the capture records; nil: its Services send
-// requests to the application.
-func (c *TrafficCapture) Redirects(forkedWorkload string) []int32 {
-	for _, f := range c.Status.Redirected {
-		if f.Name == forkedWorkload {
-			return f.Ports
+// Redirects returns the fork with requests that the capture records; nil: its Services send requests to the
+// application.
+func (c *TrafficCapture) Redirects(forkedWorkload string) *CapturedFork {
+	for i := range c.Status.Redirected {
+		if c.Status.Redirected[i].Name == forkedWorkload {
+			return &c.Status.Redirected[i]
 		}
 	}
 	return nil
+}
+
+// AttachedTo reports whether the capture is attached to a pod of a fork, or was before its drain ends.
+func (c *TrafficCapture) AttachedTo(forkedWorkload string) bool {
+	return slices.ContainsFunc(c.Status.Pods, func(p CapturedPod) bool { return p.Workload == forkedWorkload })
 }
