@@ -67,6 +67,8 @@ var (
 		"sidecars/coverage",
 		"sidecars/redirect/spec",
 		"sidecars/redirect/xtables",
+		"sidecars/traffic/har",
+		"sidecars/traffic/published",
 		"reconcilers/condition",
 		"reconcilers/fork",
 		"reconcilers/fork/power",
