@@ -28,8 +28,8 @@ var errOther = errors.New("not HTTP")
 type side interface {
 	// read takes the next bytes. It returns those that another reader takes, after switched.
 	read(b []byte) (rest []byte, err error)
-	// end ends the direction.
-	end()
+	// end ends the direction; last: no response can follow.
+	end(last bool)
 }
 
 // Conn reads one connection. Its methods can be called concurrently for the two directions.
@@ -85,13 +85,13 @@ func (c *Conn) Read(s Side, b []byte) {
 	}
 }
 
-// EOF takes the end of one direction.
+// EOF takes the end of one direction. Requests that the application has not answered by its end have no response.
 func (c *Conn) EOF(s Side) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.recovered()
 	if !c.Opaque() {
-		c.sides[s].end()
+		c.sides[s].end(s == Response)
 	}
 }
 
@@ -104,18 +104,23 @@ func (c *Conn) Close(problem string) {
 }
 
 func (c *Conn) closeAll(problem string) {
-	for _, t := range c.queue {
-		t.close(problem)
-	}
-	for _, t := range c.streams {
-		t.close(problem)
-	}
+	c.unanswered(problem)
 	if c.late != nil {
 		c.late.close(problem)
 	}
 	c.queue, c.streams, c.late, c.sides = nil, nil, nil, [2]side{}
 	c.opaque.Store(true)
 	c.wait(-c.waiting)
+}
+
+// unanswered ends the exchanges without a whole response.
+func (c *Conn) unanswered(problem string) {
+	for _, t := range c.queue {
+		t.close(problem)
+	}
+	for _, t := range c.streams {
+		t.close(problem)
+	}
 }
 
 // recovered turns a panic of this package into a connection that is not read any more.

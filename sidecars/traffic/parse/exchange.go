@@ -12,6 +12,9 @@ const (
 // String returns the end of the connection that sends the message.
 func (s Side) String() string { return [...]string{"client", "application"}[s] }
 
+// closed is the problem of requests without a whole response by the application's end.
+const closed = "closed by the application"
+
 // Field is a header or a trailer, as it was written.
 type Field struct{ Name, Value string }
 

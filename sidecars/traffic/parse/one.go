@@ -235,11 +235,15 @@ func (o *one) tunnel(t *transaction, webSocket bool) {
 }
 
 // end implements side.
-func (o *one) end() {
+func (o *one) end(last bool) {
 	switch {
-	case o.state == rest:
-		o.done()
 	case o.state == tunnel:
 		o.now.end(o.of)
+		return
+	case o.state == rest:
+		o.done()
+	}
+	if last {
+		o.c.unanswered(closed)
 	}
 }

@@ -84,7 +84,9 @@ func follow(all []said, piece func() int, problem string) *seen {
 			b = b[n:]
 		}
 	}
-	c.EOF(parse.Response)
+	if problem == "" {
+		c.EOF(parse.Response)
+	}
 	c.Close(problem)
 	return s
 }
@@ -127,7 +129,6 @@ var conversations = map[string]struct {
 	"an answer before the end of the request": {[]said{{q, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nhi"}, {a, "HTTP/1.1 413 C\r\nContent-Length: 0\r\n\r\n"}, {q, "ho" + get}, {a, "HTTP/1.1 200 C\r\nContent-Length: 0\r\n\r\n"}}, []string{
 		"HTTP/1.1 PUT h / 0 Host=h Content-Length=4 hiho -> HTTP/1.1   413 Content-Length=0 ", "HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=0 ",
 	}},
-	"until the end": {[]said{{q, "GET / HTTP/1.0\r\n\r\n"}, {a, "HTTP/1.0 200 OK\r\n\r\nall of it"}}, []string{"HTTP/1.0 GET  / 0 -> HTTP/1.0   200 all of it "}},
 	"HEAD": {[]said{{q, strings.Replace(get, "GET", "HEAD", 1) + get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nHTTP/1.1 404 N\r\nContent-Length: 1\r\n\r\n!"}}, []string{
 		"HTTP/1.1 HEAD h /a 0 Host=h -> HTTP/1.1   200 Content-Length=7 ", "HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   404 Content-Length=1 ! ",
 	}},
@@ -161,6 +162,16 @@ func TestConversations(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestTheEndOfTheApplication(t *testing.T) {
+	until := []said{{q, get + get}, {a, "HTTP/1.1 200 OK\r\n\r\nall of it"}}
+	want := []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1 200 all of it", "HTTP/1.1 GET h /a 0 Host=h -> closed by the application"}
+	pieces(func(piece func() int) {
+		if s := follow(until, piece, ""); !slices.Equal(s.ended, want) || s.broken != nil {
+			t.Fatalf("got %q, %v", s.ended, s.broken)
+		}
+	})
 }
 
 // What is not HTTP is no broken connection of HTTP.

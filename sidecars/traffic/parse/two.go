@@ -247,5 +247,9 @@ func headOf(fields []Field) Head {
 	return h
 }
 
-// end implements side. Streams that are open end with the connection.
-func (t *two) end() {}
+// end implements side.
+func (t *two) end(last bool) {
+	if last {
+		t.c.unanswered(closed)
+	}
+}
