@@ -16,7 +16,7 @@ var rooms = map[string][]string{
 	"eventbus":          {"protos"},
 	"routeserver":       {"eventbus", "protos"},
 	"xds":               {"routeserver", "eventbus", "protos"},
-	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/lists", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
+	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/lists", "eventbus/records", "eventbus/trust", "eventbus/trust/authority", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
 	"workflows":         {"eventbus", "protos", "xds/routingkey"},
 	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
