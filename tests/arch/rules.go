@@ -70,6 +70,8 @@ var (
 		"sidecars/traffic/elide",
 		"sidecars/traffic/record",
 		"sidecars/traffic/ticket",
+		"sidecars/traffic/har",
+		"sidecars/traffic/published",
 		"reconcilers/condition",
 		"reconcilers/fork",
 		"reconcilers/fork/power",

@@ -1,0 +1,7 @@
+// Package recording records the traffic of a sandbox's forks with the rights of a user: without flags, files and
+// printing.
+//
+//	Record     creates a TrafficCapture in each namespace with forks, keeps its lease, deletes it    record.go
+//	reading    every replica of traffic-manager, again where it was interrupted                      read.go
+//	numbers    each exchange once, though several replicas may have it                               numbers.go
+package recording
