@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/identity"
@@ -48,7 +49,7 @@ type Users interface {
 	Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused)
 }
 
-// Config configures a Main. All fields but the last four are required.
+// Config configures a Main. All fields but the last six are required.
 type Config struct {
 	// Certificate is that of the listener.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -65,6 +66,10 @@ type Config struct {
 	Accounts []string
 	// Metrics registers the metrics.
 	Metrics prometheus.Registerer
+	// TrafficManager is the name in the certificates of traffic-manager, and Authority returns those that verify them, in
+	// PEM. Default: no ticket for a capture is issued.
+	TrafficManager string
+	Authority      func() string
 	// Address is host:port of the listener. Default: Port at all addresses.
 	Address string
 	// Clock returns the time of certificates. Default: time.Now.
@@ -135,6 +140,9 @@ func New(cfg Config) (*Main, error) {
 		Idle: 5 * time.Minute, Within: answerWithin, Calls: s.calls,
 	}.Options()...)}
 	jobexecv1.RegisterRunnersServer(m.grpc, s)
+	if cfg.TrafficManager != "" && cfg.Authority != nil {
+		trafficv1.RegisterTicketsServer(m.grpc, captures{server: s})
+	}
 	return m, nil
 }
 

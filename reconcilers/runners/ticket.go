@@ -27,15 +27,7 @@ const maxName = 253
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=signadot.com,resources=jobs,verbs=get
 func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobexecv1.TicketAnswer, error) {
-	token, from, err := shown(ctx)
-	if err != nil {
-		return nil, err
-	}
-	user, refused := s.cfg.Users.Identify(ctx, token, from)
-	if refused != nil {
-		return nil, refusal(refused)
-	}
-	leave, err := s.enter(ctx, user.Name, from)
+	user, from, leave, err := s.enterUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +58,20 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 	}, nil
 }
 
+// enterUser counts a call of a user, until leave is called.
+func (s *server) enterUser(ctx context.Context) (user identity.User, from string, leave func(), err error) {
+	token, from, err := shown(ctx)
+	if err != nil {
+		return user, from, nil, err
+	}
+	user, refused := s.cfg.Users.Identify(ctx, token, from)
+	if refused != nil {
+		return user, from, nil, refusal(refused)
+	}
+	leave, err = s.enter(ctx, user.Name, from)
+	return user, from, leave, err
+}
+
 // permitted returns a job if the user may read it, and the verbs of the ticket. Another user does not
 // learn whether there is such a job.
 func (s *server) permitted(ctx context.Context, user identity.User, name string) (*crdv1.Job, []ticket.Verb, error) {
@@ -85,18 +91,27 @@ func (s *server) permitted(ctx context.Context, user identity.User, name string)
 	if namespace == "" { // which would be all namespaces
 		return nil, nil, no
 	}
-	allowed, asked, err := s.cfg.Rights.Allowed(ctx, user, authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace})
+	allowed, err := s.mayReadLogs(ctx, user, namespace)
 	if err != nil {
-		s.cfg.Logger.Warn("the API server could not be asked for a right", "user", user.Name, "error", err)
-		return nil, nil, status.Error(codes.Unavailable, "the API server could not be asked: try again")
-	}
-	if asked {
-		s.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", "get pods/log in namespace "+namespace, "allowed", allowed)
+		return nil, nil, err
 	}
 	if !allowed {
 		return nil, nil, no
 	}
 	return job, []ticket.Verb{ticket.Read}, nil
+}
+
+// mayReadLogs reports whether a user has the right to get pods/log in a namespace.
+func (s *server) mayReadLogs(ctx context.Context, user identity.User, namespace string) (bool, error) {
+	allowed, asked, err := s.cfg.Rights.Allowed(ctx, user, authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace})
+	if err != nil {
+		s.cfg.Logger.Warn("the API server could not be asked for a right", "user", user.Name, "error", err)
+		return false, status.Error(codes.Unavailable, "the API server could not be asked: try again")
+	}
+	if asked {
+		s.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", "get pods/log in namespace "+namespace, "allowed", allowed)
+	}
+	return allowed, nil
 }
 
 // runnerOf returns the pod of the present execution of a job.

@@ -2,6 +2,5 @@
 // printing.
 //
 //	Record     creates a TrafficCapture in each namespace with forks, keeps its lease, deletes it    record.go
-//	reading    every replica of traffic-manager, again where it was interrupted                      read.go
-//	numbers    each exchange once, though several replicas may have it                               numbers.go
+//	reading    every replica of traffic-manager, again where it was interrupted; each exchange once  read.go
 package recording

@@ -38,13 +38,13 @@ type run struct {
 	// taking has the fields of take.
 	taking sync.Mutex
 	// seen are the exchanges of each capture, pod and incarnation, workloads those of pods.
-	seen      map[[3]string]*numbers
+	seen      map[[3]string][]*trafficv1.Span
 	workloads map[string]string
 	taken     uint64
 }
 
 func newRun(cfg Config) *run {
-	return &run{cfg: cfg, failed: make(chan error, 1), noted: map[string]bool{}, seen: map[[3]string]*numbers{}, workloads: map[string]string{}}
+	return &run{cfg: cfg, failed: make(chan error, 1), noted: map[string]bool{}, seen: map[[3]string][]*trafficv1.Span{}, workloads: map[string]string{}}
 }
 
 // once notes a text that was not noted before.
@@ -178,10 +178,8 @@ func (r *run) take(ctx context.Context, c *crdv1.TrafficCapture, x *trafficv1.Ex
 	r.taking.Lock()
 	defer r.taking.Unlock()
 	of := [3]string{x.GetCaptureUid(), x.GetPod(), x.GetIncarnation()}
-	if r.seen[of] == nil {
-		r.seen[of] = &numbers{}
-	}
-	if !r.seen[of].add(x.GetNumber()) {
+	var missing bool
+	if r.seen[of], missing = record.Add(r.seen[of], x.GetNumber(), x.GetNumber()); !missing {
 		return nil
 	}
 	r.taken++

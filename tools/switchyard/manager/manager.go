@@ -22,16 +22,6 @@ import (
 // target is the service of the manager that issues tickets (reconcilers/runners).
 var target = reach.Target{Name: "controller manager", Deployment: "signadot-controller-manager", Pods: "control-plane=controller-manager", Port: 9444, Otherwise: "install the operator"}
 
-// Roots returns the certificates that verify the programs of the operator.
-func Roots(ctx context.Context, s *command.Session, kube kubernetes.Interface) (*trust.Roots, error) {
-	bundle, err := authority.Published(ctx, kube, s.Cluster.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
-	return roots, roots.Set(bundle)
-}
-
 // Manager is a connection to the controller manager. With adds the token of the user to the context of a call.
 type Manager struct {
 	*grpc.ClientConn
@@ -44,8 +34,12 @@ func Connect(ctx context.Context, s *command.Session, kube kubernetes.Interface,
 	if err != nil {
 		return nil, exit.Unavailable.Errorf("no %s: %w", what, err)
 	}
-	roots, err := Roots(ctx, s, kube)
+	bundle, err := authority.Published(ctx, kube, s.Cluster.Namespace)
 	if err != nil {
+		return nil, err
+	}
+	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
+	if err := roots.Set(bundle); err != nil {
 		return nil, err
 	}
 	conn, err := trust.Dial(address, target.Deployment+"."+s.Cluster.Namespace+".svc", roots)

@@ -34,10 +34,12 @@ type cluster struct {
 	s      *command.Session
 	access *rest.Config
 	kube   kubernetes.Interface
-	roots  *trust.Roots
 
 	mu      sync.Mutex
 	tickets map[string]*trafficv1.TicketAnswer
+	// roots and name verify the replicas, as the last ticket states.
+	roots *trust.Roots
+	name  string
 }
 
 // open returns the cluster that the user means.
@@ -50,11 +52,8 @@ func open(ctx context.Context, s *command.Session) (*cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
-	c := &cluster{s: s, access: access, kube: kube, tickets: map[string]*trafficv1.TicketAnswer{}}
-	if _, err := c.replicas(ctx); err != nil { // before anything is written
-		return nil, err
-	}
-	c.roots, err = manager.Roots(ctx, s, kube)
+	c := &cluster{s: s, access: access, kube: kube, roots: trust.NewRoots("the operator"), tickets: map[string]*trafficv1.TicketAnswer{}}
+	_, err = c.replicas(ctx) // before anything is written
 	return c, err
 }
 
@@ -66,14 +65,16 @@ func (c *cluster) replicas(ctx context.Context) ([]string, error) {
 	return lists.Map(pods, func(p corev1.Pod) string { return p.Name }), err
 }
 
-// dial connects to a replica until ctx ends.
+// dial connects to a replica until ctx ends, once there is a ticket.
 func (c *cluster) dial(ctx context.Context, replica string) (trafficv1.ReadersClient, error) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.s.Cluster.Namespace, Name: replica}}
 	address, err := reach.Forward(ctx, c.kube, c.access, pod, trafficManager.Port)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := trust.Dial(address, trafficManager.Deployment+"."+c.s.Cluster.Namespace+".svc", c.roots, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxExchange)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	conn, err := trust.Dial(address, c.name, c.roots, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxExchange)))
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,10 @@ func (c *cluster) ticket(ctx context.Context, namespace, capture string) (string
 	}
 	answer, err := trafficv1.NewTicketsClient(issuer).Ticket(with, &trafficv1.TicketRequest{CaptureNamespace: namespace, Capture: capture})
 	if err == nil {
-		c.tickets[of] = answer
+		err = c.roots.Set(answer.GetAuthority())
+	}
+	if err == nil {
+		c.tickets[of], c.name = answer, answer.GetServerName()
 	}
 	return answer.GetTicket(), err
 }
