@@ -328,7 +328,7 @@ STALL ?= 0
 RESTARTS ?= 5
 
 .PHONY: transparency
-transparency: ## compare the responses of applications with and without the sidecar, and over a preview (as root, 45 minutes; ONLY=restarts, previews or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
+transparency: ## compare the responses of applications with and without the sidecar, over a preview, and with a capture (as root, 55 minutes; ONLY=restarts, previews, capture or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
 ifneq ($(STALL),0)
 	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL)
 else

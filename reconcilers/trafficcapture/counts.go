@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/routeserver/door"
+	"switchyard.dev/sidecars/traffic/record"
 )
 
 // ManagerName is the name of the Service of traffic-manager, and the value of label app of its pods; ManagerPort is its
@@ -80,7 +81,7 @@ func (r *Replicas) Counts(ctx context.Context, namespace, name string) (*traffic
 	if len(known) == 0 {
 		return nil, errors.New(status.Convert(errs[0]).Message())
 	}
-	return merge(known), nil
+	return record.Merge(known...), nil
 }
 
 // connect returns the connections to these addresses, and closes all others.
@@ -104,12 +105,4 @@ func (r *Replicas) connect(addresses []string) (out []*grpc.ClientConn, err erro
 		_ = conn.Close()
 	}
 	return out, err
-}
-
-func merge(all []*trafficv1.Counts) *trafficv1.Counts {
-	out := &trafficv1.Counts{}
-	for _, c := range all {
-		out.Pods = append(out.Pods, c.GetPods()...)
-	}
-	return out
 }

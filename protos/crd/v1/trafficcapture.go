@@ -17,6 +17,7 @@ import (
 // +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.workload`,description="The fork; all of the sandbox in this namespace if empty."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Ended",type=string,JSONPath=`.status.conditions[?(@.type=="Ended")].status`
 // +kubebuilder:printcolumn:name="Seen",type=integer,JSONPath=`.status.counts.seen`,description="Requests since it began."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -54,9 +54,11 @@ type capture struct {
 
 // attachment is a stream of a pod: what it has applied.
 type attachment struct {
-	source  source
-	applied []string
-	problem string
+	// replaced is closed when the pod has opened a newer stream.
+	replaced chan struct{}
+	source   source
+	applied  []string
+	problem  string
 }
 
 // books are those of all captures. They are safe for concurrent use.
@@ -127,25 +129,24 @@ func (b *books) report(s source, all []*trafficv1.CaptureCounts) {
 	}
 }
 
-// attach records the state of a pod's stream, and the sources of the captures that it has applied. It is false if another stream is newer.
-func (b *books) attach(a *attachment, s source, applied []string, problem string) bool {
+// attach records the state of a pod's stream, and the sources of the captures that it has applied.
+func (b *books) attach(a *attachment, s source, applied []string, problem string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.attached[s.uid]; now != a {
-		return false
-	}
 	a.source, a.applied, a.problem = s, applied, problem
 	for _, uid := range applied {
 		b.of(uid, s)
 	}
-	return true
 }
 
 // begin makes a stream the newest of a pod, and end ends it.
 func (b *books) begin(pod string) *attachment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a := &attachment{}
+	if old := b.attached[pod]; old != nil {
+		close(old.replaced)
+	}
+	a := &attachment{replaced: make(chan struct{})}
 	b.attached[pod] = a
 	return a
 }

@@ -113,8 +113,8 @@ func New(cfg Config) (*Main, error) {
 	s := &server{
 		cfg: cfg, books: newBooks(cfg.Clock), stopping: make(chan struct{}),
 		checks:   callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
-		attaches: callers.NewPool("attachments", callers.Bounds{Each: 2, Pods: maxConnections, Rate: 1, Burst: 10}),
-		delivers: callers.NewPool("deliveries", callers.Bounds{Each: 2, Pods: maxConnections, Rate: 1, Burst: 10}),
+		attaches: callers.NewPool("attachments", callers.Bounds{Each: 4, Pods: maxConnections, Rate: 1, Burst: 10}),
+		delivers: callers.NewPool("deliveries", callers.Bounds{Each: 4, Pods: maxConnections, Rate: 1, Burst: 10}),
 		reads:    callers.NewPool("reads", callers.Bounds{Each: 16, Pods: 256, Rate: 10, Burst: 50}),
 		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_traffic_exchanges_total", Help: "Exchanges that containers have delivered, by result: stored, repeated or refused.",
@@ -182,8 +182,10 @@ func (m *Main) listen() error {
 	return nil
 }
 
-// Address is where the services are served, and HealthAddress where health and metrics are, as host:port.
-func (m *Main) Address() string       { return m.on.Addr().String() }
+// Address is where the services are served, as host:port.
+func (m *Main) Address() string { return m.on.Addr().String() }
+
+// HealthAddress is where health and metrics are served, as host:port.
 func (m *Main) HealthAddress() string { return m.onProbe.Addr().String() }
 
 // Run serves until ctx ends and returns nil then, or until a part fails. Call it once.

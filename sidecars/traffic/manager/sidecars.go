@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -78,9 +79,9 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			silent.Reset(reportWithin)
 			of := source{who.Pod, who.UID, applied.GetIncarnation()}
 			s.books.report(of, applied.GetCounts())
-			if !s.books.attach(a, of, sent[applied.GetVersion()], clip(applied.GetProblem())) {
-				return status.Error(codes.Aborted, "the pod has opened another stream")
-			}
+			s.books.attach(a, of, sent[applied.GetVersion()], clip(applied.GetProblem()))
+		case <-a.replaced:
+			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:
 			return unlessEOF(err)
 		case <-silent.C:
@@ -96,7 +97,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 // maxProblem bounds the text with which a container explains that it does not apply its captures.
 const maxProblem = 1 << 10
 
-func clip(text string) string { return text[:min(len(text), maxProblem)] }
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") }
 
 // receive sends the messages of a stream to a channel until one of them ends.
 func receive[T any](ctx context.Context, next func() (T, error), to chan<- T) error {
