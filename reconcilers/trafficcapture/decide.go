@@ -75,7 +75,7 @@ type Fork struct {
 	Pods []corev1.Pod
 	// Ports are the ports that can be recorded.
 	Ports []crdv1.CapturedPort
-	// Services are its Services without the second ones, with what is known of these, by their names.
+	// Services are the names of its Services without the second ones, and Seconds are these.
 	Services []string
 	Seconds  map[string]Second
 	// Routing are the RoutingConfigs that name it, with their members.
@@ -174,8 +174,8 @@ func (d *Decision) count(in Input) {
 
 func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
 
-// applied reports whether the container of a pod is listening for the capture. While no replica answers, it is
-// where it was: it keeps what it has.
+// applied reports whether the container of a pod is listening for the capture. While no replica answers, the
+// answer is that of the status: a container keeps its attachments.
 func (in Input) applied(pod *corev1.Pod) bool {
 	if in.Counts == nil {
 		return slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod.UID && p.Applied })

@@ -23,7 +23,7 @@ import (
 
 var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-// world is a capture of one fork with one pod, and what is decided about it as time passes.
+// world is a capture of one fork with one pod, and the decisions about it as time passes.
 type world struct {
 	in  trafficcapture.Input
 	was trafficcapture.Decision
