@@ -94,9 +94,13 @@ spec: {sandbox: recorded, lease: {renewTime: "2026-11-30T14:00:00.000000Z"}}`)
 	first := load.next()
 	load.awaits(t, 50)
 
-	sandbox.Annotations = map[string]string{crdv1.AnnotationUpdatedAt: time.Now().UTC().Format(time.RFC3339)}
-	sandbox.Spec.Customization.Patches[0].Strategic.Raw = []byte(strings.Replace(string(sandbox.Spec.Customization.Patches[0].Strategic.Raw), " ", "", -1))
-	w.Must(w.Client.Update(w.Context(), sandbox)) // as CI does
+	w.Eventually("the sandbox is applied again, as CI does", func() error {
+		if err := w.Look(sandbox); err != nil {
+			return err
+		}
+		sandbox.Annotations = map[string]string{crdv1.AnnotationUpdatedAt: time.Now().UTC().Format(time.RFC3339)}
+		return w.Client.Update(w.Context(), sandbox)
+	})
 	load.awaits(t, 50)
 	w.Must(w.Look(capture))
 	if !crdv1.IsTrue(capture.Status.Conditions, crdv1.ConditionReady, capture.Generation) {
