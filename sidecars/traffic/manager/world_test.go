@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
@@ -70,7 +69,7 @@ func newSite(t *testing.T, settings ...func(*manager.Config)) *site {
 	access.QPS = -1
 	s.key = private
 	s.config = manager.Config{
-		REST: access, Kube: kubernetes.NewForConfigOrDie(access), TicketKeys: func() *ticket.Keys { return &keys },
+		REST: access, TicketKeys: func() *ticket.Keys { return &keys },
 		Readers: []string{s.namespace + ":collector"}, Always: manager.Elision{RequestHeaders: []string{"x-always"}},
 		Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 16 << 20, Replica: "replica-0",
 		Address: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
