@@ -24,7 +24,7 @@ type Traffic struct {
 	Manager   bool
 	// Disabled is why no capture is possible; empty: captures are.
 	Disabled string
-	// TokenFile is the token that is shown to traffic-manager, and Receivers what is asked; nil: its replicas.
+	// TokenFile is the token that is shown to traffic-manager, and Receivers are asked instead of its replicas, if not nil.
 	TokenFile string
 	Receivers trafficcapture.Receivers
 }

@@ -75,7 +75,7 @@ type Fork struct {
 	Pods []corev1.Pod
 	// Ports are the ports that can be recorded.
 	Ports []crdv1.CapturedPort
-	// Services are its Services without the second ones, with what is known of these, by their names.
+	// Services are the names of its Services without the second ones, and Seconds are these.
 	Services []string
 	Seconds  map[string]Second
 	// Routing are the RoutingConfigs that name it, with their members.
@@ -174,11 +174,18 @@ func (d *Decision) count(in Input) {
 
 func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
 
-// applied reports whether the container of a pod is listening for the capture. While no replica answers, it is
-// where it was: it keeps what it has.
+// applied reports whether the container of a pod is listening for the capture. A container keeps its attachments while it is
+// attached to no replica, also when it is restarted: then the answer is that of the status.
 func (in Input) applied(pod *corev1.Pod) bool {
-	if in.Counts == nil {
-		return slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod.UID && p.Applied })
+	known := slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod.UID && p.Applied })
+	for _, p := range in.Counts.GetPods() {
+		switch {
+		case p.GetPodUid() != string(pod.UID):
+		case p.GetApplied():
+			return true
+		case p.GetAttached():
+			known = false
+		}
 	}
-	return slices.ContainsFunc(in.Counts.GetPods(), func(p *trafficv1.PodCounts) bool { return p.GetPodUid() == string(pod.UID) && p.GetApplied() })
+	return known
 }

@@ -86,14 +86,14 @@ func (d *Decision) end(in Input, cause string) {
 	d.Conditions[crdv1.ConditionEnded] = condition.True(cause, message+".")
 }
 
-// returning returns what is awaited until no proxy sends requests to a container of the capture; empty: nothing.
+// returning returns the next condition to wait for until no proxy sends requests to a container of the capture; empty: nothing.
 func (in Input) returning() string {
 	if len(in.Capture.Status.Redirected) > 0 {
 		return "the Services are being changed back"
 	}
 	for _, f := range in.Forks {
 		if f.redirectedByOthers() {
-			continue // They keep it, and what is to be drained there is theirs.
+			continue // The other capture drains them at its end.
 		}
 		for _, m := range f.mapped() {
 			if m.second {

@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/reconcilers/fork/services"
 )
 
-// fork returns the pods of a fork to attach, its redirection, and what is missing until each request is recorded; nil:
-// nothing.
+// fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
+// there is none.
 func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.CapturedFork, wrong *condition.Condition) {
 	name := f.Workload.Name
 	was := in.Capture.Redirects(name)
@@ -88,7 +88,7 @@ func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 // notListening returns that a ready pod is not listening, and why if that is known.
 func (in Input) notListening(name string) *condition.Condition {
 	if in.Counts == nil {
-		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container can be told to record: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
+		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
 	}
 	for _, p := range in.Counts.GetPods() {
 		if p.GetAttached() && p.GetProblem() != "" {
@@ -110,7 +110,7 @@ func (in Input) unsettled(f Fork) *condition.Condition {
 	return nil
 }
 
-// notReached returns what is missing until all proxies send requests to the second Services; nil: nothing.
+// notReached returns why not all proxies send requests to the second Services; nil: they do.
 func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Condition {
 	second := func(m mapping) bool { return m.second }
 	if m := f.mapped(); len(f.Services) > 0 && !slices.ContainsFunc(m, second) {

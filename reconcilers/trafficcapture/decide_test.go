@@ -23,7 +23,7 @@ import (
 
 var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 
-// world is a capture of one fork with one pod, and what is decided about it as time passes.
+// world is a capture of one fork with one pod, and the decisions about it as time passes.
 type world struct {
 	in  trafficcapture.Input
 	was trafficcapture.Decision
@@ -200,10 +200,13 @@ func TestAPodThatIsNotListeningGetsNoRequests(t *testing.T) {
 	w.follow().apply("a", "b").decide(0).follow().decide(0).is(t, "Ready", "True", "Recording")
 }
 
-func TestWhileNoReplicaAnswersListeningPodsStay(t *testing.T) {
+func TestPodsThatAreAttachedToNoReplicaKeepTheirAttachments(t *testing.T) {
 	w := newWorld().live()
-	w.in.Counts = nil
+	w.in.Counts = nil // No replica answers.
 	w.decide(0).is(t, "Ready", "True", "Recording")
+	w.apply().decide(0).is(t, "Ready", "True", "Recording") // The one that answers does not know the pod.
+	w.in.Counts.Pods = []*trafficv1.PodCounts{{Pod: "a", PodUid: "a", Attached: true}}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
 }
 
 func TestWhyACaptureEnds(t *testing.T) {

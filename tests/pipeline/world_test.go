@@ -55,7 +55,7 @@ func newWorld(t *testing.T) *path {
 	return newWorldWith(t, authority.Policy{})
 }
 
-// newWorldWith does so with certificates that live as long as a policy says, and further settings of the manager.
+// newWorldWith does so with certificates of this policy, and further settings of the manager.
 func newWorldWith(t *testing.T, policy authority.Policy, settings ...func(*manager.Config)) *path {
 	t.Helper()
 	w := &path{World: world.New(t), logger: logger(t)}

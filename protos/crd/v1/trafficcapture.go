@@ -71,7 +71,7 @@ type TrafficCaptureSpec struct {
 	// +optional
 	Lease *CaptureLease `json:"lease,omitempty"`
 
-	// Limits of what is recorded.
+	// Limits of the recording.
 	// +optional
 	// +kubebuilder:default={}
 	Limits CaptureLimits `json:"limits,omitzero"`
@@ -83,7 +83,7 @@ type TrafficCaptureSpec struct {
 	// +kubebuilder:default=100
 	SamplePercent int32 `json:"samplePercent,omitempty"`
 
-	// What is removed from requests and responses before they are recorded, beside the headers that are
+	// Parts of requests and responses that are removed before they are recorded, beside the headers that are
 	// always removed.
 	// +optional
 	Elide *CaptureElision `json:"elide,omitempty"`
@@ -103,7 +103,7 @@ type CaptureLease struct {
 	Seconds int32 `json:"seconds,omitempty"`
 }
 
-// CaptureLimits are the limits of what is recorded.
+// CaptureLimits are the limits of a recording.
 type CaptureLimits struct {
 	// Bytes of each body that are recorded. The rest is counted and hashed.
 	// +optional
@@ -113,7 +113,7 @@ type CaptureLimits struct {
 	BodyBytes *int32 `json:"bodyBytes,omitempty"`
 }
 
-// CaptureElision names what is not recorded.
+// CaptureElision names parts of requests and responses that are not recorded.
 type CaptureElision struct {
 	// Headers of requests.
 	// +optional

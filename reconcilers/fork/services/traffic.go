@@ -17,7 +17,7 @@ func TrafficName(service string) string {
 }
 
 // Redirect changes the Mappings of a fork with this pod for its captures, and returns the Services to apply beside
-// theirs. While a capture is attached, each Service has a second one, which sends requests to the container that records. While
+// those of the Mappings. While a capture is attached, each Service has a second one, which sends requests to the container that records. While
 // the requests of the fork are redirected, the second one replaces the Service of the baseline, and the first sends
 // requests to the container too.
 func Redirect(all []member.Mapping, pod corev1.PodSpec, captures []crdv1.TrafficCapture, forkedWorkload string) (beside []*corev1.Service) {

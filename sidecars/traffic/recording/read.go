@@ -34,6 +34,7 @@ type run struct {
 	replicas []string
 	streams  int
 	noted    map[string]bool
+	ending   bool
 
 	// taking has the fields of take.
 	taking sync.Mutex
@@ -106,22 +107,27 @@ func (r *run) stream(ctx context.Context, replica string, c *crdv1.TrafficCaptur
 		case status.Code(err) == codes.PermissionDenied:
 			r.fail(err)
 			return
-		case !r.has(replica):
+		}
+		switch exists, ending := r.state(replica); {
+		case !exists:
 			r.once("replica %s of traffic-manager was deleted: requests that only it stored are lost", replica)
 			return
+		case status.Code(err) != codes.NotFound: // It sees the capture soon.
+			r.once("replica %s of traffic-manager is not read, trying again: %v", replica, err)
+		case ending:
+			return
 		}
-		r.once("replica %s of traffic-manager is not read, trying again: %v", replica, err)
 		if !wake.Sleep(ctx, pause) {
 			return
 		}
 	}
 }
 
-// has reports whether a replica exists.
-func (r *run) has(replica string) bool {
+// state reports whether a replica exists, and whether the captures are deleted.
+func (r *run) state(replica string) (exists, ending bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.replicas, replica)
+	return slices.Contains(r.replicas, replica), r.ending
 }
 
 // fail ends the recording with an error.
@@ -210,6 +216,9 @@ func (r *run) counts(ctx context.Context) *Result {
 	for _, replica := range replicas {
 		for _, c := range r.captures {
 			got, err := r.count(ctx, replica, c)
+			if status.Code(err) == codes.NotFound {
+				continue
+			}
 			if err != nil {
 				r.once("replica %s of traffic-manager returns no counts: %v", replica, err)
 				out.Unanswered = append(out.Unanswered, replica)

@@ -259,6 +259,9 @@ func (r *run) renew(ctx context.Context) {
 
 // remove deletes the captures.
 func (r *run) remove(ctx context.Context) (err error) {
+	r.mu.Lock()
+	r.ending = true
+	r.mu.Unlock()
 	for _, c := range r.captures {
 		one, cancel := context.WithTimeout(ctx, callWithin)
 		wrong := r.cfg.Client.Delete(one, &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}})

@@ -142,7 +142,7 @@ func (s *server) minimalObjectsAreKept(t *testing.T) {
 func (s *server) objectsWithoutSpecAreAccepted(t *testing.T) {
 	for kind, c := range s.crds {
 		if slices.Contains(added, kind) {
-			continue // Only the published kinds have to accept what is no request.
+			continue // Only the published kinds have to accept an object without a spec.
 		}
 		bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "signadot.com/v1", "kind": kind}}
 		bare.SetName("bare")

@@ -195,6 +195,9 @@ func identity(r *recording.Result) string {
 	if lost > 0 {
 		out += " (" + strings.Join(reasons, ", ") + ")"
 	}
+	if p := c.GetPending(); p > 0 {
+		out += fmt.Sprintf(" + %d on their way", p)
+	}
 	out += fmt.Sprintf("; %d are recorded here", r.Read)
 	if len(r.Unanswered) > 0 {
 		out += "; without the counts of " + strings.Join(r.Unanswered, ", ")
