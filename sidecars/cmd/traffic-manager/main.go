@@ -1,4 +1,4 @@
-// Command traffic-manager gives the traffic containers of forks their captures, stores what they record, and serves it to readers.
+// Command traffic-manager gives the traffic containers of forks their captures, stores the requests that they record, and serves these to readers.
 package main
 
 import (

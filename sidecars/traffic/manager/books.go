@@ -43,7 +43,7 @@ func sourceOf(text string) source {
 	return source{parts[0], parts[1], parts[2]}
 }
 
-// capture is what is known of a capture: the reports of its sources, the pods that it is or was attached to, with the last
+// capture has the reports of a capture's sources, the pods that it is or was attached to, with the last
 // time, and since when it has ended or its object does not exist.
 type capture struct {
 	uid, namespace, name string
@@ -52,7 +52,7 @@ type capture struct {
 	ended, deleted       time.Time
 }
 
-// attachment is a stream of a pod: what it has applied.
+// attachment is a stream of a pod, with the captures that it has applied.
 type attachment struct {
 	// replaced is closed when the pod has opened a newer stream.
 	replaced chan struct{}
@@ -185,7 +185,7 @@ func (b *books) stored(all ...ring.Record) {
 	for _, one := range all {
 		c := b.captures[one.Capture]
 		if c == nil {
-			continue // forgotten meanwhile
+			continue // forgotten since then
 		}
 		if p := c.source(sourceOf(one.Source)); p != nil {
 			p.Numbers, _ = record.Add(p.Numbers, one.Number, one.Number)
@@ -244,7 +244,7 @@ func (b *books) closed(uid string) bool {
 	return c == nil || !c.ended.IsZero() && b.clock().Sub(c.ended) > closing
 }
 
-// pods returns what is known of a capture by source.
+// pods returns the reports of a capture, by source.
 func (b *books) pods(uid string) (all []*trafficv1.PodCounts) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -102,7 +102,7 @@ func TestOnlyPodsOfForksAreServed(t *testing.T) {
 	s.Create(lone)
 	baseline, fork := s.deployed("baseline"), s.fork("cart")
 	s.capture("own", nil, fork, lone, baseline)
-	s.container(fork, "i1") // whose ForkedWorkload is known from here on
+	s.container(fork, "i1") // from here on its ForkedWorkload is known
 	for _, one := range []struct {
 		name, token string
 		code        codes.Code

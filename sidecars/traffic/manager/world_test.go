@@ -212,7 +212,7 @@ func (s *site) container(pod *corev1.Pod, incarnation string) *container {
 // applies waits for attachments with n captures, and applies them.
 func (c *container) applies(n int) []*trafficv1.Capture {
 	c.Helper()
-	// The stream was opened before: what it sent first may be what is waited for.
+	// The first message of a new stream has the present captures.
 	stream, err := trafficv1.NewSidecarsClient(c.conn).Attach(c.ctx)
 	c.Must(err)
 	for {
@@ -257,7 +257,7 @@ func (s *site) ticket(capture string) context.Context {
 	return s.shows(text)
 }
 
-// read returns the exchanges of a capture from a cursor, what was missed, and the cursor after them.
+// read returns the exchanges of a capture from a cursor, the gap before them, and the cursor after them.
 func (s *site) read(capture string, from *trafficv1.Cursor) (all []*trafficv1.Exchange, gap *trafficv1.Gap, next *trafficv1.Cursor) {
 	s.Helper()
 	stream, err := trafficv1.NewReadersClient(s.conn).Read(s.ticket(capture), &trafficv1.ReadRequest{CaptureNamespace: s.namespace, Capture: capture, From: from})
