@@ -65,6 +65,7 @@ type attachment struct {
 type books struct {
 	clock func() time.Time
 
+	saving   sync.Mutex // one file at a time
 	mu       sync.Mutex
 	captures map[string]*capture
 	// attached has the newest stream of each pod, by UID.
@@ -76,19 +77,25 @@ func newBooks(clock func() time.Time) *books {
 	return &books{clock: clock, captures: map[string]*capture{}, attached: map[string]*attachment{}}
 }
 
-// grant records the captures that a pod is attached to now. It reports whether one of them is new.
-func (b *books) grant(pod string, all []*trafficv1.Capture) (first bool) {
+// grant records the captures that a pod is attached to now; without a pod, captures that exist. It reports whether one of them is new.
+func (b *books) grant(pod string, all ...*trafficv1.Capture) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range all {
 		of := b.captures[c.GetUid()]
 		if of == nil {
-			of = &capture{uid: c.GetUid(), namespace: c.GetNamespace(), name: c.GetName(), sources: map[source]*trafficv1.PodCounts{}, granted: map[string]time.Time{}}
+			of = newCapture(c.GetUid(), c.GetNamespace(), c.GetName())
 			b.captures[of.uid], b.dirty, first = of, true, true
 		}
-		of.granted[pod] = b.clock()
+		if pod != "" {
+			of.granted[pod] = b.clock()
+		}
 	}
 	return first
+}
+
+func newCapture(uid, namespace, name string) *capture {
+	return &capture{uid: uid, namespace: namespace, name: name, sources: map[source]*trafficv1.PodCounts{}, granted: map[string]time.Time{}}
 }
 
 // of returns the counts of a source that can report and deliver for a capture now; nil: it cannot. b.mu is held.
