@@ -2,14 +2,12 @@ package manager
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/sidecars/traffic/ring"
@@ -34,7 +32,7 @@ func (s *server) Read(r *trafficv1.ReadRequest, stream trafficv1.Readers_ReadSer
 	current := false
 	for first := true; ; first = false {
 		// In this order: whatever came before the end of the capture is read after that is known.
-		closed, next := s.closed(ctx, r, uid), s.ring.Next()
+		closed, next := s.books.closed(uid), s.ring.Next()
 		records, missed, err := s.ring.Read(uid, &position, atOnce)
 		if err != nil {
 			s.cfg.Logger.Error("exchanges cannot be read", "capture", uid, "error", err)
@@ -67,16 +65,6 @@ func (s *server) Read(r *trafficv1.ReadRequest, stream trafficv1.Readers_ReadSer
 			return err
 		}
 	}
-}
-
-// closed reports whether nothing is expected of a capture any more. The books know only those of which a pod was attached to
-// this replica; the others can come.
-func (s *server) closed(ctx context.Context, r *trafficv1.ReadRequest, uid string) bool {
-	if s.books.find(r.GetCaptureNamespace(), r.GetCapture()) == uid {
-		return s.books.closed(uid)
-	}
-	all, err := s.cluster.captures(ctx, r.GetCaptureNamespace())
-	return err == nil && !slices.ContainsFunc(all, func(c crdv1.TrafficCapture) bool { return string(c.UID) == uid && !ended(&c) })
 }
 
 // wait waits for the next exchange of any capture, or for a while.
