@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// sink takes records once gate is closed, and records what it got.
+// sink accepts records once gate is closed, and keeps them in got.
 type sink struct {
 	gate   chan struct{}
 	fail   error

@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -176,21 +173,6 @@ func (s *server) enter(ctx context.Context, name, from string) (leave func(), er
 	streams.Named(ctx)
 	s.known(from, name)
 	return leave, nil
-}
-
-// shown returns the token that a caller presents, and the caller's address.
-func shown(ctx context.Context) (token, from string, err error) {
-	p, _ := peer.FromContext(ctx)
-	if p == nil || p.Addr == nil {
-		return "", "", status.Error(codes.Internal, "the address of the caller is unknown")
-	}
-	values := metadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(values) == 1 {
-		if scheme, token, _ := strings.Cut(values[0], " "); strings.EqualFold(scheme, "bearer") {
-			return token, p.Addr.String(), nil
-		}
-	}
-	return "", "", status.Error(codes.Unauthenticated, "show one token, as metadata \"authorization: Bearer TOKEN\"")
 }
 
 // Host returns the name of the service in a cluster, which the certificate of the listener is for.

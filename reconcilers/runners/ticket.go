@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/callers/streams"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -60,7 +61,7 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 
 // enterUser counts a call of a user, until leave is called.
 func (s *server) enterUser(ctx context.Context) (user identity.User, from string, leave func(), err error) {
-	token, from, err := shown(ctx)
+	token, from, err := streams.Bearer(ctx)
 	if err != nil {
 		return user, from, nil, err
 	}

@@ -1,4 +1,4 @@
-// Command traffic-manager gives the traffic containers of forks their captures, stores what they record, and serves it to readers.
+// Command traffic-manager gives the traffic containers of forks their captures, stores the requests that they record, and serves these to readers.
 package main
 
 import (
@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -34,25 +33,20 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
 	access.QPS = -1 // callers are rate-limited instead
-	kube, err := kubernetes.NewForConfig(access)
-	if err != nil {
-		return fmt.Errorf("reach the cluster: %w", err)
-	}
 	certificate, err := trust.Open(trust.Config{Dir: settings.TLSDir, Name: "traffic-manager." + settings.Namespace + ".svc", Logger: logger})
 	if err != nil {
 		return err
 	}
 	config := manager.Config{
-		REST: access, Kube: kube, TLS: certificate, Readers: settings.Readers, Always: settings.Always,
+		REST: access, TLS: certificate, Readers: settings.Readers, Always: settings.Always,
 		Store: settings.Store, StoreBytes: settings.StoreBytes, Replica: settings.Replica,
 		Address: settings.Address, HealthAddress: settings.HealthAddress, Logger: logger, Metrics: program.Registry(),
 	}
 	all, ctx := errgroup.WithContext(ctx)
 	if settings.TicketKeys != "" {
-		// The file can be missing until the manager has made the keys.
 		keys, err := reread.Open(settings.TicketKeys, ticket.ParseKeys)
 		if err != nil {
-			logger.Warn("the keys of tickets cannot be read yet, so no ticket is accepted", "error", err)
+			logger.Warn("the keys of tickets cannot be read yet, so no ticket is accepted; the manager makes them", "error", err)
 		}
 		config.TicketKeys = keys.Current
 		all.Go(func() error { return keys.Run(ctx, logger) })

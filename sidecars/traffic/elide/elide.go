@@ -63,7 +63,7 @@ const (
 	Response
 )
 
-// Rules are what is removed. They are immutable.
+// Rules name the headers and values to remove. They are immutable.
 type Rules struct {
 	headers [2]map[string]bool
 	paths   []path
@@ -107,9 +107,9 @@ func (r *Rules) Headers(side Side, all map[string][]string) (kept []*trafficv1.H
 	return kept, slices.Compact(elided)
 }
 
-// Body removes values from the body of a message whose headers, body and body size are set. If it changes the body,
+// Body removes values from the body of a message with headers, body and body size. If it changes the body,
 // it also removes frames, which are not valid any more, and the hash, from which a short secret could be
-// guessed; and it appends to the names of what was removed.
+// guessed; and it appends the paths to the field elided.
 func (r *Rules) Body(m *trafficv1.Message) {
 	if len(r.paths) == 0 || len(m.GetBody()) == 0 {
 		return
@@ -121,7 +121,7 @@ func (r *Rules) Body(m *trafficv1.Message) {
 	m.Body, m.Frames, m.BodySha256, m.Elided = body, nil, nil, append(m.Elided, elided...)
 }
 
-// elided returns the body without the values, and the names of what was removed.
+// elided returns the body without the values, and the paths of these.
 func (r *Rules) elided(m *trafficv1.Message) (body []byte, elided []string) {
 	kind, encoded := "", false
 	for _, h := range m.GetHeaders() {

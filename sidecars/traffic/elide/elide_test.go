@@ -55,7 +55,7 @@ func TestPathsThatAreNotSupportedAreNamed(t *testing.T) {
 	}
 }
 
-// body returns the body that remains, and what was removed.
+// body returns the body that remains, and the names of removed parts.
 func body(r *elide.Rules, kind, encoding, text string, size int) (string, []string) {
 	m := &trafficv1.Message{Body: []byte(text), BodySize: uint64(size), BodySha256: []byte("hash"), Frames: []uint64{1}} //nolint:gosec // a length
 	if kind != "" {

@@ -89,7 +89,7 @@ func (w *walker) value(states []state, depth int) {
 	}
 }
 
-// children reads an object or an array. key reads what is before a value, and returns the states for that; nil: it is removed.
+// children reads an object or an array. key reads the part before a value, and returns the states for the value; nil: it is removed.
 func (w *walker) children(end byte, depth int, key func() []state) {
 	w.at++
 	for {
@@ -140,7 +140,7 @@ func (w *walker) next(states []state, selects func(step) bool) []state {
 	return below
 }
 
-// blank reads what is between the tokens of the body.
+// blank reads the space between tokens.
 func (w *walker) blank() {
 	for bytes.IndexByte([]byte(" \t\r\n\x1e"), w.in[w.at]) >= 0 {
 		w.at++

@@ -29,7 +29,7 @@ type step struct {
 	index int
 }
 
-// selector is one step: dots and a name, or brackets with what is in them.
+// selector is one step: dots and a name, or brackets with their content.
 var selector = regexp.MustCompile(`^(?:(\.\.?)([\p{L}\p{N}_\-@$]+|\*)|(\.\.)?\[(?:(\*)|(0|[1-9][0-9]{0,8})|'([^'\\]*)'|"([^"\\]*)")\])`)
 
 // parse reads a path.

@@ -172,7 +172,7 @@ func TestTheSchemaOfHAR(t *testing.T) {
 	})
 }
 
-// What an archive has of bodies is what was recorded.
+// An archive has the recorded bytes of bodies.
 func TestBodiesAreRead(t *testing.T) {
 	var read struct {
 		Log struct {

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/streams"
 	"switchyard.dev/eventbus/callers/tokens"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/ticket"
 	"switchyard.dev/xds/serve"
 )
@@ -119,7 +120,9 @@ func (s *server) find(ctx context.Context, namespace, name string) (string, erro
 	}
 	for i := range all {
 		if all[i].Name == name && all[i].Namespace == namespace {
-			return string(all[i].UID), nil
+			uid := string(all[i].UID)
+			s.books.grant("", &trafficv1.Capture{Uid: uid, Namespace: namespace, Name: name})
+			return uid, nil
 		}
 	}
 	if uid := s.books.find(namespace, name); uid != "" {

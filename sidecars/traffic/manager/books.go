@@ -43,7 +43,7 @@ func sourceOf(text string) source {
 	return source{parts[0], parts[1], parts[2]}
 }
 
-// capture is what is known of a capture: the reports of its sources, the pods that it is or was attached to, with the last
+// capture has the reports of a capture's sources, the pods that it is or was attached to, with the last
 // time, and since when it has ended or its object does not exist.
 type capture struct {
 	uid, namespace, name string
@@ -52,7 +52,7 @@ type capture struct {
 	ended, deleted       time.Time
 }
 
-// attachment is a stream of a pod: what it has applied.
+// attachment is a stream of a pod, with the captures that it has applied.
 type attachment struct {
 	// replaced is closed when the pod has opened a newer stream.
 	replaced chan struct{}
@@ -65,6 +65,7 @@ type attachment struct {
 type books struct {
 	clock func() time.Time
 
+	saving   sync.Mutex // one file at a time
 	mu       sync.Mutex
 	captures map[string]*capture
 	// attached has the newest stream of each pod, by UID.
@@ -76,19 +77,25 @@ func newBooks(clock func() time.Time) *books {
 	return &books{clock: clock, captures: map[string]*capture{}, attached: map[string]*attachment{}}
 }
 
-// grant records the captures that a pod is attached to now. It reports whether one of them is new.
-func (b *books) grant(pod string, all []*trafficv1.Capture) (first bool) {
+// grant records the captures that a pod is attached to now; without a pod, captures that exist. It reports whether one of them is new.
+func (b *books) grant(pod string, all ...*trafficv1.Capture) (first bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range all {
 		of := b.captures[c.GetUid()]
 		if of == nil {
-			of = &capture{uid: c.GetUid(), namespace: c.GetNamespace(), name: c.GetName(), sources: map[source]*trafficv1.PodCounts{}, granted: map[string]time.Time{}}
+			of = newCapture(c.GetUid(), c.GetNamespace(), c.GetName())
 			b.captures[of.uid], b.dirty, first = of, true, true
 		}
-		of.granted[pod] = b.clock()
+		if pod != "" {
+			of.granted[pod] = b.clock()
+		}
 	}
 	return first
+}
+
+func newCapture(uid, namespace, name string) *capture {
+	return &capture{uid: uid, namespace: namespace, name: name, sources: map[source]*trafficv1.PodCounts{}, granted: map[string]time.Time{}}
 }
 
 // of returns the counts of a source that can report and deliver for a capture now; nil: it cannot. b.mu is held.
@@ -185,7 +192,7 @@ func (b *books) stored(all ...ring.Record) {
 	for _, one := range all {
 		c := b.captures[one.Capture]
 		if c == nil {
-			continue // forgotten meanwhile
+			continue // forgotten since then
 		}
 		if p := c.source(sourceOf(one.Source)); p != nil {
 			p.Numbers, _ = record.Add(p.Numbers, one.Number, one.Number)
@@ -244,7 +251,7 @@ func (b *books) closed(uid string) bool {
 	return c == nil || !c.ended.IsZero() && b.clock().Sub(c.ended) > closing
 }
 
-// pods returns what is known of a capture by source.
+// pods returns the reports of a capture, by source.
 func (b *books) pods(uid string) (all []*trafficv1.PodCounts) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -3,9 +3,9 @@
 //
 //	capturesOf  which captures a pod gets                              captures.go (pure)
 //	cluster     TrafficCaptures and ForkedWorkloads, watched           cluster.go
-//	books       what each container has reported, and is stored        books.go, save.go
+//	books       reports of containers, and numbers of stored exchanges books.go, save.go
 //	Attach, Deliver, Read, Counts                                      sidecars.go, readers.go
-//	access      callers, and what they may                             access.go
+//	access      callers, and their rights                              access.go
 //	Main        the listeners and their limits                         server.go, settings.go
 //
 // # Access

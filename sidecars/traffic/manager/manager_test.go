@@ -102,7 +102,7 @@ func TestOnlyPodsOfForksAreServed(t *testing.T) {
 	s.Create(lone)
 	baseline, fork := s.deployed("baseline"), s.fork("cart")
 	s.capture("own", nil, fork, lone, baseline)
-	s.container(fork, "i1") // whose ForkedWorkload is known from here on
+	s.container(fork, "i1") // from here on its ForkedWorkload is known
 	for _, one := range []struct {
 		name, token string
 		code        codes.Code
@@ -249,9 +249,12 @@ func TestEvictedExchangesAreCounted(t *testing.T) {
 func TestFollowersEndWithTheCapture(t *testing.T) {
 	s := newSite(t)
 	pod := s.fork("cart")
-	capture := s.capture("cap", nil, pod)
 	c := s.container(pod, "i1")
-	c.applies(1)
+	capture := s.capture("cap", nil) // attached to no pod yet
+	s.Eventually("the capture is known", func() error {
+		_, err := trafficv1.NewReadersClient(s.conn).Counts(s.ticket("cap"), &trafficv1.CountsRequest{CaptureNamespace: s.namespace, Capture: "cap"})
+		return err
+	})
 	stream, err := trafficv1.NewReadersClient(s.conn).Read(s.ticket("cap"), &trafficv1.ReadRequest{CaptureNamespace: s.namespace, Capture: "cap", Follow: true})
 	s.Must(err)
 	var numbers []uint64
@@ -269,6 +272,8 @@ func TestFollowersEndWithTheCapture(t *testing.T) {
 		}
 		switch current++; current {
 		case 1:
+			s.attach(capture, pod)
+			c.applies(1)
 			c.hands(nil, c.exchange(capture, 1, 1))
 		case 2:
 			s.Remove(capture)

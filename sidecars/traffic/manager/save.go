@@ -37,6 +37,8 @@ const booksFile = "books.json"
 
 // save writes the books if they have changed, or else nothing.
 func (b *books) save(dir, epoch string) error {
+	b.saving.Lock()
+	defer b.saving.Unlock()
 	b.mu.Lock()
 	if !b.dirty {
 		b.mu.Unlock()
@@ -102,7 +104,8 @@ func (b *books) load(dir, epoch string, stored numbers) error {
 		if err := proto.Unmarshal(one.Counts, counts); err != nil {
 			return fmt.Errorf("read the counts of captures: %w", err)
 		}
-		c := &capture{uid: one.UID, namespace: one.Namespace, name: one.Name, ended: one.Ended, deleted: one.Deleted, sources: map[source]*trafficv1.PodCounts{}, granted: map[string]time.Time{}}
+		c := newCapture(one.UID, one.Namespace, one.Name)
+		c.ended, c.deleted = one.Ended, one.Deleted
 		for _, p := range counts.GetPods() {
 			if s.Epoch != epoch {
 				p.Numbers = nil

@@ -39,9 +39,8 @@ const (
 
 // Config configures a Main. Fields without a default are required, except TicketKeys, Readers and Always.
 type Config struct {
-	// REST watches the cluster, and Kube reads pods and reviews tokens. TLS is the certificate to serve with.
+	// REST reads and watches the cluster. TLS is the certificate to serve with.
 	REST *rest.Config
-	Kube kubernetes.Interface
 	TLS  *trust.Folder
 	// TicketKeys returns the keys of tickets. Nil, and a result that is nil: no ticket is accepted.
 	TicketKeys func() *ticket.Keys
@@ -72,7 +71,7 @@ func (c Config) withDefaults() Config {
 
 // Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
-	if c.REST == nil || c.Kube == nil || c.TLS == nil || c.Store == "" || c.StoreBytes < 4*maxBatch || c.Replica == "" {
+	if c.REST == nil || c.TLS == nil || c.Store == "" || c.StoreBytes < 4*maxBatch || c.Replica == "" {
 		return fmt.Errorf("traffic-manager: a required field of the Config is missing, or the store is smaller than %d bytes", 4*maxBatch)
 	}
 	return nil
@@ -110,6 +109,10 @@ func New(cfg Config) (*Main, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	kube, err := kubernetes.NewForConfig(cfg.REST)
+	if err != nil {
+		return nil, fmt.Errorf("traffic-manager: %w", err)
+	}
 	s := &server{
 		cfg: cfg, books: newBooks(cfg.Clock), stopping: make(chan struct{}),
 		checks:   callers.NewPool("checks of tokens", callers.Bounds{Each: 4, Strangers: 16, Pods: 256, Rate: 5, Burst: 32}),
@@ -120,15 +123,14 @@ func New(cfg Config) (*Main, error) {
 			Name: "switchyard_traffic_exchanges_total", Help: "Exchanges that containers have delivered, by result: stored, repeated or refused.",
 		}, []string{"result"}),
 	}
-	var err error
 	if s.cluster, err = watched(cfg.REST); err != nil {
 		return nil, err
 	}
-	reviews := tokens.Config{Reviews: cfg.Kube.AuthenticationV1().TokenReviews(), Audience: Audience, Keys: tokens.PublishedKeys(cfg.Kube.Discovery().RESTClient()), Clock: cfg.Clock}
+	reviews := tokens.Config{Reviews: kube.AuthenticationV1().TokenReviews(), Audience: Audience, Keys: tokens.PublishedKeys(kube.Discovery().RESTClient()), Clock: cfg.Clock}
 	if s.tokens, err = tokens.New(reviews); err != nil {
 		return nil, err
 	}
-	if s.forks, err = identify.New(identify.Config{Verify: s.verify, Pods: cfg.Kube.CoreV1(), ReplicaSets: cfg.Kube.AppsV1()}); err != nil {
+	if s.forks, err = identify.New(identify.Config{Verify: s.verify, Pods: kube.CoreV1(), ReplicaSets: kube.AppsV1()}); err != nil {
 		return nil, err
 	}
 	if err := s.open(); err != nil {

@@ -35,7 +35,7 @@ func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	captures := capturesOf(who.Namespace, types.UID(who.UID), all, s.cfg.Always)
-	if s.books.grant(who.UID, captures) {
+	if s.books.grant(who.UID, captures...) {
 		// Before the ring has exchanges of a capture, its name is on disk.
 		if err := s.save(); err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())

@@ -20,7 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
@@ -70,7 +69,7 @@ func newSite(t *testing.T, settings ...func(*manager.Config)) *site {
 	access.QPS = -1
 	s.key = private
 	s.config = manager.Config{
-		REST: access, Kube: kubernetes.NewForConfigOrDie(access), TicketKeys: func() *ticket.Keys { return &keys },
+		REST: access, TicketKeys: func() *ticket.Keys { return &keys },
 		Readers: []string{s.namespace + ":collector"}, Always: manager.Elision{RequestHeaders: []string{"x-always"}},
 		Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 16 << 20, Replica: "replica-0",
 		Address: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
@@ -212,7 +211,7 @@ func (s *site) container(pod *corev1.Pod, incarnation string) *container {
 // applies waits for attachments with n captures, and applies them.
 func (c *container) applies(n int) []*trafficv1.Capture {
 	c.Helper()
-	// The stream was opened before: what it sent first may be what is waited for.
+	// The first message of a new stream has the present captures.
 	stream, err := trafficv1.NewSidecarsClient(c.conn).Attach(c.ctx)
 	c.Must(err)
 	for {
@@ -257,7 +256,7 @@ func (s *site) ticket(capture string) context.Context {
 	return s.shows(text)
 }
 
-// read returns the exchanges of a capture from a cursor, what was missed, and the cursor after them.
+// read returns the exchanges of a capture from a cursor, the gap before them, and the cursor after them.
 func (s *site) read(capture string, from *trafficv1.Cursor) (all []*trafficv1.Exchange, gap *trafficv1.Gap, next *trafficv1.Cursor) {
 	s.Helper()
 	stream, err := trafficv1.NewReadersClient(s.conn).Read(s.ticket(capture), &trafficv1.ReadRequest{CaptureNamespace: s.namespace, Capture: capture, From: from})

@@ -100,7 +100,7 @@ func equal(t *testing.T, a, b []byte) bool {
 	return bytes.Equal(x, y)
 }
 
-// Another implementation of HTTP reads each file to its end: what was recorded of the body, and all headers.
+// Another implementation of HTTP reads each file to its end: the recorded bytes of the body, and all headers.
 func TestAParserReadsTheFiles(t *testing.T) {
 	for name, x := range exchanges() {
 		request, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(published.Request(x))))

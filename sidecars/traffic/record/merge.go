@@ -58,7 +58,7 @@ func join(to, p *trafficv1.PodCounts) {
 	to.Problem = cmp.Or(to.Problem, p.GetProblem())
 }
 
-// settle computes what is stored of a pod's exchanges, and adds to those that are lost. It returns how many are pending.
+// settle computes how many exchanges of a pod are stored, and adds to the lost ones. It returns how many are pending.
 func settle(p *trafficv1.PodCounts) (pending uint64) {
 	p.Stored = Size(p.Numbers)
 	known := p.SampledOut + p.Stored

@@ -121,7 +121,7 @@ type container struct {
 	at    *replica
 }
 
-// replica is a traffic-manager: the newest report of each container, and what it has stored.
+// replica is a traffic-manager: the newest report of each container, and the stored exchanges.
 type replica struct {
 	pods    map[string]*trafficv1.PodCounts
 	order   []*exchange
@@ -300,7 +300,7 @@ func (s *sim) check(t *testing.T, seed uint64) {
 	if got.Seen != sum || got.Seen != uint64(len(s.exchanges)) {
 		t.Errorf("seed %d: seen %d, in all %d, the application %d", seed, got.Seen, sum, len(s.exchanges))
 	}
-	// A container in flight whose unacknowledged exchange is stored may count as pending what is lost elsewhere.
+	// An exchange that is stored but not acknowledged can make another one pending that is lost.
 	if got.SampledOut != want["sampled"] || got.Lost[record.Budget] != want["lost"] || got.Stored+got.Evicted != want["stored"] ||
 		got.Lost[record.Restart]+got.Pending != want["restart"]+want["pending"] {
 		t.Errorf("seed %d: %v, want %v", seed, got, want)

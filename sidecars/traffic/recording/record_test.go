@@ -60,7 +60,7 @@ func (s *site) says(texts ...string) {
 }
 
 // Each exchange is recorded once, from every replica, also when a pod has delivered it to two of them, and when a replica
-// restarts. At the end the capture is deleted, and what is delivered until then is read.
+// restarts. At the end the capture is deleted, and exchanges that are delivered until then are read.
 func TestARecordingFromItsBeginningToItsEnd(t *testing.T) {
 	s := newSite(t)
 	stopOne := s.start("one")

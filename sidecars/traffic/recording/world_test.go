@@ -89,7 +89,7 @@ func newSite(t *testing.T) *site {
 // sandbox creates the objects of a sandbox and its fork.
 func (s *site) sandbox() {
 	s.Helper()
-	s.Make(&crdv1.SignadotSandbox{}, "metadata: {name: "+s.ns+"}\nspec: {id: alice, customization: {patches: [{patch: '{}', type: strategic, target: {apiVersion: apps/v1, kind: Deployment, namespace: "+s.ns+", name: cart}}]}}")
+	s.Make(&crdv1.SignadotSandbox{}, "metadata: {name: "+s.ns+"}\nspec: {id: alice, customization: {patches: [{strategic: {}, target: {apiVersion: apps/v1, kind: Deployment, namespace: "+s.ns+", name: cart}}]}}")
 	labels := map[string]string{"app": "cart"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "main"}}}}
 	meta := func(name string, owner metav1.Object, kind string) metav1.ObjectMeta {

@@ -216,7 +216,7 @@ func (r *Ring) Read(capture string, p *Position, most int) (all []Record, missed
 			return nil, missed, nil
 		}
 		all, err = r.readFrom(s, size, capture, p, end, most)
-		// The file can have been deleted meanwhile.
+		// The file can have been deleted since find.
 		if err == nil || r.oldest() <= s.number {
 			return all, missed, err
 		}

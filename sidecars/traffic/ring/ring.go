@@ -1,5 +1,5 @@
-// Package ring is a ring of records on disk, of a fixed size: the oldest segment makes room for new records, and what it
-// had is counted for each capture.
+// Package ring is a ring of records on disk, of a fixed size: the oldest segment makes room for new records, and its records
+// are counted as evicted, for each capture.
 //
 // # Offsets
 //
@@ -320,7 +320,7 @@ func (r *Ring) Sync() error {
 	if f == nil || !dirty {
 		return nil
 	}
-	// It may be closed meanwhile, after it was synced.
+	// It may be closed by now, after it was synced.
 	if err := f.Sync(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("ring: %w", err)
 	}

@@ -312,7 +312,7 @@ func TestBatchesThatAreTooLargeAreRefused(t *testing.T) {
 	}
 }
 
-// Readers see a sequence without holes beside the ones that they are told of, while records are evicted under them.
+// Readers get all numbers but those that Read reports as missed, while records are evicted.
 func TestReadersBesideAWriter(t *testing.T) {
 	r := open(t, ring.Config{Dir: t.TempDir(), Bytes: 16 << 10, Segment: 1 << 10})
 	const last = 3000

@@ -28,7 +28,7 @@ type Manager struct {
 	With func(ctx context.Context) (context.Context, error)
 }
 
-// Connect connects to the controller manager until ctx ends. what is what the user needs it for.
+// Connect connects to the controller manager until ctx ends. Errors name the purpose, what.
 func Connect(ctx context.Context, s *command.Session, kube kubernetes.Interface, what string) (*Manager, error) {
 	address, err := s.Cluster.Forward(ctx, target)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // output is where exchanges are written.
 type output interface {
 	add(x *trafficv1.Exchange, m published.Meta) error
-	// end completes it, with the identity of the recording.
+	// end completes it, with the identity of the recording; empty: it did not begin.
 	end(comment string) error
 }
 
@@ -32,9 +32,11 @@ func record(m published.Meta, form string) ([]byte, error) {
 
 // folder is a folder with one for each request, and the stream of their metadata.
 type folder struct {
-	root         *os.Root
-	stream, form string
+	root   *os.Root
+	stream *short
 }
+
+const streamJSON, streamYAML = "meta.jsons", "meta.yamls"
 
 // openFolder opens a folder, which is created where it is missing. With clean, earlier recordings are deleted from it.
 func openFolder(path, form string, clean bool) (*folder, error) {
@@ -45,24 +47,25 @@ func openFolder(path, form string, clean bool) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{root: root, stream: "meta.jsons", form: form}
-	if form == show.YAML {
-		f.stream = "meta.yamls"
-	}
 	if clean {
-		err = f.clean()
+		err = cleanFolder(root)
 	}
-	return f, err
+	name := streamJSON
+	if form == show.YAML {
+		name = streamYAML
+	}
+	to, wrong := root.OpenFile(name, appended, fileMode)
+	return &folder{root, &short{to, form}}, errors.Join(err, wrong)
 }
 
-// clean deletes what a recording writes, and nothing else.
-func (f *folder) clean() error {
-	entries, err := fs.ReadDir(f.root.FS(), ".")
+// cleanFolder deletes the files of recordings, and nothing else.
+func cleanFolder(root *os.Root) error {
+	entries, err := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
 		_, unfit := published.Folder(e.Name())
-		_, other := f.root.Stat(filepath.Join(e.Name(), published.MetaFile))
-		if e.IsDir() && unfit == nil && other == nil || e.Name() == "meta.jsons" || e.Name() == "meta.yamls" {
-			err = errors.Join(err, f.root.RemoveAll(e.Name()))
+		_, other := root.Stat(filepath.Join(e.Name(), published.MetaFile))
+		if e.IsDir() && unfit == nil && other == nil || e.Name() == streamJSON || e.Name() == streamYAML {
+			err = errors.Join(err, root.RemoveAll(e.Name()))
 		}
 	}
 	return err
@@ -85,19 +88,10 @@ func (f *folder) add(x *trafficv1.Exchange, m published.Meta) error {
 			return err
 		}
 	}
-	line, err := record(m, f.form)
-	if err != nil {
-		return err
-	}
-	to, err := f.root.OpenFile(f.stream, os.O_APPEND|os.O_CREATE|os.O_WRONLY, fileMode)
-	if err != nil {
-		return err
-	}
-	_, err = to.Write(line)
-	return errors.Join(err, to.Close())
+	return f.stream.add(x, m) // It names whole folders.
 }
 
-func (f *folder) end(string) error { return f.root.Close() }
+func (f *folder) end(string) error { return errors.Join(f.stream.Close(), f.root.Close()) }
 
 // archive is a HAR file. It has its name once it is complete.
 type archive struct {
@@ -117,29 +111,31 @@ func openArchive(path, version string) (*archive, error) {
 func (a *archive) add(x *trafficv1.Exchange, _ published.Meta) error { return a.Add(x) }
 
 func (a *archive) end(comment string) error {
-	if err := errors.Join(a.End(comment), a.part.Close()); err != nil {
-		return err
+	if err := errors.Join(a.End(comment), a.part.Close()); err != nil || comment == "" {
+		return errors.Join(err, os.Remove(a.part.Name()))
 	}
 	return os.Rename(a.part.Name(), a.path)
 }
 
-// short is a file with the metadata of requests alone.
+// short is a file that the metadata of requests is appended to.
 type short struct {
-	to   *os.File
+	*os.File
 	form string
 }
 
+const appended = os.O_APPEND | os.O_CREATE | os.O_WRONLY
+
 func openShort(path, form string) (*short, error) {
-	to, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, fileMode)
+	to, err := os.OpenFile(path, appended, fileMode)
 	return &short{to, form}, err
 }
 
 func (s *short) add(_ *trafficv1.Exchange, m published.Meta) error {
 	line, err := record(m, s.form)
 	if err == nil {
-		_, err = s.to.Write(line)
+		_, err = s.Write(line)
 	}
 	return err
 }
 
-func (s *short) end(string) error { return s.to.Close() }
+func (s *short) end(string) error { return s.Close() }

@@ -135,6 +135,10 @@ func TestAnArchiveIsWhole(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("before"), 0o600))
 	a, err := openArchive(path, "v1")
 	must(t, err)
+	must(t, a.end("")) // It did not begin.
+	same(t, tree(t, dir), "pr.har")
+	a, err = openArchive(path, "v1")
+	must(t, err)
 	must(t, a.add(exchange("a"), published.Meta{}))
 	if got := read(t, path); got != "before" {
 		t.Errorf("it is replaced early: %q", got)

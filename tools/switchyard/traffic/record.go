@@ -128,7 +128,7 @@ func run(ctx context.Context, s *command.Session, cfg recording.Config, asked re
 		return nil
 	}
 	result, err := recording.Record(ctx, cfg, asked)
-	comment := "the recording did not begin"
+	comment := ""
 	if result != nil {
 		comment = identity(result)
 		cfg.Note(comment)
