@@ -41,10 +41,10 @@ const (
 
 // Config configures an Agent.
 type Config struct {
-	// Manager is host:port of traffic-manager, whose certificate Roots verify.
+	// Manager is host:port of traffic-manager. Roots verify its certificate.
 	Manager string
 	Roots   *trust.Roots
-	// TokenFile has the pod's token, and StateFile what was attached last.
+	// TokenFile has the pod's token, and StateFile the last attachments.
 	TokenFile, StateFile string
 	Logger               *slog.Logger
 }
@@ -71,7 +71,7 @@ func Roots(file, text string) (*trust.Roots, error) {
 	return roots, roots.Set([]byte(text))
 }
 
-// Run serves what is attached until ctx ends. The error is one of the configuration.
+// Run serves the attachments until ctx ends. The error is one of the configuration.
 func Run(ctx context.Context, cfg Config) error {
 	conn, err := trust.Dial(cfg.Manager, cfg.Manager, cfg.Roots, grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second}))
 	if err != nil {
@@ -125,7 +125,7 @@ func (a *Agent) keepAttached(ctx context.Context, client trafficv1.SidecarsClien
 			wait, reported = retryMin, ""
 		}
 		if why := fmt.Sprint(err); why != reported { // once for each reason
-			a.cfg.Logger.Warn("traffic-manager does not answer; what is attached stays", "address", a.cfg.Manager, "error", err)
+			a.cfg.Logger.Warn("traffic-manager does not answer; the attachments stay", "address", a.cfg.Manager, "error", err)
 			reported = why
 		}
 		if !wake.Sleep(ctx, wait) {

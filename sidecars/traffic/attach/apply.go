@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
-// apply attaches what a message names, and nothing else.
+// apply applies attachments, which replace all others.
 func (a *Agent) apply(next *trafficv1.Attachments) {
 	failed := a.recorder.Set(next.GetCaptures())
 	a.mu.Lock()
@@ -70,7 +70,7 @@ func (a *Agent) wrong() string {
 	return a.problem
 }
 
-// load applies what an earlier container has kept.
+// load applies the attachments that an earlier container has kept.
 func (a *Agent) load() {
 	content, err := os.ReadFile(a.cfg.StateFile)
 	if err != nil {
@@ -78,13 +78,13 @@ func (a *Agent) load() {
 	}
 	state := &trafficv1.Attachments{}
 	if err := proto.Unmarshal(content, state); err != nil {
-		a.cfg.Logger.Warn("what was attached cannot be read; traffic-manager is asked", "file", a.cfg.StateFile, "error", err)
+		a.cfg.Logger.Warn("the last attachments cannot be read, and are requested from traffic-manager", "file", a.cfg.StateFile, "error", err)
 		return
 	}
 	a.apply(state)
 }
 
-// save keeps what is attached for the next container.
+// save keeps the attachments for the next container.
 func (a *Agent) save() {
 	a.mu.Lock()
 	content, err := proto.Marshal(a.state)
@@ -93,7 +93,7 @@ func (a *Agent) save() {
 		err = replace(a.cfg.StateFile, content)
 	}
 	if err != nil {
-		a.cfg.Logger.Error("what is attached is not kept for a container that starts again", "error", err)
+		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
 	}
 }
 
@@ -111,7 +111,7 @@ func replace(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Started reports whether the container with this file has applied what is attached to its pod.
+// Started reports whether the container with this file has applied the attachments of its pod.
 func Started(stateFile string) error {
 	if _, err := os.Stat(stateFile); err != nil {
 		return fmt.Errorf("nothing was attached or found missing yet: %w", err)

@@ -287,7 +287,7 @@ func (p *pod) requests(n int) {
 	}
 }
 
-// settled waits until each of n exchanges is delivered or lost, and compares with what is stored.
+// settled waits until each of n exchanges is delivered or lost, and compares with the receiver.
 func (p *pod) settled(n int) (delivered uint64, lost map[string]uint64) {
 	p.t.Helper()
 	p.until(fmt.Sprintf("%d exchanges are settled", n), func(a *trafficv1.Applied) error {

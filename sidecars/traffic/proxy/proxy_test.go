@@ -207,7 +207,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A protocol that is not HTTP passes, also one whose server speaks first, and an application that does not listen is a
+// A protocol that is not HTTP passes, also with a server that speaks first, and an application that does not listen is a
 // connection that is reset.
 func TestOtherProtocolsPass(t *testing.T) {
 	l := listen(t)

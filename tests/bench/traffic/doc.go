@@ -1,4 +1,4 @@
-// Command traffic measures what a capture costs requests, in the place of the traffic container of a fork: beside a bare
+// Command traffic measures what a capture costs requests, where the traffic container of a fork is: beside a bare
 // connection and a stock Envoy with one route, an Envoy with the tap filter, an Envoy with ext_proc in observability mode and
 // its processor, mitmproxy 11.0.2, and the traffic container, in one run and in turn. It prints one line for each figure
 // (tests/figures), and never fails on a figure.

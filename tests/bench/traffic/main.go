@@ -86,7 +86,7 @@ func run(ctx context.Context, s settings, w io.Writer) error {
 	return nil
 }
 
-// measured is what was measured of a place.
+// measured has the measurements of a place.
 type measured struct{ cpu, over, added, p50 []float64 }
 
 // compare measures all places in turn, and prints.
@@ -202,7 +202,7 @@ func (p *place) computed() (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// climb finds the highest rate of each place at which it serves what is sent and captures what it serves.
+// climb finds the highest rate at which each place serves all requests and captures all.
 func (b *bench) climb(s settings, w io.Writer) error {
 	const least, most, enough = 100, 64_000, 0.95
 	for _, k := range kinds {
