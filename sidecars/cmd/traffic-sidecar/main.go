@@ -2,7 +2,7 @@
 // traffic-manager.
 //
 //	traffic-sidecar -manager HOST:PORT -token FILE -state FILE [-ca FILE] [-log-level LEVEL]
-//	traffic-sidecar started -state FILE     succeed once it serves what is attached, as its startup probe does
+//	traffic-sidecar started -state FILE     succeed once it serves its attachments, as its startup probe does
 package main
 
 import (

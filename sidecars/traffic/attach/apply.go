@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -14,8 +13,8 @@ import (
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
-// apply attaches what a message names, and nothing else.
-func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
+// apply applies attachments, which replace all others.
+func (a *Agent) apply(next *trafficv1.Attachments) {
 	failed := a.recorder.Set(next.GetCaptures())
 	a.mu.Lock()
 	a.state = next
@@ -32,7 +31,7 @@ func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
 		}
 	}
 	a.mu.Unlock()
-	failed = errors.Join(failed, a.listen(ctx))
+	failed = errors.Join(failed, a.listen())
 	a.mu.Lock()
 	a.problem = ""
 	if failed != nil {
@@ -43,7 +42,7 @@ func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
 }
 
 // listen serves the ports that are attached, or were so lately.
-func (a *Agent) listen(ctx context.Context) error {
+func (a *Agent) listen() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var ports []proxy.Port
@@ -54,7 +53,7 @@ func (a *Agent) listen(ctx context.Context) error {
 		}
 		ports = append(ports, port)
 	}
-	return a.proxy.Listen(ctx, ports...)
+	return a.proxy.Listen(ports...)
 }
 
 // idle reports whether nothing is served.
@@ -71,21 +70,21 @@ func (a *Agent) wrong() string {
 	return a.problem
 }
 
-// load applies what an earlier container has kept.
-func (a *Agent) load(ctx context.Context) {
+// load applies the attachments that an earlier container has kept.
+func (a *Agent) load() {
 	content, err := os.ReadFile(a.cfg.StateFile)
 	if err != nil {
 		return // it is the first container of its pod
 	}
 	state := &trafficv1.Attachments{}
 	if err := proto.Unmarshal(content, state); err != nil {
-		a.cfg.Logger.Warn("what was attached cannot be read; traffic-manager is asked", "file", a.cfg.StateFile, "error", err)
+		a.cfg.Logger.Warn("the last attachments cannot be read, and are requested from traffic-manager", "file", a.cfg.StateFile, "error", err)
 		return
 	}
-	a.apply(ctx, state)
+	a.apply(state)
 }
 
-// save keeps what is attached for the next container.
+// save keeps the attachments for the next container.
 func (a *Agent) save() {
 	a.mu.Lock()
 	content, err := proto.Marshal(a.state)
@@ -94,7 +93,7 @@ func (a *Agent) save() {
 		err = replace(a.cfg.StateFile, content)
 	}
 	if err != nil {
-		a.cfg.Logger.Error("what is attached is not kept for a container that starts again", "error", err)
+		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
 	}
 }
 
@@ -112,7 +111,7 @@ func replace(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Started reports whether the container with this file has applied what is attached to its pod.
+// Started reports whether the container with this file has applied the attachments of its pod.
 func Started(stateFile string) error {
 	if _, err := os.Stat(stateFile); err != nil {
 		return fmt.Errorf("nothing was attached or found missing yet: %w", err)

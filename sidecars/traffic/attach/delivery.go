@@ -74,7 +74,7 @@ func (d *delivery) deliver(ctx context.Context, batch []capture.Finished) (*traf
 	}
 }
 
-// ended counts what is left at the end.
+// ended counts exchanges that are left at the end.
 func (d *delivery) ended(rest []capture.Finished) {
 	for _, f := range rest {
 		d.agent.recorder.Lost(f, record.Ended)

@@ -1,5 +1,5 @@
 // Package capture copies the exchanges of connections for captures: it keeps the beginning of bodies, counts and hashes the
-// rest, removes what is to be removed, and hands on each exchange that is complete.
+// rest, removes headers and JSON values, and hands on each exchange that is complete.
 //
 // It never waits, and keeps at most record.InFlight bytes in all. An exchange beyond that is lost and counted; its connection
 // is not affected.

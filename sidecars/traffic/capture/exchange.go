@@ -78,7 +78,7 @@ func (t *target) headers(s elide.Side, fields []parse.Field) ([]*trafficv1.Heade
 	return t.rules.Headers(s, all)
 }
 
-// grow reserves room. Without it, what was copied is dropped.
+// grow reserves room. Without it, the copy is dropped.
 func (e *exchange) grow(bytes int64) bool {
 	if e.lost {
 		return false

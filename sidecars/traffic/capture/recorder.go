@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/sidecars/traffic/record"
 )
 
-// Unreadable is why an exchange is lost whose connection could not be read any more.
+// Unreadable is why an exchange is lost: its connection could not be parsed any more.
 const Unreadable = "unreadable"
 
 // Recorder has the captures of a container, and their books. It is safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what is read. Connections beyond them are passed on and not captured.
+// Bounds of messages. Connections beyond them are passed on and not captured.
 const (
 	maxHead   = 128 << 10 // of a head, of the trailers, of a list of headers
 	maxMethod = 32

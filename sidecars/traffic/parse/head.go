@@ -82,7 +82,7 @@ func readFields(lines string) ([]Field, error) {
 	return fields, nil
 }
 
-// value returns the first value of a header, whose name is in lower case.
+// value returns the first value of a header. The name is in lower case.
 func value(fields []Field, name string) string {
 	for _, f := range fields {
 		if len(f.Name) == len(name) && strings.EqualFold(f.Name, name) {

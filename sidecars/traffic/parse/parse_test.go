@@ -63,14 +63,14 @@ func pieces(f func(piece func() int)) {
 	}
 }
 
-// said is what one end sends.
-type said struct {
+// sent has the bytes of one end.
+type sent struct {
 	by   parse.Side
 	text string
 }
 
 // follow reads a conversation in pieces of at most so many bytes, and its end.
-func follow(all []said, piece func() int, problem string) *seen {
+func follow(all []sent, piece func() int, problem string) *seen {
 	s := &seen{}
 	c := parse.New(s, &parse.Memory{})
 	for _, one := range all {
@@ -106,46 +106,46 @@ func masked(first byte, text string) string {
 }
 
 var conversations = map[string]struct {
-	all  []said
+	all  []sent
 	want []string
 }{
-	"one": {[]said{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}}, []string{
+	"one": {[]sent{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"}}, []string{
 		"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=2 ok ",
 	}},
-	"pipelined": {[]said{{q, get + "POST /b HTTP/1.1\r\nhost:h\r\ncontent-length:3\r\n\r\nabc\r\n" + get}, {a, "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200\r\nContent-Length:0\r\n\r\nHTTP/1.1 304 N\r\nContent-Length: 9\r\n\r\n"}}, []string{
+	"pipelined": {[]sent{{q, get + "POST /b HTTP/1.1\r\nhost:h\r\ncontent-length:3\r\n\r\nabc\r\n" + get}, {a, "HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200\r\nContent-Length:0\r\n\r\nHTTP/1.1 304 N\r\nContent-Length: 9\r\n\r\n"}}, []string{
 		"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   204 ", "HTTP/1.1 POST h /b 0 host=h content-length=3 abc -> HTTP/1.1   200 Content-Length=0 ",
 		"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   304 Content-Length=9 ",
 	}},
-	"chunks and trailers": {[]said{
+	"chunks and trailers": {[]sent{
 		{q, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: gzip, Chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nT: 1\r\nU: 2\r\n\r\n" + get},
 		{a, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nHTTP/1.1 200 OK\nContent-Length: 1\n\nx"},
 	}, []string{
 		"HTTP/1.1 POST h / 0 Host=h Transfer-Encoding=gzip, Chunked abc0123456789[{T 1} {U 2}] -> HTTP/1.1   200 Transfer-Encoding=chunked ",
 		"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=1 x ",
 	}},
-	"100-continue, early hints": {[]said{{q, "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"}, {a, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n"}, {q, "hi"}, {a, "HTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n"}}, []string{
+	"100-continue, early hints": {[]sent{{q, "PUT / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"}, {a, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: x\r\n\r\n"}, {q, "hi"}, {a, "HTTP/1.1 201 C\r\nContent-Length: 0\r\n\r\n"}}, []string{
 		"HTTP/1.1 PUT h / 0 Host=h Expect=100-continue Content-Length=2 hi -> HTTP/1.1   201 Content-Length=0 ",
 	}},
-	"an answer before the end of the request": {[]said{{q, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nhi"}, {a, "HTTP/1.1 413 C\r\nContent-Length: 0\r\n\r\n"}, {q, "ho" + get}, {a, "HTTP/1.1 200 C\r\nContent-Length: 0\r\n\r\n"}}, []string{
+	"an answer before the end of the request": {[]sent{{q, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nhi"}, {a, "HTTP/1.1 413 C\r\nContent-Length: 0\r\n\r\n"}, {q, "ho" + get}, {a, "HTTP/1.1 200 C\r\nContent-Length: 0\r\n\r\n"}}, []string{
 		"HTTP/1.1 PUT h / 0 Host=h Content-Length=4 hiho -> HTTP/1.1   413 Content-Length=0 ", "HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=0 ",
 	}},
-	"HEAD": {[]said{{q, strings.Replace(get, "GET", "HEAD", 1) + get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nHTTP/1.1 404 N\r\nContent-Length: 1\r\n\r\n!"}}, []string{
+	"HEAD": {[]sent{{q, strings.Replace(get, "GET", "HEAD", 1) + get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nHTTP/1.1 404 N\r\nContent-Length: 1\r\n\r\n!"}}, []string{
 		"HTTP/1.1 HEAD h /a 0 Host=h -> HTTP/1.1   200 Content-Length=7 ", "HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   404 Content-Length=1 ! ",
 	}},
-	"no answer":   {[]said{{q, get}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> cut"}},
-	"cut off":     {[]said{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc"}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=5 abc cut"}},
-	"a fold":      {[]said{{q, "GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\n  2\r\n\r\n"}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{"HTTP/1.1 GET h / 0 Host=h A=1 2 -> HTTP/1.1   204 "}},
-	"empty lines": {[]said{{q, "\r\n\r\n" + get}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   204 "}},
-	"WebSocket": {[]said{
+	"no answer":   {[]sent{{q, get}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> cut"}},
+	"cut off":     {[]sent{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc"}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   200 Content-Length=5 abc cut"}},
+	"a fold":      {[]sent{{q, "GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\n  2\r\n\r\n"}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{"HTTP/1.1 GET h / 0 Host=h A=1 2 -> HTTP/1.1   204 "}},
+	"empty lines": {[]sent{{q, "\r\n\r\n" + get}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   204 "}},
+	"WebSocket": {[]sent{
 		{q, "GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n"}, {a, "HTTP/1.1 101 S\r\nUpgrade: websocket\r\n\r\n\x81\x02hi"},
 		{q, masked(0x01, "hel") + masked(0x89, "ping") + masked(0x80, "lo") + masked(0x82, "")}, {a, "\x82\x7e\x00\x80" + strings.Repeat("z", 128) + "\x88\x00"},
 	}, []string{
 		"HTTP/1.1 GET h /ws 0 Host=h Upgrade=websocket hello|| -> HTTP/1.1   101 Upgrade=websocket hi|" + strings.Repeat("z", 128) + "| cut",
 	}},
-	"an upgrade that is refused": {[]said{{q, "GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n"}, {a, "HTTP/1.1 400 S\r\nContent-Length: 0\r\n\r\n"}, {q, get}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{
+	"an upgrade that is refused": {[]sent{{q, "GET /ws HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n"}, {a, "HTTP/1.1 400 S\r\nContent-Length: 0\r\n\r\n"}, {q, get}, {a, "HTTP/1.1 204 N\r\n\r\n"}}, []string{
 		"HTTP/1.1 GET h /ws 0 Host=h Upgrade=websocket -> HTTP/1.1   400 Content-Length=0 ", "HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1   204 ",
 	}},
-	"CONNECT": {[]said{{q, "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n"}, {a, "HTTP/1.1 200 OK\r\n\r\nback"}, {q, "forth"}}, []string{"HTTP/1.1 CONNECT x:1 x:1 0 Host=x:1 forth -> HTTP/1.1   200 back cut"}},
+	"CONNECT": {[]sent{{q, "CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n"}, {a, "HTTP/1.1 200 OK\r\n\r\nback"}, {q, "forth"}}, []string{"HTTP/1.1 CONNECT x:1 x:1 0 Host=x:1 forth -> HTTP/1.1   200 back cut"}},
 }
 
 func TestConversations(t *testing.T) {
@@ -165,7 +165,7 @@ func TestConversations(t *testing.T) {
 }
 
 func TestTheEndOfTheApplication(t *testing.T) {
-	until := []said{{q, get + get}, {a, "HTTP/1.1 200 OK\r\n\r\nall of it"}}
+	until := []sent{{q, get + get}, {a, "HTTP/1.1 200 OK\r\n\r\nall of it"}}
 	want := []string{"HTTP/1.1 GET h /a 0 Host=h -> HTTP/1.1 200 all of it", "HTTP/1.1 GET h /a 0 Host=h -> closed by the application"}
 	pieces(func(piece func() int) {
 		if s := follow(until, piece, ""); !slices.Equal(s.ended, want) || s.broken != nil {
@@ -174,9 +174,9 @@ func TestTheEndOfTheApplication(t *testing.T) {
 	})
 }
 
-// What is not HTTP is no broken connection of HTTP.
+// Other protocols are no broken connections of HTTP.
 func TestOtherProtocols(t *testing.T) {
-	for name, all := range map[string][]said{
+	for name, all := range map[string][]sent{
 		"redis": {{q, "*1\r\n$4\r\nPING\r\n"}, {a, "+PONG\r\n"}}, "a server that speaks first": {{a, "220 mail\r\n"}, {q, "EHLO x\r\n"}},
 		"TLS": {{q, "\x16\x03\x01\x02\x00\x01"}}, "RTSP": {{q, "OPTIONS * RTSP/1.0\r\n\r\n"}}, "a word": {{q, strings.Repeat("a", 40)}}, "before HTTP/1.0": {{q, "GET /\r\n"}},
 		"lines": {{q, "one\r\ntwo\r\n"}}, "nothing": nil, "half a method": {{q, "GE"}},
@@ -193,18 +193,18 @@ func TestOtherProtocols(t *testing.T) {
 // A connection that cannot be read any more is counted once, and its exchanges end.
 func TestUnreadable(t *testing.T) {
 	for name, c := range map[string]struct {
-		all    []said
+		all    []sent
 		ended  int
 		reason string
 	}{
-		"garbage after a request": {[]said{{q, get}, {a, "HTTP/1.1 204 N\r\n\r\n"}, {q, "\x00\x01 / HTTP/1.1\r\n\r\n"}}, 1, "client: not HTTP"},
-		"no size of a chunk":      {[]said{{q, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}}, 1, "client: a chunk has no size"},
-		"a head without an end":   {[]said{{q, get}, {a, "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 200<<10)}}, 1, "application: a head has more than 131072 bytes"},
-		"two lengths":             {[]said{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"}}, 1, "application: Content-Length is not one number"},
-		"one answer too many":     {[]said{{q, get}, {a, "HTTP/1.1 204 N\r\n\r\nHTTP/1.1 204 N\r\n\r\n"}}, 1, "application: a response without a request"},
-		"too many at once":        {[]said{{q, strings.Repeat(get, 5000)}}, 4096, "client: too many requests at once"},
-		"no frames of HTTP/2":     {[]said{{q, http2.ClientPreface + "\x00\x00\x01\x00\x08\x00\x00\x00\x01\xff"}}, 0, "client: a frame is shorter than its padding"},
-		"no headers":              {[]said{{q, http2.ClientPreface + "\x00\x00\x01\x01\x04\x00\x00\x00\x01\xff"}}, 0, "client: headers: decoding error: truncated headers"},
+		"garbage after a request": {[]sent{{q, get}, {a, "HTTP/1.1 204 N\r\n\r\n"}, {q, "\x00\x01 / HTTP/1.1\r\n\r\n"}}, 1, "client: not HTTP"},
+		"no size of a chunk":      {[]sent{{q, "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}}, 1, "client: a chunk has no size"},
+		"a head without an end":   {[]sent{{q, get}, {a, "HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 200<<10)}}, 1, "application: a head has more than 131072 bytes"},
+		"two lengths":             {[]sent{{q, get}, {a, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"}}, 1, "application: Content-Length is not one number"},
+		"one answer too many":     {[]sent{{q, get}, {a, "HTTP/1.1 204 N\r\n\r\nHTTP/1.1 204 N\r\n\r\n"}}, 1, "application: a response without a request"},
+		"too many at once":        {[]sent{{q, strings.Repeat(get, 5000)}}, 4096, "client: too many requests at once"},
+		"no frames of HTTP/2":     {[]sent{{q, http2.ClientPreface + "\x00\x00\x01\x00\x08\x00\x00\x00\x01\xff"}}, 0, "client: a frame is shorter than its padding"},
+		"no headers":              {[]sent{{q, http2.ClientPreface + "\x00\x00\x01\x01\x04\x00\x00\x00\x01\xff"}}, 0, "client: headers: decoding error: truncated headers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := follow(c.all, func() int { return 1000 }, "")
@@ -249,7 +249,7 @@ func (f *frames) take() string {
 	return f.String()
 }
 
-func twoAtOnce() []said {
+func twoAtOnce() []sent {
 	c, s := newFrames(), newFrames()
 	_ = c.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 1 << 14})
 	for _, stream := range []uint32{1, 3} {
@@ -276,7 +276,7 @@ func twoAtOnce() []said {
 	_ = s.WriteRSTStream(5, http2.ErrCodeRefusedStream)
 	s.headers(9, true, ":status", "404")
 	_ = s.WriteRSTStream(9, http2.ErrCodeNo)
-	return []said{{q, client}, {a, server}, {q, more}, {a, s.take()}}
+	return []sent{{q, client}, {a, server}, {q, more}, {a, s.take()}}
 }
 
 func TestHTTP2(t *testing.T) {
@@ -304,7 +304,7 @@ func TestUpgradeToHTTP2(t *testing.T) {
 	c.headers(3, true, ":method", "GET", ":scheme", "http", ":path", "/next", ":authority", "h")
 	first := s.take()
 	s.headers(3, true, ":status", "404")
-	got := follow([]said{
+	got := follow([]sent{
 		{q, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n"}, {a, "HTTP/1.1 101 S\r\nUpgrade: h2c\r\n\r\n" + first},
 		{q, http2.ClientPreface + c.take()}, {a, s.take()},
 	}, func() int { return 7 }, "cut")
@@ -327,7 +327,7 @@ func FuzzConversations(f *testing.F) {
 		f.Add([]byte(s.text), []byte(s.text))
 	}
 	f.Fuzz(func(t *testing.T, client, server []byte) {
-		s := follow([]said{{q, string(client)}, {a, string(server)}, {q, string(client)}}, func() int { return 5 }, "cut")
+		s := follow([]sent{{q, string(client)}, {a, string(server)}, {q, string(client)}}, func() int { return 5 }, "cut")
 		for _, why := range s.broken {
 			if strings.Contains(why, "panic") {
 				t.Error(why)

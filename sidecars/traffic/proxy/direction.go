@@ -27,7 +27,7 @@ type direction struct {
 }
 
 // pass copies until the end. An end of the stream is passed on. When reading fails, the other end is reset; when writing
-// does, that end has failed or closed, and the other direction finds that out after what it had sent before.
+// does, that end has failed or closed, and the other direction reads its last bytes first.
 func (d *direction) pass() {
 	readErr, writeErr := d.copy()
 	why := "closed by the " + d.side.String()
