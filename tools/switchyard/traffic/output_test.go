@@ -15,6 +15,7 @@ import (
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/published"
+	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/show"
 )
@@ -166,6 +167,19 @@ func TestMetadataAlone(t *testing.T) {
 	}
 	if got := read(t, path); strings.Count(got, "\n") != 2 || !strings.Contains(got, `{"middlewareRequestID":"b","when":"2026-11-30T14:03:00Z","destWorkload":"ForkedWorkload/shop/cart",`) {
 		t.Errorf("it is %s", got)
+	}
+}
+
+func TestTheIdentityOfARecording(t *testing.T) {
+	for want, r := range map[string]*recording.Result{
+		"requests: 2 seen = 2 stored + 0 sampled out + 0 evicted + 0 lost; 2 are recorded here": {Counts: &trafficv1.Counts{Seen: 2, Stored: 2}, Read: 2},
+		"requests: 11 seen = 4 stored + 1 sampled out + 2 evicted + 3 lost (memory 1, restart 2) + 1 on their way; 5 are recorded here; without the counts of two": {
+			Counts: &trafficv1.Counts{Seen: 11, Stored: 4, SampledOut: 1, Evicted: 2, Pending: 1, Lost: map[string]uint64{"restart": 2, "memory": 1}}, Read: 5, Unanswered: []string{"two"},
+		},
+	} {
+		if got := identity(r); got != want {
+			t.Errorf("it is %q, not %q", got, want)
+		}
 	}
 }
 
