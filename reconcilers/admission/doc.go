@@ -11,6 +11,7 @@
 //	  change   whether a request changes a relevant field                  decide_change.go
 //	  author   the user to check: the sender, or one that it names         decide_author.go
 //	  kept     the rights behind values that a change keeps                decide_units.go, kept.go
+//	  captures the forks of a TrafficCapture                               decide_captures.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  the message about missing rights                             decide_author.go   pure
@@ -26,7 +27,8 @@
 // SignadotObjectLifecycleMethods: create pods in its namespace, and get the objects that its pod template
 // names there, since it has no baseline that reads them already. For the outputs of a resource: create
 // Secrets in the namespaces that get them. For a Job: create pods/exec in the namespace of its runner group,
-// and get the sandbox or route group of its routing context.
+// and get the sandbox or route group of its routing context. For a TrafficCapture: create workloads, as for
+// the forks that it is of.
 //
 // A change of the specification of a sandbox, a Resource or a SignadotObjectLifecycleMethods needs the
 // rights of all units that gave the values it keeps, removed units included: later units read these

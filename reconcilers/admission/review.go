@@ -178,6 +178,9 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 			return r.later(req, err)
 		}
 		in.Kept = kept
+		if in.Captured, err = r.captured(ctx, in.Object); err != nil {
+			return r.later(req, err)
+		}
 	}
 	if answer := r.decided(ctx, req, Decide(in)); !answer.Allowed {
 		return answer

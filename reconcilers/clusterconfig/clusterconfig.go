@@ -60,6 +60,9 @@ type Cluster struct {
 	Units Units
 	// Runners configure the pods that run jobs.
 	Runners Runners
+	// TrafficManager reports whether forks get a container that records requests, and TrafficCapture whether
+	// captures are possible.
+	TrafficManager, TrafficCapture bool
 }
 
 // Bucket names a bucket of S3. An empty Bucket is none, and an empty Endpoint that of Amazon.
@@ -144,6 +147,12 @@ type clusterFile struct {
 			WriteEndpoints bool   `json:"writeEndpoints"`
 		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
+	TrafficManager struct {
+		Enabled bool `json:"enabled"`
+	} `json:"trafficManager"`
+	TrafficCapture struct {
+		Enabled bool `json:"enabled"`
+	} `json:"trafficCapture"`
 	Policies policies.Settings `json:"policies"`
 	Forks    struct {
 		PreservedLabels []string `json:"preservedLabels"`
@@ -203,7 +212,8 @@ func Parse(content []byte) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
 	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode,
-		AskAuthors: f.Sandboxes.Authors.Ask, Limits: admission.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates}
+		AskAuthors: f.Sandboxes.Authors.Ask, Limits: admission.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates,
+		TrafficManager: f.TrafficManager.Enabled, TrafficCapture: f.TrafficCapture.Enabled}
 	if err := c.Delegates.Validate(); err != nil {
 		return Cluster{}, err
 	}

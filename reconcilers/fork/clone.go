@@ -98,6 +98,9 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	if p := plan.unfit(last.template.Spec); p != nil {
 		return nil, p
 	}
+	if p := takesTraffic(last.template.Spec); p != nil {
+		return nil, p
+	}
 	fork := &Fork{}
 	if last.sized && last.replicas != nil {
 		fork.Replicas = last.replicas

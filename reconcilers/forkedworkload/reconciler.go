@@ -41,6 +41,9 @@ type Config struct {
 	PolicySettings policies.Settings
 	// Mesh: a mesh routes requests beside DevMesh.
 	Mesh bool
+	// Traffic returns the settings of the container that records requests, or an error while they are not known; nil: new
+	// forks get none.
+	Traffic func() (fork.TrafficSettings, error)
 }
 
 // Policies reads policies. A policyreader.Reader does.
@@ -79,6 +82,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
 	in.Mesh = r.config.Mesh
+	if r.config.Traffic != nil {
+		if in.Traffic, err = r.config.Traffic(); err != nil {
+			return 0, err
+		}
+	}
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
@@ -121,6 +129,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 		return in, err
 	}
 	if err := in.readSiblings(ctx, c); err != nil {
+		return in, err
+	}
+	if err := in.readCaptures(ctx, c); err != nil {
 		return in, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList

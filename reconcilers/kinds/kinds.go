@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
@@ -38,6 +39,7 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/workflows/execunit"
@@ -83,6 +85,12 @@ type Config struct {
 	Workflows *Workflows
 	// Jobs configure the runners of jobs; nil if this process runs none.
 	Jobs *Jobs
+	// Traffic returns the settings of the container of forks that records requests, or an error while they are not known;
+	// nil: new forks get none. Receivers are asked what these containers have applied. CapturesDisabled is why no capture
+	// is possible; empty: captures are.
+	Traffic          func() (fork.TrafficSettings, error)
+	Receivers        trafficcapture.Receivers
+	CapturesDisabled string
 }
 
 // Jobs configure the runners of jobs.
@@ -137,6 +145,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindForkedWorkload: controller.Of(c.Client, forkedworkload.New(forkedworkload.Config{
 			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
 			Policies: c.Policies, PolicySettings: c.PolicySettings, Mesh: c.Istio != nil || c.GatewayAPI != nil,
+			Traffic: c.Traffic,
 		})),
 		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
 			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, Tunnels: c.Tunnels,
@@ -144,6 +153,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
 			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Meshes: c.meshes(),
+		})),
+		crdv1.KindTrafficCapture: controller.Of(c.Client, trafficcapture.New(trafficcapture.Config{
+			Access: c.Access, Disabled: c.CapturesDisabled, Receivers: c.Receivers, KeyHeaders: headers, Dial: c.dial(),
 		})),
 		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(c.Access, c.Istio)),
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(c.Access, c.GatewayAPI)),
@@ -174,6 +186,14 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		}
 	}
 	return out, nil
+}
+
+// dial returns what checks whether Services answer.
+func (c Config) dial() forkedworkload.Dial {
+	if c.Dial == nil {
+		return forkedworkload.DialTCP
+	}
+	return c.Dial
 }
 
 // values returns where values of units are kept: in the operator's namespace where Workflows do not

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/runners"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tunnels/access"
@@ -151,6 +152,9 @@ func (m *Main) addJobs(c *kinds.Config) error {
 		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	if m.config.Traffic.Manager {
+		m.runnerKeys.ConfigMaps = kube.CoreV1().ConfigMaps(m.config.Namespace)
+	}
 	c.Jobs.Sign = m.runnerKeys.Signer
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
 	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
@@ -178,11 +182,15 @@ func (m *Main) addRunners() error {
 	if err != nil {
 		return err
 	}
-	served, err := runners.New(runners.Config{
+	config := runners.Config{
 		Certificate: m.injector.Certificate, Keys: m.runnerKeys, Live: m.manager.GetAPIReader(), Tokens: verifier,
 		Users: users, Rights: access.NewReviews(rights, time.Now), Accounts: []string{m.accountUser(agentAccount), m.ownUser()},
 		Results: m.results, Metrics: m.config.Metrics, Address: m.config.RunnersAddress, Logger: m.config.Logger,
-	})
+	}
+	if m.config.Traffic.Manager && m.config.Trust != nil {
+		config.TrafficManager, config.Authority = trafficcapture.ManagerName+"."+m.config.Namespace+".svc", m.config.Trust.PEM
+	}
+	served, err := runners.New(config)
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,8 @@ type Config struct {
 	Workflows Workflows
 	// Jobs are the settings of the pods that run jobs.
 	Jobs Jobs
+	// Traffic are the settings of captures.
+	Traffic Traffic
 	// WebhookAddress is host:port; ":9443" when it is empty. RunnersAddress is that of the service of runners of jobs;
 	// ":9444" when it is empty.
 	WebhookAddress, RunnersAddress string
@@ -375,6 +377,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addJobs(&c); err != nil {
 		return err
 	}
+	m.addTraffic(&c)
 	if err := m.addTunnels(ctx, &c, objects.Again[crdv1.KindExternalWorkload]); err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ type Settings struct {
 	Workflows Workflows
 	// Jobs are the settings of the pods that run jobs from the environment.
 	Jobs Jobs
+	// Traffic are the settings of captures.
+	Traffic Traffic
 	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
@@ -89,6 +91,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.RouteServer, "routeserver-address", cmp.Or(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
 	flags.StringVar(&s.RouteServerToken, "routeserver-token-file", door.TokenFile, "service-account token to show to route servers, which have room for the manager apart from everybody else; without the file it is a stranger to them")
 	flags.StringVar(&s.TunnelProxyToken, "tunnel-proxy-token-file", "", "service-account token to show to tunnel proxies, which are asked what tunnels they hold; empty for no proxies")
+	token := flags.String("traffic-manager-token-file", "", "service-account token to show to traffic-manager, which is asked what containers of forks have applied")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
@@ -127,6 +130,10 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Jobs, err = jobsFromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("how jobs run, from the environment: %w", err)
 	}
+	if s.Traffic, err = trafficFromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("the container of forks that records requests, from the environment: %w", err)
+	}
+	s.Traffic.TokenFile = *token
 	return s, nil
 }
 
@@ -168,6 +175,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster), Jobs: s.JobsIn(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
+		Workflows: s.Workflows.within(cluster), Jobs: s.JobsIn(cluster), Traffic: s.Traffic.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

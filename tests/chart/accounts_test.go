@@ -21,7 +21,7 @@ import (
 )
 
 // accounts are the operator's service accounts.
-var accounts = []string{"eventbus", "io-context-server", "routeserver", "signadot-agent", "signadot-controller-manager", "signadot-drain", "tunnel-api", "tunnel-proxy"}
+var accounts = []string{"eventbus", "io-context-server", "routeserver", "signadot-agent", "signadot-controller-manager", "signadot-drain", "traffic-manager", "tunnel-api", "tunnel-proxy"}
 
 // values is the namespace of the values of units.
 const values = "signadot-values"

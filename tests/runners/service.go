@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -23,6 +24,9 @@ import (
 	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
+
+// TrafficManager is the name in certificates of the traffic-manager for which a Service issues tickets.
+const TrafficManager = "traffic-manager.signadot.svc"
 
 // Service is the real service of a manager at a real API server.
 type Service struct {
@@ -53,12 +57,12 @@ func ServeStored(w *world.World, operator string, bucket *results.Kept, accounts
 	leaf := authority.Leaf(w, "127.0.0.1")
 	pair, err := tls.X509KeyPair(leaf.Cert, leaf.Key)
 	w.Must(err)
-	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
+	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), ConfigMaps: kube.CoreV1().ConfigMaps(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
 	w.Must(s.Keys.Ensure(w.Context()))
 	main, err := runners.New(runners.Config{
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, Keys: s.Keys, Live: w.Client, Tokens: verifier,
 		Users: users, Rights: access.NewReviews(kube.AuthorizationV1().SubjectAccessReviews(), time.Now), Accounts: accounts,
-		Results: bucket, Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0",
+		Results: bucket, Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0", TrafficManager: TrafficManager, Authority: func() string { return s.CA },
 	})
 	w.Must(err)
 	s.Address = main.Address()
@@ -77,12 +81,18 @@ func (s *Service) Record(g *crdv1.JobRunnerGroup, p *corev1.Pod) crdv1.RunnerPod
 // Runners returns a client of the service.
 func (s *Service) Runners() jobexecv1.RunnersClient {
 	s.w.Helper()
+	return jobexecv1.NewRunnersClient(s.Dial())
+}
+
+// Dial returns a connection to the service.
+func (s *Service) Dial() *grpc.ClientConn {
+	s.w.Helper()
 	roots := trust.NewRoots("the test")
 	s.w.Must(roots.Set([]byte(s.CA)))
 	conn, err := trust.Dial(s.Address, s.Address, roots)
 	s.w.Must(err)
 	s.w.Cleanup(func() { _ = conn.Close() })
-	return jobexecv1.NewRunnersClient(conn)
+	return conn
 }
 
 // Pod returns a pod of a group, as the operator creates it.

@@ -7,25 +7,18 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"switchyard.dev/eventbus/trust"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/reach"
-	"switchyard.dev/tools/switchyard/local/authority"
-	"switchyard.dev/tools/switchyard/local/identity"
-	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tools/switchyard/manager"
 	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/layout"
 )
-
-// manager is the service of the manager that issues tickets (reconcilers/runners).
-var manager = reach.Target{Name: "controller manager", Deployment: "signadot-controller-manager", Pods: "control-plane=controller-manager", Port: 9444, Otherwise: "install the operator"}
 
 // patience is how long a call to a runner is tried again before its pod is determined again.
 const patience = 3 * time.Second
@@ -61,44 +54,6 @@ func (r *runner) artifact(ctx context.Context, path string, offset uint64, write
 	return err
 }
 
-// tickets returns the service that issues tickets, through a port-forward until ctx ends, and what adds the user's token
-// to calls.
-func (c *cluster) tickets(ctx context.Context, kube kubernetes.Interface) (jobexecv1.RunnersClient, func(context.Context) (context.Context, error), error) {
-	address, err := c.s.Cluster.Forward(ctx, manager)
-	if err != nil {
-		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
-	}
-	bundle, err := authority.Published(ctx, kube, c.s.Cluster.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
-	if err := roots.Set(bundle); err != nil {
-		return nil, nil, err
-	}
-	conn, err := trust.Dial(address, manager.Deployment+"."+c.s.Cluster.Namespace+".svc", roots)
-	if err != nil {
-		return nil, nil, err
-	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	token, err := c.token()
-	return jobexecv1.NewRunnersClient(conn), func(ctx context.Context) (context.Context, error) {
-		shown, err := token(ctx, false)
-		if err != nil {
-			err = fmt.Errorf("%w. Or give a file with a token of yours with --token-file", err)
-		}
-		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
-	}, err
-}
-
-// token returns the token of the user.
-func (c *cluster) token() (workstation.Token, error) {
-	if file := c.s.TokenFile(); file != "" {
-		return identity.FromFile(file), nil
-	}
-	return identity.Narrowed(c.s.Cluster.Rest, func(string) {}) // The manager reviews tokens of both kinds.
-}
-
 // reached returns the runner of the present execution of a job. It is kept until ctx ends, or dropped.
 func (c *cluster) reached(ctx context.Context, job string) (*runner, error) {
 	c.mu.Lock()
@@ -125,14 +80,15 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, with, err := c.tickets(ctx, kube)
+	issuer, err := manager.Connect(ctx, c.s, kube, "ticket for the job's output")
 	if err != nil {
 		return nil, err
 	}
+	service := jobexecv1.NewRunnersClient(issuer)
 	ask := func(ctx context.Context) (*jobexecv1.TicketAnswer, error) {
 		ctx, cancel := c.s.Patiently(ctx)
 		defer cancel()
-		ctx, err := with(ctx)
+		ctx, err := issuer.With(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +99,7 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 		return nil, err
 	}
 	if first.GetStored() {
-		return inBucket(service, with, job, first), nil
+		return inBucket(service, issuer.With, job, first), nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: first.GetPodNamespace(), Name: first.GetPodName()}}
 	address, err := reach.Forward(ctx, kube, access, pod, layout.Port)

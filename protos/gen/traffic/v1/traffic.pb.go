@@ -30,6 +30,128 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type TicketRequest struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	CaptureNamespace string                 `protobuf:"bytes,1,opt,name=capture_namespace,json=captureNamespace,proto3" json:"capture_namespace,omitempty"`
+	Capture          string                 `protobuf:"bytes,2,opt,name=capture,proto3" json:"capture,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *TicketRequest) Reset() {
+	*x = TicketRequest{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TicketRequest) ProtoMessage() {}
+
+func (x *TicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TicketRequest.ProtoReflect.Descriptor instead.
+func (*TicketRequest) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *TicketRequest) GetCaptureNamespace() string {
+	if x != nil {
+		return x.CaptureNamespace
+	}
+	return ""
+}
+
+func (x *TicketRequest) GetCapture() string {
+	if x != nil {
+		return x.Capture
+	}
+	return ""
+}
+
+type TicketAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Is valid for ten minutes at most; a stream that has begun goes on.
+	Ticket  string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	// The certificates that verify the replicas of traffic-manager, in PEM, and the name in their certificates.
+	Authority     []byte `protobuf:"bytes,3,opt,name=authority,proto3" json:"authority,omitempty"`
+	ServerName    string `protobuf:"bytes,4,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TicketAnswer) Reset() {
+	*x = TicketAnswer{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TicketAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TicketAnswer) ProtoMessage() {}
+
+func (x *TicketAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TicketAnswer.ProtoReflect.Descriptor instead.
+func (*TicketAnswer) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TicketAnswer) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *TicketAnswer) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *TicketAnswer) GetAuthority() []byte {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+func (x *TicketAnswer) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
 // Attachments is all that one pod has to do.
 type Attachments struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -43,7 +165,7 @@ type Attachments struct {
 
 func (x *Attachments) Reset() {
 	*x = Attachments{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[0]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -55,7 +177,7 @@ func (x *Attachments) String() string {
 func (*Attachments) ProtoMessage() {}
 
 func (x *Attachments) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[0]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -68,7 +190,7 @@ func (x *Attachments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attachments.ProtoReflect.Descriptor instead.
 func (*Attachments) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{0}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Attachments) GetVersion() uint64 {
@@ -109,15 +231,15 @@ type Capture struct {
 	// Paths in JSON bodies, as in package sidecars/traffic/elide.
 	JsonPathsElided []string `protobuf:"bytes,8,rep,name=json_paths_elided,json=jsonPathsElided,proto3" json:"json_paths_elided,omitempty"`
 	RoutingKey      string   `protobuf:"bytes,9,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
-	// The port of the application; 0: all.
-	Port          uint32 `protobuf:"varint,10,opt,name=port,proto3" json:"port,omitempty"`
+	// The ports that are captured. The container listens for exactly those of all its captures.
+	Ports         []*Port `protobuf:"bytes,11,rep,name=ports,proto3" json:"ports,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Capture) Reset() {
 	*x = Capture{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[1]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -129,7 +251,7 @@ func (x *Capture) String() string {
 func (*Capture) ProtoMessage() {}
 
 func (x *Capture) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[1]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -142,7 +264,7 @@ func (x *Capture) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Capture.ProtoReflect.Descriptor instead.
 func (*Capture) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{1}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Capture) GetUid() string {
@@ -208,9 +330,62 @@ func (x *Capture) GetRoutingKey() string {
 	return ""
 }
 
-func (x *Capture) GetPort() uint32 {
+func (x *Capture) GetPorts() []*Port {
 	if x != nil {
-		return x.Port
+		return x.Ports
+	}
+	return nil
+}
+
+// Port is a port of the application, and the one on which the traffic container listens for it.
+type Port struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Application   uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	Listening     uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Port) Reset() {
+	*x = Port{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Port) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Port) ProtoMessage() {}
+
+func (x *Port) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Port.ProtoReflect.Descriptor instead.
+func (*Port) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Port) GetApplication() uint32 {
+	if x != nil {
+		return x.Application
+	}
+	return 0
+}
+
+func (x *Port) GetListening() uint32 {
+	if x != nil {
+		return x.Listening
 	}
 	return 0
 }
@@ -230,7 +405,7 @@ type Override struct {
 
 func (x *Override) Reset() {
 	*x = Override{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -242,7 +417,7 @@ func (x *Override) String() string {
 func (*Override) ProtoMessage() {}
 
 func (x *Override) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[2]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -255,7 +430,7 @@ func (x *Override) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Override.ProtoReflect.Descriptor instead.
 func (*Override) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{2}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Override) GetUid() string {
@@ -311,7 +486,7 @@ type Applied struct {
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -323,7 +498,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[3]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -336,7 +511,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{3}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Applied) GetVersion() uint64 {
@@ -390,7 +565,7 @@ type CaptureCounts struct {
 
 func (x *CaptureCounts) Reset() {
 	*x = CaptureCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +577,7 @@ func (x *CaptureCounts) String() string {
 func (*CaptureCounts) ProtoMessage() {}
 
 func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[4]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +590,7 @@ func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureCounts.ProtoReflect.Descriptor instead.
 func (*CaptureCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{4}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *CaptureCounts) GetCaptureUid() string {
@@ -466,7 +641,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -478,7 +653,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[5]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -491,7 +666,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{5}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Batch) GetSequence() uint64 {
@@ -528,7 +703,7 @@ type Stored struct {
 
 func (x *Stored) Reset() {
 	*x = Stored{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -540,7 +715,7 @@ func (x *Stored) String() string {
 func (*Stored) ProtoMessage() {}
 
 func (x *Stored) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -553,7 +728,7 @@ func (x *Stored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stored.ProtoReflect.Descriptor instead.
 func (*Stored) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Stored) GetSequence() uint64 {
@@ -576,7 +751,8 @@ type Exchange struct {
 	// The request ID: random, unique.
 	Id         string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	CaptureUid string `protobuf:"bytes,2,opt,name=capture_uid,json=captureUid,proto3" json:"capture_uid,omitempty"`
-	Pod        string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
+	// The name of the pod, in the namespace of the capture. traffic-manager sets it.
+	Pod string `protobuf:"bytes,3,opt,name=pod,proto3" json:"pod,omitempty"`
 	// The port of the application.
 	Port      uint32                 `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`
 	Began     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=began,proto3" json:"began,omitempty"`
@@ -604,7 +780,7 @@ type Exchange struct {
 
 func (x *Exchange) Reset() {
 	*x = Exchange{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -616,7 +792,7 @@ func (x *Exchange) String() string {
 func (*Exchange) ProtoMessage() {}
 
 func (x *Exchange) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -629,7 +805,7 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
 func (*Exchange) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Exchange) GetId() string {
@@ -767,7 +943,7 @@ type Message struct {
 	BodySha256 []byte `protobuf:"bytes,9,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
 	// Ends of messages in body (gRPC, WebSocket), as offsets.
 	Frames []uint64 `protobuf:"varint,10,rep,packed,name=frames,proto3" json:"frames,omitempty"`
-	// Names of what was removed.
+	// The names of removed headers, and the JSON paths of removed values.
 	Elided        []string `protobuf:"bytes,11,rep,name=elided,proto3" json:"elided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -775,7 +951,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -787,7 +963,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -800,7 +976,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Message) GetMethod() string {
@@ -890,7 +1066,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1078,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1091,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Header) GetName() string {
@@ -945,7 +1121,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1133,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1146,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ReadRequest) GetCaptureNamespace() string {
@@ -1015,7 +1191,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1203,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1216,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Cursor) GetReplica() string {
@@ -1078,7 +1254,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1090,7 +1266,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1103,7 +1279,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Entry) GetNext() *Cursor {
@@ -1147,7 +1323,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1335,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1348,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Gap) GetEvicted() uint64 {
@@ -1199,7 +1375,7 @@ type CountsRequest struct {
 
 func (x *CountsRequest) Reset() {
 	*x = CountsRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +1387,7 @@ func (x *CountsRequest) String() string {
 func (*CountsRequest) ProtoMessage() {}
 
 func (x *CountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +1400,7 @@ func (x *CountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountsRequest.ProtoReflect.Descriptor instead.
 func (*CountsRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CountsRequest) GetCaptureNamespace() string {
@@ -1261,7 +1437,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1273,7 +1449,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1286,7 +1462,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Counts) GetSeen() uint64 {
@@ -1344,7 +1520,7 @@ type PodCounts struct {
 	Pod         string                 `protobuf:"bytes,1,opt,name=pod,proto3" json:"pod,omitempty"`
 	Incarnation string                 `protobuf:"bytes,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	Seen        uint64                 `protobuf:"varint,3,opt,name=seen,proto3" json:"seen,omitempty"`
-	// Ever stored by this replica, also what it has evicted since.
+	// Ever stored by this replica, including exchanges that it has evicted since.
 	Stored uint64 `protobuf:"varint,4,opt,name=stored,proto3" json:"stored,omitempty"`
 	// Whether the pod is attached to this replica now and has applied the capture.
 	Applied bool   `protobuf:"varint,5,opt,name=applied,proto3" json:"applied,omitempty"`
@@ -1365,7 +1541,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1377,7 +1553,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1390,7 +1566,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PodCounts) GetPod() string {
@@ -1488,7 +1664,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1676,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1689,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Span) GetFirst() uint64 {
@@ -1534,11 +1710,20 @@ var File_traffic_v1_traffic_proto protoreflect.FileDescriptor
 
 const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\n" +
-	"\x18traffic/v1/traffic.proto\x12\x15switchyard.traffic.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x01\n" +
+	"\x18traffic/v1/traffic.proto\x12\x15switchyard.traffic.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"V\n" +
+	"\rTicketRequest\x12+\n" +
+	"\x11capture_namespace\x18\x01 \x01(\tR\x10captureNamespace\x12\x18\n" +
+	"\acapture\x18\x02 \x01(\tR\acapture\"\x9b\x01\n" +
+	"\fTicketAnswer\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
+	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x1f\n" +
+	"\vserver_name\x18\x04 \x01(\tR\n" +
+	"serverName\"\xa0\x01\n" +
 	"\vAttachments\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12:\n" +
 	"\bcaptures\x18\x02 \x03(\v2\x1e.switchyard.traffic.v1.CaptureR\bcaptures\x12;\n" +
-	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xd3\x02\n" +
+	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xf2\x02\n" +
 	"\aCapture\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1550,9 +1735,11 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x17response_headers_elided\x18\a \x03(\tR\x15responseHeadersElided\x12*\n" +
 	"\x11json_paths_elided\x18\b \x03(\tR\x0fjsonPathsElided\x12\x1f\n" +
 	"\vrouting_key\x18\t \x01(\tR\n" +
-	"routingKey\x12\x12\n" +
-	"\x04port\x18\n" +
-	" \x01(\rR\x04port\"\x90\x01\n" +
+	"routingKey\x121\n" +
+	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"F\n" +
+	"\x04Port\x12 \n" +
+	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x1c\n" +
+	"\tlistening\x18\x02 \x01(\rR\tlistening\"\x90\x01\n" +
 	"\bOverride\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1682,7 +1869,9 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aDeliver\x12\x1c.switchyard.traffic.v1.Batch\x1a\x1d.switchyard.traffic.v1.Stored(\x010\x012\xa4\x01\n" +
 	"\aReaders\x12J\n" +
 	"\x04Read\x12\".switchyard.traffic.v1.ReadRequest\x1a\x1c.switchyard.traffic.v1.Entry0\x01\x12M\n" +
-	"\x06Counts\x12$.switchyard.traffic.v1.CountsRequest\x1a\x1d.switchyard.traffic.v1.CountsB0Z.switchyard.dev/protos/gen/traffic/v1;trafficv1b\x06proto3"
+	"\x06Counts\x12$.switchyard.traffic.v1.CountsRequest\x1a\x1d.switchyard.traffic.v1.Counts2^\n" +
+	"\aTickets\x12S\n" +
+	"\x06Ticket\x12$.switchyard.traffic.v1.TicketRequest\x1a#.switchyard.traffic.v1.TicketAnswerB0Z.switchyard.dev/protos/gen/traffic/v1;trafficv1b\x06proto3"
 
 var (
 	file_traffic_v1_traffic_proto_rawDescOnce sync.Once
@@ -1696,67 +1885,74 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_traffic_v1_traffic_proto_goTypes = []any{
-	(*Attachments)(nil),           // 0: switchyard.traffic.v1.Attachments
-	(*Capture)(nil),               // 1: switchyard.traffic.v1.Capture
-	(*Override)(nil),              // 2: switchyard.traffic.v1.Override
-	(*Applied)(nil),               // 3: switchyard.traffic.v1.Applied
-	(*CaptureCounts)(nil),         // 4: switchyard.traffic.v1.CaptureCounts
-	(*Batch)(nil),                 // 5: switchyard.traffic.v1.Batch
-	(*Stored)(nil),                // 6: switchyard.traffic.v1.Stored
-	(*Exchange)(nil),              // 7: switchyard.traffic.v1.Exchange
-	(*Message)(nil),               // 8: switchyard.traffic.v1.Message
-	(*Header)(nil),                // 9: switchyard.traffic.v1.Header
-	(*ReadRequest)(nil),           // 10: switchyard.traffic.v1.ReadRequest
-	(*Cursor)(nil),                // 11: switchyard.traffic.v1.Cursor
-	(*Entry)(nil),                 // 12: switchyard.traffic.v1.Entry
-	(*Gap)(nil),                   // 13: switchyard.traffic.v1.Gap
-	(*CountsRequest)(nil),         // 14: switchyard.traffic.v1.CountsRequest
-	(*Counts)(nil),                // 15: switchyard.traffic.v1.Counts
-	(*PodCounts)(nil),             // 16: switchyard.traffic.v1.PodCounts
-	(*Span)(nil),                  // 17: switchyard.traffic.v1.Span
-	nil,                           // 18: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 19: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 20: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
+	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
+	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
+	(*Attachments)(nil),           // 2: switchyard.traffic.v1.Attachments
+	(*Capture)(nil),               // 3: switchyard.traffic.v1.Capture
+	(*Port)(nil),                  // 4: switchyard.traffic.v1.Port
+	(*Override)(nil),              // 5: switchyard.traffic.v1.Override
+	(*Applied)(nil),               // 6: switchyard.traffic.v1.Applied
+	(*CaptureCounts)(nil),         // 7: switchyard.traffic.v1.CaptureCounts
+	(*Batch)(nil),                 // 8: switchyard.traffic.v1.Batch
+	(*Stored)(nil),                // 9: switchyard.traffic.v1.Stored
+	(*Exchange)(nil),              // 10: switchyard.traffic.v1.Exchange
+	(*Message)(nil),               // 11: switchyard.traffic.v1.Message
+	(*Header)(nil),                // 12: switchyard.traffic.v1.Header
+	(*ReadRequest)(nil),           // 13: switchyard.traffic.v1.ReadRequest
+	(*Cursor)(nil),                // 14: switchyard.traffic.v1.Cursor
+	(*Entry)(nil),                 // 15: switchyard.traffic.v1.Entry
+	(*Gap)(nil),                   // 16: switchyard.traffic.v1.Gap
+	(*CountsRequest)(nil),         // 17: switchyard.traffic.v1.CountsRequest
+	(*Counts)(nil),                // 18: switchyard.traffic.v1.Counts
+	(*PodCounts)(nil),             // 19: switchyard.traffic.v1.PodCounts
+	(*Span)(nil),                  // 20: switchyard.traffic.v1.Span
+	nil,                           // 21: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 22: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 23: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	1,  // 0: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
-	2,  // 1: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
-	4,  // 2: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	18, // 3: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	7,  // 4: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	4,  // 5: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	21, // 6: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	22, // 7: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	22, // 8: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	8,  // 9: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	8,  // 10: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	9,  // 11: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	9,  // 12: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	11, // 13: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	11, // 14: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	7,  // 15: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	13, // 16: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	19, // 17: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	16, // 18: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	20, // 19: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	17, // 20: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	3,  // 21: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	5,  // 22: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	10, // 23: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	14, // 24: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 25: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	6,  // 26: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	12, // 27: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	15, // 28: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	25, // [25:29] is the sub-list for method output_type
-	21, // [21:25] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	24, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
+	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
+	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
+	7,  // 4: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	21, // 5: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	10, // 6: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	7,  // 7: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	24, // 8: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	25, // 9: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	25, // 10: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	11, // 11: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	11, // 12: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	12, // 13: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	12, // 14: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	14, // 15: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	14, // 16: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	10, // 17: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	16, // 18: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	22, // 19: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	19, // 20: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	23, // 21: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	20, // 22: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	6,  // 23: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	8,  // 24: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	13, // 25: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	17, // 26: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 27: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 28: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	9,  // 29: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	15, // 30: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	18, // 31: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 32: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	28, // [28:33] is the sub-list for method output_type
+	23, // [23:28] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -1770,9 +1966,9 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_traffic_v1_traffic_proto_goTypes,
 		DependencyIndexes: file_traffic_v1_traffic_proto_depIdxs,

@@ -182,8 +182,8 @@ const (
 // "authorization: Bearer TICKET".
 type ReadersClient interface {
 	// Read streams the exchanges of a capture that this replica stores, from a cursor. With follow it continues until
-	// the capture ends. The first message is the position at which it begins, with what was evicted or
-	// lost before it.
+	// the capture ends. The first message is the position at which it begins, with the number of
+	// exchanges that were evicted before it.
 	Read(ctx context.Context, in *ReadRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Entry], error)
 	// Counts returns the identity of a capture, as far as this replica knows it.
 	Counts(ctx context.Context, in *CountsRequest, opts ...grpc.CallOption) (*Counts, error)
@@ -234,8 +234,8 @@ func (c *readersClient) Counts(ctx context.Context, in *CountsRequest, opts ...g
 // "authorization: Bearer TICKET".
 type ReadersServer interface {
 	// Read streams the exchanges of a capture that this replica stores, from a cursor. With follow it continues until
-	// the capture ends. The first message is the position at which it begins, with what was evicted or
-	// lost before it.
+	// the capture ends. The first message is the position at which it begins, with the number of
+	// exchanges that were evicted before it.
 	Read(*ReadRequest, grpc.ServerStreamingServer[Entry]) error
 	// Counts returns the identity of a capture, as far as this replica knows it.
 	Counts(context.Context, *CountsRequest) (*Counts, error)
@@ -324,5 +324,113 @@ var Readers_ServiceDesc = grpc.ServiceDesc{
 			ServerStreams: true,
 		},
 	},
+	Metadata: "traffic/v1/traffic.proto",
+}
+
+const (
+	Tickets_Ticket_FullMethodName = "/switchyard.traffic.v1.Tickets/Ticket"
+)
+
+// TicketsClient is the client API for Tickets service.
+//
+// For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
+//
+// Tickets is served by the manager, on the listener of Runners (jobexec/v1), to users with their own credentials.
+type TicketsClient interface {
+	// Ticket returns a ticket to read one capture, after a SubjectAccessReview: get pods/log in its namespace.
+	Ticket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*TicketAnswer, error)
+}
+
+type ticketsClient struct {
+	cc grpc.ClientConnInterface
+}
+
+func NewTicketsClient(cc grpc.ClientConnInterface) TicketsClient {
+	return &ticketsClient{cc}
+}
+
+func (c *ticketsClient) Ticket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*TicketAnswer, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(TicketAnswer)
+	err := c.cc.Invoke(ctx, Tickets_Ticket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// TicketsServer is the server API for Tickets service.
+// All implementations must embed UnimplementedTicketsServer
+// for forward compatibility.
+//
+// Tickets is served by the manager, on the listener of Runners (jobexec/v1), to users with their own credentials.
+type TicketsServer interface {
+	// Ticket returns a ticket to read one capture, after a SubjectAccessReview: get pods/log in its namespace.
+	Ticket(context.Context, *TicketRequest) (*TicketAnswer, error)
+	mustEmbedUnimplementedTicketsServer()
+}
+
+// UnimplementedTicketsServer must be embedded to have
+// forward compatible implementations.
+//
+// NOTE: this should be embedded by value instead of pointer to avoid a nil
+// pointer dereference when methods are called.
+type UnimplementedTicketsServer struct{}
+
+func (UnimplementedTicketsServer) Ticket(context.Context, *TicketRequest) (*TicketAnswer, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ticket not implemented")
+}
+func (UnimplementedTicketsServer) mustEmbedUnimplementedTicketsServer() {}
+func (UnimplementedTicketsServer) testEmbeddedByValue()                 {}
+
+// UnsafeTicketsServer may be embedded to opt out of forward compatibility for this service.
+// Use of this interface is not recommended, as added methods to TicketsServer will
+// result in compilation errors.
+type UnsafeTicketsServer interface {
+	mustEmbedUnimplementedTicketsServer()
+}
+
+func RegisterTicketsServer(s grpc.ServiceRegistrar, srv TicketsServer) {
+	// If the following call panics, it indicates UnimplementedTicketsServer was
+	// embedded by pointer and is nil.  This will cause panics if an
+	// unimplemented method is ever invoked, so we test this at initialization
+	// time to prevent it from happening at runtime later due to I/O.
+	if t, ok := srv.(interface{ testEmbeddedByValue() }); ok {
+		t.testEmbeddedByValue()
+	}
+	s.RegisterService(&Tickets_ServiceDesc, srv)
+}
+
+func _Tickets_Ticket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(TicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TicketsServer).Ticket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Tickets_Ticket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TicketsServer).Ticket(ctx, req.(*TicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+// Tickets_ServiceDesc is the grpc.ServiceDesc for Tickets service.
+// It's only intended for direct use with grpc.RegisterService,
+// and not to be introspected or modified (even as a copy)
+var Tickets_ServiceDesc = grpc.ServiceDesc{
+	ServiceName: "switchyard.traffic.v1.Tickets",
+	HandlerType: (*TicketsServer)(nil),
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "Ticket",
+			Handler:    _Tickets_Ticket_Handler,
+		},
+	},
+	Streams:  []grpc.StreamDesc{},
 	Metadata: "traffic/v1/traffic.proto",
 }
