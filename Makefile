@@ -382,6 +382,11 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 # How often a job prints a line in each way on a real cluster, without which that part is left out; and flags of the rest.
 CLUSTER_JOBS ?= 15
 
+.PHONY: bench-traffic
+bench-traffic: ## what a capture costs requests, beside a bare connection, a stock Envoy, Envoy with tap and with ext_proc, and mitmproxy (as root, five minutes; ARGS='-rounds 3' for less)
+	@$(GO) build -o $(CACHE)/tools/bench-traffic ./tests/bench/traffic
+	@$(CACHE)/tools/bench-traffic -cache $(CACHE) $(ARGS)
+
 .PHONY: bench-jobs
 bench-jobs: preflight ## jobs on pods that are there: the first line, the next job, 1,000 jobs and their writes, turns, output at 100 MB/s; then beside a Job, kubectl run and Argo Workflows on a real cluster (as root, 20 minutes; CLUSTER_JOBS=0 without the cluster, ARGS='-jobs 100' for less, PROFILES= for a folder of profiles)
 	@$(GO) test -c -o $(CACHE)/tools/bench-jobs ./tests/bench/jobs

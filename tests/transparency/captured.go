@@ -31,7 +31,7 @@ type watched struct {
 const captured = "all"
 
 // watch starts it in the pod of the bare applications.
-func (r *Run) watch(ctx context.Context) (*watched, error) {
+func (r *Run) watch() (*watched, error) {
 	w := &watched{}
 	w.recorder = capture.New("transparency", func(f capture.Finished) { w.recorder.Delivered(f) })
 	w.proxy = &proxy.Proxy{Observer: w.recorder.Observer, Logger: slog.New(slog.DiscardHandler)}
@@ -49,7 +49,7 @@ func (r *Run) watch(ctx context.Context) (*watched, error) {
 	if err := w.recorder.Set([]*trafficv1.Capture{all}); err != nil {
 		return nil, err
 	}
-	return w, r.rig.InBare(func() error { return w.proxy.Listen(ctx, listening...) })
+	return w, r.rig.InBare(func() error { return w.proxy.Listen(listening...) })
 }
 
 // through returns the way past the capture to the target of a bare application.
@@ -61,7 +61,7 @@ func (w *watched) through(to suite.Target) suite.Target {
 
 // captured compares the applications with and without a capture in the path: no difference is allowed.
 func (r *Run) captured(ctx context.Context) error {
-	w, err := r.watch(ctx)
+	w, err := r.watch()
 	if err != nil {
 		return err
 	}

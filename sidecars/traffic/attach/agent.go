@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/records"
 	"switchyard.dev/eventbus/trust"
@@ -24,8 +25,8 @@ import (
 )
 
 const (
-	// reportEvery is the pause between reports.
-	reportEvery = 10 * time.Second
+	// reportEvery is the pause between reports, and compareEvery that between those that differ.
+	reportEvery, compareEvery = 10 * time.Second, time.Second
 	// linger is how long a port is served after its last capture: proxies can learn late that Services changed.
 	linger = 30 * time.Second
 	// atOnce bounds the bytes of a batch, but for a single exchange.
@@ -87,7 +88,7 @@ func Run(ctx context.Context, cfg Config) error {
 	})
 	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
 	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Logger: cfg.Logger}
-	a.load(ctx)
+	a.load()
 	var all sync.WaitGroup
 	all.Go(func() { a.keepAttached(ctx, out.client) })
 	all.Go(func() { a.tick(ctx) })
@@ -101,7 +102,7 @@ func Run(ctx context.Context, cfg Config) error {
 func (a *Agent) tick(ctx context.Context) {
 	freed := time.Time{}
 	for began := time.Now(); wake.Sleep(ctx, time.Second); {
-		if a.listen(ctx) == nil && a.idle() && time.Since(freed) > freeEvery {
+		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
 			debug.FreeOSMemory()
 			freed = time.Now()
 		}
@@ -155,25 +156,30 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 				received <- err
 				return
 			}
-			a.apply(ctx, next)
+			a.apply(next)
 			mu.Lock()
 			version = next.GetVersion()
 			mu.Unlock()
 			wake.Notify(a.changed)
 		}
 	}()
+	var last *trafficv1.Applied
+	var sent time.Time
 	for {
 		mu.Lock()
 		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}
 		mu.Unlock()
-		if err := stream.Send(report); err != nil {
-			return <-received // which has the reason
+		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
+			if err := stream.Send(report); err != nil {
+				return <-received // which has the reason
+			}
+			last, sent = report, time.Now()
 		}
 		select {
 		case err := <-received:
 			return err
 		case <-a.changed:
-		case <-time.After(reportEvery):
+		case <-time.After(compareEvery):
 		}
 	}
 }

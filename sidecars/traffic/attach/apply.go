@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +14,7 @@ import (
 )
 
 // apply attaches what a message names, and nothing else.
-func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
+func (a *Agent) apply(next *trafficv1.Attachments) {
 	failed := a.recorder.Set(next.GetCaptures())
 	a.mu.Lock()
 	a.state = next
@@ -32,7 +31,7 @@ func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
 		}
 	}
 	a.mu.Unlock()
-	failed = errors.Join(failed, a.listen(ctx))
+	failed = errors.Join(failed, a.listen())
 	a.mu.Lock()
 	a.problem = ""
 	if failed != nil {
@@ -43,7 +42,7 @@ func (a *Agent) apply(ctx context.Context, next *trafficv1.Attachments) {
 }
 
 // listen serves the ports that are attached, or were so lately.
-func (a *Agent) listen(ctx context.Context) error {
+func (a *Agent) listen() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var ports []proxy.Port
@@ -54,7 +53,7 @@ func (a *Agent) listen(ctx context.Context) error {
 		}
 		ports = append(ports, port)
 	}
-	return a.proxy.Listen(ctx, ports...)
+	return a.proxy.Listen(ports...)
 }
 
 // idle reports whether nothing is served.
@@ -72,7 +71,7 @@ func (a *Agent) wrong() string {
 }
 
 // load applies what an earlier container has kept.
-func (a *Agent) load(ctx context.Context) {
+func (a *Agent) load() {
 	content, err := os.ReadFile(a.cfg.StateFile)
 	if err != nil {
 		return // it is the first container of its pod
@@ -82,7 +81,7 @@ func (a *Agent) load(ctx context.Context) {
 		a.cfg.Logger.Warn("what was attached cannot be read; traffic-manager is asked", "file", a.cfg.StateFile, "error", err)
 		return
 	}
-	a.apply(ctx, state)
+	a.apply(state)
 }
 
 // save keeps what is attached for the next container.

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/sidecars/traffic/parse"
 )
 
@@ -45,7 +44,7 @@ func (p *Proxy) Other() uint64 { return p.other.Load() }
 
 // Listen listens for these ports and no others. Open connections continue. An error names the ports that others have;
 // the proxy listens on the rest.
-func (p *Proxy) Listen(ctx context.Context, ports ...Port) error {
+func (p *Proxy) Listen(ports ...Port) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listeners == nil {
@@ -60,13 +59,13 @@ func (p *Proxy) Listen(ctx context.Context, ports ...Port) error {
 		if p.listeners[port] != nil {
 			continue
 		}
-		l, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(port.Listening)))
+		l, err := config.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port.Listening)))
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("listen for port %d of the application: %w", port.Application, err))
 			continue
 		}
 		p.listeners[port] = l
-		p.running.Go(func() { p.serve(ctx, l, port) })
+		p.running.Go(func() { p.serve(l, port) })
 	}
 	maps.DeleteFunc(p.listeners, func(port Port, l net.Listener) bool {
 		if wanted[port] {
@@ -80,7 +79,7 @@ func (p *Proxy) Listen(ctx context.Context, ports ...Port) error {
 
 // Close stops listening, resets all connections and waits for their end.
 func (p *Proxy) Close() {
-	_ = p.Listen(context.Background()) // none
+	_ = p.Listen() // none
 	p.mu.Lock()
 	for c := range p.open {
 		cut(c)
@@ -90,7 +89,7 @@ func (p *Proxy) Close() {
 }
 
 // serve accepts connections until the listener closes.
-func (p *Proxy) serve(ctx context.Context, l net.Listener, port Port) {
+func (p *Proxy) serve(l net.Listener, port Port) {
 	for {
 		client, err := l.Accept()
 		switch {
@@ -98,12 +97,10 @@ func (p *Proxy) serve(ctx context.Context, l net.Listener, port Port) {
 			return
 		case err != nil:
 			p.Logger.Warn("a connection cannot be accepted", "port", port.Application, "error", err)
-			if !wake.Sleep(ctx, untilFree) {
-				return
-			}
+			time.Sleep(untilFree)
 			continue
 		}
-		p.running.Go(func() { p.connect(ctx, client.(*net.TCPConn), port.Application) })
+		p.running.Go(func() { p.connect(client.(*net.TCPConn), port.Application) })
 	}
 }
 
@@ -119,7 +116,7 @@ func (p *Proxy) keep(c *net.TCPConn, open bool) {
 }
 
 // connect passes a connection on to the application, at the address to which the client has connected.
-func (p *Proxy) connect(ctx context.Context, client *net.TCPConn, port int32) {
+func (p *Proxy) connect(client *net.TCPConn, port int32) {
 	p.keep(client, true)
 	defer p.keep(client, false)
 	host, _, err := net.SplitHostPort(client.LocalAddr().String())
@@ -127,7 +124,7 @@ func (p *Proxy) connect(ctx context.Context, client *net.TCPConn, port int32) {
 		cut(client)
 		return
 	}
-	app, err := (&net.Dialer{Timeout: dialWithin}).DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(int(port))))
+	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port, "error", err)
 		cut(client)

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +62,7 @@ func before(t *testing.T, app net.Listener) (*proxy.Proxy, *counted, string) {
 	l := listen(t)
 	_ = l.Close()
 	port := int32(l.Addr().(*net.TCPAddr).Port)
-	if err := p.Listen(t.Context(), proxy.Port{Application: int32(app.Addr().(*net.TCPAddr).Port), Listening: port}); err != nil {
+	if err := p.Listen(proxy.Port{Application: int32(app.Addr().(*net.TCPAddr).Port), Listening: port}); err != nil {
 		t.Fatal(err)
 	}
 	return p, c, fmt.Sprintf("127.0.0.1:%d", port)
@@ -280,7 +279,7 @@ func TestListen(t *testing.T) {
 		if i > 0 {
 			continue
 		}
-		if err := p.Listen(context.Background()); err != nil {
+		if err := p.Listen(); err != nil {
 			t.Fatal(err)
 		}
 		if other, err := net.Dial("tcp", address); err == nil {
@@ -289,7 +288,7 @@ func TestListen(t *testing.T) {
 		}
 	}
 	c.await(t, "", 3)
-	if err := p.Listen(t.Context(), proxy.Port{Application: 1, Listening: int32(l.Addr().(*net.TCPAddr).Port)}); err == nil || !strings.Contains(err.Error(), "port 1 of the application") {
+	if err := p.Listen(proxy.Port{Application: 1, Listening: int32(l.Addr().(*net.TCPAddr).Port)}); err == nil || !strings.Contains(err.Error(), "port 1 of the application") {
 		t.Errorf("a port that another program has: %v", err)
 	}
 }
