@@ -18,7 +18,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
@@ -77,7 +76,7 @@ func newSite(t *testing.T) *site {
 	access.QPS = -1
 	for _, name := range []string{"one", "two"} {
 		s.configs[name] = manager.Config{
-			REST: access, Kube: kubernetes.NewForConfigOrDie(access), TicketKeys: func() *ticket.Keys { return &keys },
+			REST: access, TicketKeys: func() *ticket.Keys { return &keys },
 			Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 16 << 20, Replica: name,
 			Address: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		}
