@@ -144,7 +144,7 @@ func (b *bench) extProc() error {
 	}
 	b.closers = append(b.closers, func() error { processor.Kill(); return nil })
 	var address string
-	if err := processor.Call("Processor.Begin", 0, &address); err != nil {
+	if err := processor.Call("Begin", 0, &address); err != nil {
 		return err
 	}
 	two := sidecar.Object{"typed_extension_protocol_options": sidecar.Object{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": sidecar.Object{
@@ -159,7 +159,7 @@ func (b *bench) extProc() error {
 			"request_trailer_mode": "SKIP", "response_trailer_mode": "SKIP",
 		},
 	}}, func() (n int64, err error) {
-		err = processor.Call("Processor.Complete", 0, &n)
+		err = processor.Call("Complete", 0, &n)
 		return n, err
 	}, sidecar.Cluster("processor", netip.MustParseAddrPort(address), two))
 	if err == nil {
