@@ -29,10 +29,13 @@ func Judge(path string, baseline, fork []*structure.Value) []Finding {
 	return j.findings
 }
 
-// find records a finding, unless a run of either side lacks the place.
+// find records a finding, unless several runs lack the place.
 func (j *judge) find(path string, p place, colour Colour, property string, base, fork []string, level float64) {
 	if len(base)+len(fork) < j.k+j.n-1 || len(base) == 0 || len(fork) == 0 {
 		return
+	}
+	if len(base)+len(fork) < j.k+j.n && level > maxUnseen {
+		colour = Yellow // a run less, such as one that failed: the level is twice as high
 	}
 	f := Finding{Path: path, At: p.at, Colour: colour, Operation: Replace, Property: property, Baseline: base, Fork: fork, Level: level,
 		Old: p.base.first(), New: p.fork.first()}

@@ -65,6 +65,7 @@ func TestForksAreJudgedByWhatTheBaselineVaries(t *testing.T) {
 		"a map with other keys in each answer": {`{"s-1aaaaaaa":{"x":1},"s-2bbbbbbb":{"x":1}} {"s-3ccccccc":{"x":1}} {"s-4ddddddd":{"x":1},"s-5eeeeeee":{"x":1}}`, `{"s-6ffffffff":{"x":1}} {"s-7ggggggg":{"x":1}} {"s-8hhhhhhh":{"x":1}}`, ""},
 		"a value of such a map":                {`{"s-1aaaaaaa":{"x":1},"s-2bbbbbbb":{"x":1}} {"s-3ccccccc":{"x":1}} {"s-4ddddddd":{"x":1},"s-5eeeeeee":{"x":1}}`, `{"s-6ffffffff":{"x":2}} {"s-7ggggggg":{"x":2}} {"s-8hhhhhhh":{"x":2}}`, "red replace/*/x value"},
 		"one run: identifiers are noise":       {`{"a":"25879fc4-f5bb-4608-a865-db48969ea74e"}`, `{"a":"9a340ff5-a5f8-4c4a-ac73-a326879aac65"}`, ""},
+		"a run less of three":                  {`{"a":{"b":1}} {"a":{"b":1}} {"a":{"b":1}}`, `{"a":{"b":2}} 5 {"a":{"b":2}}`, "yellow replace type, yellow replace/a/b value"},
 		"one run: a word is not":               {`{"a":"x"}`, `{"a":"y"}`, "red replace/a value"},
 		"few values, three runs":               {`{"a":"web-1"} {"a":"web-2"} {"a":"web-1"}`, `{"a":"web-3"} {"a":"web-3"} {"a":"web-3"}`, ""},
 		"few values, five runs":                {`{"a":"web-1"} {"a":"web-2"} {"a":"web-1"} {"a":"web-1"} {"a":"web-2"}`, `{"a":"web-3"} {"a":"web-3"} {"a":"web-3"} {"a":"web-3"} {"a":"web-3"}`, "red replace/a value"},
