@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -186,6 +187,11 @@ func (c *cluster) output(ctx context.Context, job string, of *stream, to io.Writ
 	return nil
 }
 
+// released reports whether a runner has answered that it does not have a job any more.
+func released(err error) bool {
+	return status.Code(err) == codes.NotFound && strings.Contains(err.Error(), "not in this runner")
+}
+
 func (c *cluster) download(ctx context.Context, job, path string, to io.Writer) error {
 	var at uint64
 	write := client.To(to, 0, true)
@@ -198,7 +204,7 @@ func (c *cluster) download(ctx context.Context, job, path string, to io.Writer) 
 			at = chunk.GetOffset() + uint64(len(chunk.GetData()))
 			return write(chunk)
 		})
-		if err == nil || r.stored != nil || again {
+		if !released(err) || r.stored != nil || again {
 			return err
 		}
 		c.drop(r) // It may have been stored in the bucket, and deleted in the pod.

@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/tests/bucket"
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
+	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/workflows/jobexec/results"
 )
 
@@ -55,7 +56,8 @@ func TestWhatIsStoredIsReadWithoutAPod(t *testing.T) {
 	}
 	w.Must(kept.Finish(t.Context(), results.Operator, string(j.UID), m))
 
-	c, errs := ran(t, "echo other")
+	errs := &bytes.Buffer{}
+	c := &cluster{s: command.New(command.Config{Name: "switchyard", Out: io.Discard, Err: errs})}
 	of, err := stored(t.Context(), service, as("ada"), j.Name)
 	w.Must(err)
 	of.end = func() {}
