@@ -111,7 +111,8 @@ func replace(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Started reports whether the container with this file has applied the attachments of its pod.
+// Started returns nil once the container with this file has applied the attachments of its pod, or has waited for them in
+// vain; else an error with the reason.
 func Started(stateFile string) error {
 	if _, err := os.Stat(stateFile); err != nil {
 		return fmt.Errorf("nothing was attached or found missing yet: %w", err)
