@@ -172,7 +172,7 @@ func (f *forked) runManager() {
 	folder, err := trust.Open(trust.Config{Dir: dir, Name: "traffic-manager.signadot.svc", Logger: f.logger})
 	f.Must(err)
 	main, err := trafficmanager.New(trafficmanager.Config{
-		REST: f.As(""), Kube: f.Kube, TLS: folder, Readers: []string{"signadot:signadot-controller-manager"},
+		REST: f.As(""), TLS: folder, Readers: []string{"signadot:signadot-controller-manager"},
 		Store: f.TempDir(), StoreBytes: 64 << 20, Replica: "traffic-manager-0", Address: f.manager, HealthAddress: "127.0.0.1:0", Logger: f.logger,
 	})
 	f.Must(err)
