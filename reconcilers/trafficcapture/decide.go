@@ -109,6 +109,7 @@ func Decide(in Input) Decision {
 		d.Status.Lease = &crdv1.CaptureLeaseStatus{RenewTime: l.RenewTime, SeenTime: in.Now}
 	}
 	d.count(in)
+	d.Conditions[crdv1.ConditionAccepted] = condition.True("Accepted", "The sandbox has such a fork.")
 	if cause, ended := in.ended(d.Status.Lease); ended {
 		d.end(in, cause)
 		return d
@@ -120,6 +121,9 @@ func Decide(in Input) Decision {
 	ready := d.live(in)
 	if d.Conditions[crdv1.ConditionReady] = ready; !ready.IsTrue() {
 		d.After = soon
+	}
+	if ready.Reason == ReasonSandboxNotFound || ready.Reason == ReasonNoFork {
+		d.Conditions[crdv1.ConditionAccepted] = ready
 	}
 	return d
 }

@@ -62,6 +62,7 @@ func (d *Decision) end(in Input, cause string) {
 	message := ends[cause]
 	if cause == ReasonDisabled {
 		message = in.Disabled
+		d.Conditions[crdv1.ConditionAccepted] = condition.False(cause, message+".")
 	}
 	waits := in.returning()
 	switch {

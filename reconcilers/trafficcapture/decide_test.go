@@ -175,6 +175,13 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 			w := newWorld()
 			c.change(w)
 			w.decide(0).is(t, "Ready", "False", c.reason)
+			accepted := "True"
+			if c.reason == trafficcapture.ReasonSandboxNotFound || c.reason == trafficcapture.ReasonNoFork {
+				accepted = "False"
+			}
+			if got := w.was.Conditions[crdv1.ConditionAccepted].Status; string(got) != accepted {
+				t.Errorf("Accepted is %s", got)
+			}
 			if m := w.was.Conditions[crdv1.ConditionReady].Message; !strings.Contains(m, c.says) {
 				t.Errorf("the message is %q", m)
 			}

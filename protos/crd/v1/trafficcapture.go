@@ -28,7 +28,8 @@ type TrafficCapture struct {
 
 	// The desired state.
 	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease can be renewed; create another TrafficCapture"
-	Spec TrafficCaptureSpec `json:"spec"`
+	// +kubebuilder:validation:Required
+	Spec TrafficCaptureSpec `json:"spec,omitzero"`
 
 	// The observed state.
 	// +optional
@@ -257,7 +258,7 @@ func (c *TrafficCapture) StatusConditions() *[]StatusCondition { return &c.Statu
 
 // ConditionTypes returns the condition types that are always all present, the
 // most telling first.
-func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionEnded} }
+func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionAccepted, ConditionEnded} }
 
 // Redirects returns the fork with requests that the capture records; nil: its Services send requests to the
 // application.
