@@ -25,7 +25,7 @@ func (u upload) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
-// between is what was read and not written: a ring.
+// between is a ring of the bytes that were read and not yet written.
 type between struct {
 	buffer []byte
 

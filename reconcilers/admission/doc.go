@@ -4,6 +4,7 @@
 //
 //	Review   answers one AdmissionReview of the validating webhook        review.go
 //	gather   the baselines that the object names, from the cache          review.go
+//	captured the baselines of the forks that a TrafficCapture is of       review.go
 //	Decide   the rights that the author needs                             decide.go          pure
 //	  reads    Secrets, ConfigMaps and claims that its patches read         decide_reads.go
 //	  units    where its units run, and their inputs and outputs           decide_units.go
@@ -11,7 +12,7 @@
 //	  change   whether a request changes a relevant field                  decide_change.go
 //	  author   the user to check: the sender, or one that it names         decide_author.go
 //	  kept     the rights behind values that a change keeps                decide_units.go, kept.go
-//	  captures the forks of a TrafficCapture                               decide_captures.go
+//	  captures the rights to fork for a TrafficCapture                     decide_captures.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  the message about missing rights                             decide_author.go   pure

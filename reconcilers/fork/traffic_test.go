@@ -10,11 +10,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-var recording = fork.TrafficSettings{Image: "traffic-sidecar:1", Manager: "traffic-manager.signadot.svc:7444", CA: "pem"}
+var recording = traffic.Settings{Image: "traffic-sidecar:1", Manager: "traffic-manager.signadot.svc:7444", CA: "pem"}
 
 func TestTheContainerThatRecords(t *testing.T) {
 	bare := clone(t, fork.Plan{})
@@ -24,7 +25,7 @@ func TestTheContainerThatRecords(t *testing.T) {
 		t.Fatalf("the fork is %T with %d init containers", part.With(bare), len(with.Spec.Template.Spec.InitContainers))
 	}
 	c := with.Spec.Template.Spec.InitContainers[0]
-	if c.Name != fork.TrafficContainer || c.RestartPolicy == nil || len(c.Ports) > 0 || !*c.SecurityContext.RunAsNonRoot || *c.SecurityContext.AllowPrivilegeEscalation ||
+	if c.Name != traffic.ContainerName || c.RestartPolicy == nil || len(c.Ports) > 0 || !*c.SecurityContext.RunAsNonRoot || *c.SecurityContext.AllowPrivilegeEscalation ||
 		!*c.SecurityContext.ReadOnlyRootFilesystem || c.SecurityContext.Capabilities.Drop[0] != "ALL" || c.StartupProbe.Exec == nil {
 		t.Errorf("the container is %+v", c)
 	}
@@ -42,10 +43,10 @@ func TestTheContainerThatRecords(t *testing.T) {
 	if len(bare.Spec.Template.Spec.InitContainers) == len(with.Spec.Template.Spec.InitContainers) {
 		t.Error("the clone itself was changed")
 	}
-	if diff := cmp.Diff(part, fork.TrafficOf(with)); diff != "" {
+	if diff := cmp.Diff(part, traffic.PartOf(with)); diff != "" {
 		t.Error("an existing fork has another container than it was written with:", diff)
 	}
-	if again := fork.TrafficOf(with).With(clone(t, fork.Plan{})); cmp.Diff(with, again) != "" {
+	if again := traffic.PartOf(with).With(clone(t, fork.Plan{})); cmp.Diff(with, again) != "" {
 		t.Error("written again, the fork is another one:", cmp.Diff(with, again))
 	}
 }
@@ -59,7 +60,7 @@ func TestPodsThatCannotKeepASecretRecordNothing(t *testing.T) {
 			t.Errorf("%s: there is a container", name)
 		}
 	}
-	if part := (fork.TrafficSettings{}).Part(corev1.PodSpec{}); part.Container != nil {
+	if part := (traffic.Settings{}).Part(corev1.PodSpec{}); part.Container != nil {
 		t.Error("without an image there is a container")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/policies"
@@ -307,7 +308,7 @@ type Input struct {
 	// Captures are those that are attached to pods of the fork, and Traffic has the container that new forks get
 	// for them.
 	Captures []crdv1.TrafficCapture
-	Traffic  fork.TrafficSettings
+	Traffic  traffic.Settings
 	// Mesh: a mesh routes requests beside DevMesh.
 	Mesh bool
 	// Siblings are the forks of the sandbox, this one too, if the patches name others.

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/policies"
 )
@@ -43,7 +44,7 @@ type Config struct {
 	Mesh bool
 	// Traffic returns the settings of the container that records requests, or an error while they are not known; nil: new
 	// forks get none.
-	Traffic func() (fork.TrafficSettings, error)
+	Traffic func() (traffic.Settings, error)
 }
 
 // Policies reads policies. A policyreader.Reader does.

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -60,9 +61,9 @@ func captured(t *crdv1.TrafficCapture) string {
 // desired returns the workload to apply for a clone: with the traffic container that the existing fork has if nothing else
 // changes, so that another version of the operator restarts no fork; else with the present one.
 func (in Input) desired(clone *fork.Fork) fork.Object {
-	with := func(t fork.TrafficPart) fork.Object { return in.keepingNotes(fork.Writable(t.With(clone.Object))) }
+	with := func(t traffic.Part) fork.Object { return in.keepingNotes(fork.Writable(t.With(clone.Object))) }
 	if have := in.ownFork(); have != nil {
-		if same := with(fork.TrafficOf(have)); apply.InLine(same, have, leftOf(clone)) {
+		if same := with(traffic.PartOf(have)); apply.InLine(same, have, leftOf(clone)) {
 			return same
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/forkedworkload"
 )
 
@@ -18,7 +18,7 @@ func image(t *testing.T, in forkedworkload.Input) string {
 		t.Fatal("no Deployment is written")
 	}
 	for _, c := range d.Spec.Template.Spec.InitContainers {
-		if c.Name == fork.TrafficContainer {
+		if c.Name == traffic.ContainerName {
 			return c.Image
 		}
 	}
@@ -26,9 +26,9 @@ func image(t *testing.T, in forkedworkload.Input) string {
 }
 
 func TestAnUpgradeRestartsNoFork(t *testing.T) {
-	settings := func(image string) fork.TrafficSettings { return fork.TrafficSettings{Image: image, CA: "of " + image} }
+	settings := func(image string) traffic.Settings { return traffic.Settings{Image: image, CA: "of " + image} }
 	for name, c := range map[string]struct {
-		before, now    fork.TrafficSettings
+		before, now    traffic.Settings
 		exists, change bool
 		want           string
 	}{

@@ -71,7 +71,7 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	a.wait()
 	a.tidy()
 	a.ask(d.Steps)
-	a.store(ctx, d.Steps)
+	a.upload(ctx, d.Steps)
 	return errors.Join(a.errs...)
 }
 

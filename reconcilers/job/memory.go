@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/job/upload"
 	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobs"
 )
@@ -30,8 +31,8 @@ type memory struct {
 	dropped map[types.UID]uint32
 	// released are executions of which runners have deleted the results after they were read.
 	released released
-	// stores put results into the bucket, by the UID of their job.
-	stores map[types.UID]*store
+	// uploads put results into the bucket, by the UID of their job.
+	uploads map[types.UID]*upload.Upload
 	// runners are the clients of pods, by their UIDs.
 	runners map[types.UID]*reached
 }
@@ -82,7 +83,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	defer r.mu.Unlock()
 	if r.groups[name] == nil {
 		r.groups[name] = &memory{jobs: written[*crdv1.Job]{}, pods: written[*corev1.Pod]{}, last: map[types.UID]*corev1.Pod{},
-			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, released: released{known: map[types.UID]uint32{}}, stores: map[types.UID]*store{}, runners: map[types.UID]*reached{}}
+			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, released: released{known: map[types.UID]uint32{}}, uploads: map[types.UID]*upload.Upload{}, runners: map[types.UID]*reached{}}
 	}
 	return r.groups[name]
 }

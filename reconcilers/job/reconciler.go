@@ -15,6 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/job/upload"
 	"switchyard.dev/workflows/jobexec/results"
 )
 
@@ -38,14 +39,13 @@ var Defaults = Limits{Keep: 24 * time.Hour, Most: 1000, Unread: 15 * time.Minute
 
 // Reconciler runs the jobs of runner groups. Create one with New.
 type Reconciler struct {
-	config Config
-	writer apply.Writer
+	config   Config
+	writer   apply.Writer
+	uploader *upload.Uploader
 
 	mu sync.Mutex
 	// queue takes groups to reconcile; nil before the controller starts.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
-	// slots bounds the jobs that are stored at the same time.
-	slots chan struct{}
 	// groups has the memory of each group.
 	groups map[types.NamespacedName]*memory
 	// calls is the context of all calls to runners, which close ends.
@@ -58,7 +58,8 @@ func New(c Config) *Reconciler {
 	if c.Limits == (Limits{}) {
 		c.Limits = Defaults
 	}
-	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}, slots: make(chan struct{}, storesAtOnce)}
+	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}}
+	r.uploader = upload.New(upload.Config{Bucket: c.Results, Runners: c.Runners, Ended: func(group types.NamespacedName) { r.wake(group, time.Millisecond) }})
 	r.calls, r.close = context.WithCancel(context.Background())
 	return r
 }

@@ -23,8 +23,8 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
@@ -88,7 +88,7 @@ type Config struct {
 	// Traffic returns the settings of the container of forks that records requests, or an error while they are not known;
 	// nil: new forks get none. Receivers are asked what these containers have applied. CapturesDisabled is why no capture
 	// is possible; empty: captures are.
-	Traffic          func() (fork.TrafficSettings, error)
+	Traffic          func() (traffic.Settings, error)
 	Receivers        trafficcapture.Receivers
 	CapturesDisabled string
 }

@@ -97,23 +97,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, err
 	}
 	reached()
-	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
-		return Settings{}, fmt.Errorf("eventbus-replicas is %d: give 1, 3 or 5", s.Replicas)
-	}
-	if s.History.Events == 0 || s.History.Age < 0 {
-		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
-	}
-	if s.HistoryBytes < leastHistory {
-		return Settings{}, fmt.Errorf("history-bytes is %d: give at least %d, since every fact has to fit twice", s.HistoryBytes, leastHistory)
-	}
-	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
-		return Settings{}, fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
-	}
-	if err := s.Bus.Validate(); err != nil {
+	if err := s.validate(getenv); err != nil {
 		return Settings{}, err
-	}
-	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
-		return Settings{}, fmt.Errorf("the operator's event bus is at %s, but %s is not true: enable TLS for all components or for none", s.Bus.URL, inject.EnvTLS)
 	}
 	var err error
 	if getenv(program.DefaultsVariable) != "" {
@@ -135,6 +120,29 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	}
 	s.Traffic.TokenFile = *token
 	return s, nil
+}
+
+// validate returns an error if the settings from flags cannot be used, alone or with the TLS of the environment.
+func (s Settings) validate(getenv func(string) string) error {
+	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+		return fmt.Errorf("eventbus-replicas is %d: give 1, 3 or 5", s.Replicas)
+	}
+	if s.History.Events == 0 || s.History.Age < 0 {
+		return fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
+	}
+	if s.HistoryBytes < leastHistory {
+		return fmt.Errorf("history-bytes is %d: give at least %d, since every fact has to fit twice", s.HistoryBytes, leastHistory)
+	}
+	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
+		return fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
+	}
+	if err := s.Bus.Validate(); err != nil {
+		return err
+	}
+	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
+		return fmt.Errorf("the operator's event bus is at %s, but %s is not true: enable TLS for all components or for none", s.Bus.URL, inject.EnvTLS)
+	}
+	return nil
 }
 
 // routeServer returns the address of the route servers to query for acknowledgements; "" if Ready does not

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"switchyard.dev/reconcilers/clusterconfig"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/inject"
@@ -20,7 +20,7 @@ import (
 type Traffic struct {
 	// Container are the settings of the container that records requests in forks. The manager adds the authorities of
 	// traffic-manager. Without an image, and while Manager is false, new forks get none.
-	Container fork.TrafficSettings
+	Container traffic.Settings
 	Manager   bool
 	// Disabled is why no capture is possible; empty: captures are.
 	Disabled string
@@ -44,7 +44,7 @@ func trafficFromEnv(get func(string) string) (Traffic, error) {
 		r = *c.Resources
 	}
 	return Traffic{
-		Container: fork.TrafficSettings{Image: c.Image, PullPolicy: cmp.Or(c.PullPolicy, corev1.PullIfNotPresent), PullSecret: c.PullSecret, Resources: r},
+		Container: traffic.Settings{Image: c.Image, PullPolicy: cmp.Or(c.PullPolicy, corev1.PullIfNotPresent), PullSecret: c.PullSecret, Resources: r},
 	}, nil
 }
 
@@ -69,7 +69,7 @@ func (m *Main) addTraffic(c *kinds.Config) {
 		return
 	}
 	if t.Manager {
-		c.Traffic = func() (fork.TrafficSettings, error) {
+		c.Traffic = func() (traffic.Settings, error) {
 			of := t.Container
 			of.Manager = net.JoinHostPort(trafficcapture.ManagerName+"."+m.config.Namespace+".svc", strconv.Itoa(trafficcapture.ManagerPort))
 			if of.CA = m.config.Trust.PEM(); of.CA == "" {

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 )
 
 // fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
@@ -47,7 +47,7 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	switch {
 	case missing != "":
 		return pods, nil, no(ReasonContainerMissing, "Pod %s of ForkedWorkload %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
-			missing, name, fork.TrafficContainer, replacePods(f.Workload))
+			missing, name, traffic.ContainerName, replacePods(f.Workload))
 	case len(pods) == 0:
 		return nil, nil, no(ReasonNoPods, "ForkedWorkload %s has no pod: see its conditions.", name)
 	case ready == 0:
@@ -95,7 +95,7 @@ func (in Input) notListening(name string) *condition.Condition {
 			return no(ReasonNotApplied, "Pod %s cannot record: %s.", p.GetPod(), trimmed(p.GetProblem()))
 		}
 	}
-	return no(ReasonNotApplied, "Waiting until the container %s of each pod of ForkedWorkload %s is listening. If that lasts, read its log.", fork.TrafficContainer, name)
+	return no(ReasonNotApplied, "Waiting until the container %s of each pod of ForkedWorkload %s is listening. If that lasts, read its log.", traffic.ContainerName, name)
 }
 
 // unsettled returns which second Service cannot get requests yet; nil: none.
@@ -129,7 +129,7 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 
 // records reports whether a pod has the container that records.
 func records(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == fork.TrafficContainer })
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == traffic.ContainerName })
 }
 
 // isReady reports whether all containers of a pod that is not being deleted are ready.

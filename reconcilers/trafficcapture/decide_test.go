@@ -15,8 +15,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/trafficcapture"
 )
@@ -48,7 +48,7 @@ func newWorld() *world {
 // podOf is a pod of the fork with the container that records.
 func podOf(name string, ready bool) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-	p.Spec.InitContainers = []corev1.Container{{Name: fork.TrafficContainer}}
+	p.Spec.InitContainers = []corev1.Container{{Name: traffic.ContainerName}}
 	p.Status.Phase = corev1.PodRunning
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", Ready: ready}}
 	return p

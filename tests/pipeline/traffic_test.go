@@ -29,7 +29,7 @@ import (
 	"switchyard.dev/eventbus/trust/authority"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
-	"switchyard.dev/reconcilers/fork"
+	forktraffic "switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/routeserver/door"
@@ -77,7 +77,7 @@ type forked struct {
 func TestRequestsOfAForkAreRecorded(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	w := newWorldWith(t, authority.Policy{}, func(c *manager.Config) {
-		c.Traffic = manager.Traffic{Manager: true, TokenFile: token, Container: fork.TrafficSettings{Image: "traffic-sidecar:1"}}
+		c.Traffic = manager.Traffic{Manager: true, TokenFile: token, Container: forktraffic.Settings{Image: "traffic-sidecar:1"}}
 	})
 	sandbox := w.sandbox("recorded")
 	f := w.forkInPod("recorded", token)
@@ -179,7 +179,7 @@ func (f *forked) runManager() {
 	background.Run(f, main.Run)
 	account := apiserver.Account("signadot", "signadot-controller-manager")
 	f.Create(account)
-	f.Must(os.WriteFile(f.token, []byte(f.Token(account.Namespace, account.Name, fork.TrafficAudience, nil)), 0o600))
+	f.Must(os.WriteFile(f.token, []byte(f.Token(account.Namespace, account.Name, forktraffic.Audience, nil)), 0o600))
 	replica := &corev1.Pod{}
 	f.Make(replica, `
 metadata: {namespace: signadot, name: traffic-manager-0, labels: {app: traffic-manager}}
@@ -205,12 +205,12 @@ func (f *forked) kubelet(w *crdv1.ForkedWorkload) {
 	f.object.Spec.ServiceAccountName = "default"
 	f.Create(f.object)
 	container := f.object.Spec.InitContainers[0]
-	if container.Name != fork.TrafficContainer {
+	if container.Name != forktraffic.ContainerName {
 		f.Fatalf("the fork's first container is %s", container.Name)
 	}
 	dir := f.TempDir()
 	token := filepath.Join(dir, "token")
-	f.Must(os.WriteFile(token, []byte(f.Token(namespace, "default", fork.TrafficAudience, f.object)), 0o600))
+	f.Must(os.WriteFile(token, []byte(f.Token(namespace, "default", forktraffic.Audience, f.object)), 0o600))
 	cmd, err := process.Command(roleTraffic, envManager+"="+f.manager, envToken+"="+token, envState+"="+filepath.Join(dir, "state"),
 		envRoots+"="+container.Env[0].Value)
 	f.Must(err)
