@@ -281,7 +281,7 @@ type gate struct {
 	reached, free chan struct{}
 	// spoil is the name of a job with requests that no runner accepts.
 	spoil string
-	// asked counts the questions for results that were released.
+	// asked counts the answers that name results which were released.
 	asked atomic.Int32
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
@@ -445,8 +445,11 @@ func (g gatedRunner) Watch(ctx context.Context, r *jobexecv1.ExecutionRef, o ...
 }
 
 func (g gatedRunner) Runner(ctx context.Context, r *jobexecv1.RunnerRequest, o ...grpc.CallOption) (*jobexecv1.RunnerStatus, error) {
-	defer g.gate.asked.Add(1)
-	return g.ExecutorClient.Runner(ctx, r, o...)
+	st, err := g.ExecutorClient.Runner(ctx, r, o...)
+	if len(st.GetReleased()) > 0 {
+		g.gate.asked.Add(1)
+	}
+	return st, err
 }
 
 func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {
