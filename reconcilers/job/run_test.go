@@ -326,7 +326,7 @@ func TestWritesOfAJob(t *testing.T) {
 		s.gate.mu.Lock()
 		defer s.gate.mu.Unlock()
 		writes := slices.DeleteFunc(slices.Clone(s.gate.writes), func(w string) bool { return strings.HasSuffix(w, runningLong) })
-		if n := len(writes); n > 5*jobs {
+		if n := len(writes); n > 5*jobs+jobs/5 { // conflicts on a busy machine add a few
 			t.Errorf("%d writes for %d jobs %s: %q", n, jobs, what, writes)
 		}
 	}

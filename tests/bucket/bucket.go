@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -44,6 +43,22 @@ func Kept(t testing.TB) *results.Kept {
 	return k
 }
 
+// root returns the folder of the repository, above that of the test.
+func root(t testing.TB) string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "tools", "minio")); missing == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			err = errors.New("the test does not run in the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatal(err)
+	return ""
+}
+
 // Server starts MinIO with one bucket until the test ends, and returns its URL and a client. The environment of the test has the
 // credentials. Without ALL the test is skipped.
 func Server(t testing.TB) (string, *minio.Client) {
@@ -54,8 +69,7 @@ func Server(t testing.TB) (string, *minio.Client) {
 	t.Setenv("AWS_ACCESS_KEY_ID", user)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", password)
 	dir := t.TempDir()
-	_, file, _, _ := runtime.Caller(0)
-	program, err := miniotool.Find(t.Context(), filepath.Join(filepath.Dir(file), "../.."))
+	program, err := miniotool.Find(t.Context(), root(t))
 	if err != nil {
 		t.Fatal(err)
 	}
