@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An artifact is written into no file of another user, who has prepared a link in a shared folder, and replaces the file before it only
+// An artifact is written into no file of another user, with a link prepared in a shared folder, and replaces the file before it only
 // as a whole.
 func TestAnArtifactIsWrittenAsAWhole(t *testing.T) {
 	dir := t.TempDir()

@@ -4,6 +4,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -50,8 +51,8 @@ func Connect(ctx context.Context, s *command.Session, kube kubernetes.Interface,
 	token, err := tokenOf(s)
 	return &Manager{conn, func(ctx context.Context) (context.Context, error) {
 		shown, err := token(ctx, false)
-		if err != nil {
-			err = fmt.Errorf("%w. Or give a file with a token of yours with --token-file", err)
+		if errors.Is(err, identity.ErrNoToken) {
+			err = fmt.Errorf("the kubeconfig authenticates without a token, which the operator needs for the %s: give a file with a token of yours with --token-file, as kubectl create token prints one for a service account", what)
 		}
 		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
 	}}, err

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/workflows/jobexec/results"
 )
 
-// endless is the runner of a user who has taken over its container: its streams do not end.
+// endless is the runner of a user that took over its container: its streams do not end.
 type endless struct{ jobexecv1.ExecutorClient }
 
 func (endless) Artifacts(context.Context, *jobexecv1.ExecutionRef, ...grpc.CallOption) (*jobexecv1.ArtifactList, error) {
