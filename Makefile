@@ -298,6 +298,10 @@ bench-history: ## old versions of the table, rebuilt from the log elsewhere: equ
 bench-explain: ## 200 requests that go wrong: of how many the cause is named
 	$(GO) run ./tests/bench/explain
 
+.PHONY: bench-comparison
+bench-comparison: preflight ## forks compared with their baselines: generated noise and faults beside other rules, HotROD and podinfo (as root, 15 minutes; ARGS='-services 50 -real 20' for less)
+	$(GO) run ./tests/bench/comparison $(ARGS)
+
 .PHONY: bench-watch
 bench-watch: ## a change to the last of 500 watchers, and what a stopped one costs
 	$(GO) run ./tests/bench/watch
@@ -328,7 +332,7 @@ STALL ?= 0
 RESTARTS ?= 5
 
 .PHONY: transparency
-transparency: ## compare the responses of applications with and without the sidecar, and over a preview (as root, 45 minutes; ONLY=restarts, previews or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
+transparency: ## compare the responses of applications with and without the sidecar, over a preview, and with a capture (as root, 55 minutes; ONLY=restarts, previews, capture or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
 ifneq ($(STALL),0)
 	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL)
 else
@@ -381,6 +385,11 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 
 # How often a job prints a line in each way on a real cluster, without which that part is left out; and flags of the rest.
 CLUSTER_JOBS ?= 15
+
+.PHONY: bench-traffic
+bench-traffic: ## what a capture costs requests, beside a bare connection, a stock Envoy, Envoy with tap and with ext_proc, and mitmproxy (as root, five minutes; ARGS='-rounds 3' for less)
+	@$(GO) build -o $(CACHE)/tools/bench-traffic ./tests/bench/traffic
+	@$(CACHE)/tools/bench-traffic -cache $(CACHE) $(ARGS)
 
 .PHONY: bench-jobs
 bench-jobs: preflight ## jobs on pods that are there: the first line, the next job, 1,000 jobs and their writes, turns, output at 100 MB/s; then beside a Job, kubectl run and Argo Workflows on a real cluster (as root, 20 minutes; CLUSTER_JOBS=0 without the cluster, ARGS='-jobs 100' for less, PROFILES= for a folder of profiles)

@@ -27,7 +27,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
@@ -47,6 +46,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/routeserver/page"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Config configures a Main.
@@ -78,7 +78,7 @@ type Config struct {
 	KeepEvents, KeepDevboxes time.Duration
 	// Artifacts configures where the output and artifacts of jobs are kept, and KeepJobs is how long, with the jobs that have
 	// ended. Zero: for ever.
-	Artifacts artifacts.Config
+	Artifacts results.Config
 	KeepJobs  time.Duration
 	// Logger is required.
 	Logger *slog.Logger
@@ -99,10 +99,10 @@ type Main struct {
 	web      *web.Handler   // nil: there are no logins
 	keys     *Keys
 	users    *users.Handler
-	previews *previews       // nil: there are none
-	kept     *artifacts.Kept // nil: no output of jobs is kept
-	unread   atomic.Bool     // the store cannot be read
-	begun    bool            // the organisation has an administrator
+	previews *previews     // nil: there are none
+	kept     *results.Kept // nil: no output of jobs is kept
+	unread   atomic.Bool   // the store cannot be read
+	begun    bool          // the organisation has an administrator
 }
 
 // New opens the store and the listeners. The caller calls Run, which closes them.
@@ -139,7 +139,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.users, err = users.New(m.keys, m.link, m.Listeners["proxy"], signs, m.metrics, c.Logger); err != nil {
 		return nil, err
 	}
-	if m.kept, err = artifacts.Open(ctx, c.Artifacts); err != nil {
+	if m.kept, err = results.Open(c.Artifacts); err != nil {
 		return nil, err
 	}
 	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}

@@ -20,7 +20,6 @@ import (
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane"
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/trust"
@@ -28,6 +27,7 @@ import (
 	"switchyard.dev/tests/postgres"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/wait"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // TestTheAPIKnowsAConnectedCluster reads what the agent has reported, and a sandbox as the cluster has it now.
@@ -409,7 +409,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	c, err = read("-artifacts-dir", "", "-artifacts-bucket", "jobs", "-artifacts-endpoint", "https://s3.local", "-artifact-size", "100Mi", "-job-artifacts-size", "1Gi", "-job-artifacts", "5")
-	want := artifacts.Config{S3: artifacts.S3{Bucket: "jobs", Endpoint: "https://s3.local"}, Limits: artifacts.Limits{File: 100 << 20, Job: 1 << 30, Files: 5}}
+	want := results.Config{S3: results.S3{Bucket: "jobs", Endpoint: "https://s3.local"}, Limits: results.Limits{File: 100 << 20, Job: 1 << 30, Files: 5}}
 	if err != nil || c.Artifacts != want {
 		t.Errorf("%+v, %v", c.Artifacts, err)
 	}

@@ -15,11 +15,11 @@ import (
 
 	"switchyard.dev/controlplane-link/certificates"
 	"switchyard.dev/controlplane-link/controlplane/admin"
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Settings are the flags of the program.
@@ -75,7 +75,7 @@ func (s *Settings) artifactFlags(flags *flag.FlagSet) {
 	flags.StringVar(&a.S3.Region, "artifacts-region", "", "region of the bucket; empty: the server is asked")
 	flags.Func("artifact-size", "maximum size of an artifact, as a quantity; default 1Gi", bytesOf(&a.Limits.File))
 	flags.Func("job-artifacts-size", "maximum size of all artifacts of a job, as a quantity; default 2Gi", bytesOf(&a.Limits.Job))
-	flags.IntVar(&a.Limits.Files, "job-artifacts", artifacts.DefaultLimits.Files, "maximum number of artifacts of a job that are kept")
+	flags.IntVar(&a.Limits.Files, "job-artifacts", results.DefaultLimits.Files, "maximum number of artifacts of a job that are kept")
 }
 
 // bytesOf returns a function that sets a number of bytes from a quantity.

@@ -13,12 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 const org = "acme"
@@ -59,7 +59,7 @@ func TestJobsWithoutTheirOutput(t *testing.T) {
 	t.Cleanup(bucket.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
+	kept, opened := results.Open(results.Config{S3: results.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
 	if err := errors.Join(err, submitted, observed, opened); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestJobsWithoutTheirOutput(t *testing.T) {
 	if _, err := jobs.Job(t.Context(), org, "j"); err != nil || n != 0 || !errors.Is(failed, context.Canceled) || strings.Contains(logged.String(), "without its output") {
 		t.Errorf("%v, %v; logged: %s", err, failed, &logged)
 	}
-	if m.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()}); err != nil {
+	if m.kept, err = results.Open(results.Config{Folder: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = m.kept.Close() }()
@@ -99,7 +99,7 @@ func TestJobsExpireBesideOneThatStays(t *testing.T) {
 	t.Cleanup(bucket.Close)
 	t.Setenv("AWS_ACCESS_KEY_ID", "key")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
-	kept, opened := artifacts.Open(t.Context(), artifacts.Config{S3: artifacts.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
+	kept, opened := results.Open(results.Config{S3: results.S3{Bucket: "bucket", Endpoint: bucket.URL, Region: "r"}})
 	if err := errors.Join(err, opened); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type Config struct {
 // except that the gate of an exception reaches the Service of that.
 var own = []string{
 	"agent-metrics", "eventbus", "eventbus-metrics", "io-context-server", "io-context-server-metrics", "routeserver", "routeserver-metrics", "routeserver-peers",
-	"signadot-controller-manager", "signadot-controller-manager-metrics", "signadot-webhook-service", "tunnel-api", "tunnel-api-metrics", "tunnel-proxy", "tunnel-proxy-metrics",
+	"signadot-controller-manager", "signadot-controller-manager-metrics", "signadot-webhook-service", "traffic-manager", "tunnel-api", "tunnel-api-metrics", "tunnel-proxy", "tunnel-proxy-metrics",
 }
 
 // place describes a Service of the operator in messages.

@@ -49,6 +49,8 @@ type Input struct {
 	// Baselines are the live workloads that the object names. nil: do not compute the objects that its
 	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
+	// Captured are the baselines of the forks that a TrafficCapture is of.
+	Captured []crdv1.ObjectRef
 	// Kept are the values that units of the object gave before this change of it.
 	Kept []Kept
 	// OperatorNamespace is where the operator lives.
@@ -107,6 +109,8 @@ func (d *deciding) specification() {
 		d.runners(o)
 	case *crdv1.Job:
 		d.job(o)
+	case *crdv1.TrafficCapture:
+		d.capture(o)
 	case crdv1.Member:
 		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
 	case *crdv1.RoutingConfig:

@@ -4,6 +4,7 @@
 //
 //	Review   answers one AdmissionReview of the validating webhook        review.go
 //	gather   the baselines that the object names, from the cache          review.go
+//	captured the baselines of the forks that a TrafficCapture is of       review.go
 //	Decide   the rights that the author needs                             decide.go          pure
 //	  reads    Secrets, ConfigMaps and claims that its patches read         decide_reads.go
 //	  units    where its units run, and their inputs and outputs           decide_units.go
@@ -11,6 +12,7 @@
 //	  change   whether a request changes a relevant field                  decide_change.go
 //	  author   the user to check: the sender, or one that it names         decide_author.go
 //	  kept     the rights behind values that a change keeps                decide_units.go, kept.go
+//	  captures the rights to fork for a TrafficCapture                     decide_captures.go
 //	  bounds   how many members, patches and pods it may ask for            decide_bounds.go
 //	ask      SubjectAccessReviews                                         ask.go
 //	Refusal  the message about missing rights                             decide_author.go   pure
@@ -26,7 +28,8 @@
 // SignadotObjectLifecycleMethods: create pods in its namespace, and get the objects that its pod template
 // names there, since it has no baseline that reads them already. For the outputs of a resource: create
 // Secrets in the namespaces that get them. For a Job: create pods/exec in the namespace of its runner group,
-// and get the sandbox or route group of its routing context.
+// and get the sandbox or route group of its routing context. For a TrafficCapture: create workloads, as for
+// the forks that it is of.
 //
 // A change of the specification of a sandbox, a Resource or a SignadotObjectLifecycleMethods needs the
 // rights of all units that gave the values it keeps, removed units included: later units read these

@@ -178,6 +178,9 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 			return r.later(req, err)
 		}
 		in.Kept = kept
+		if in.Captured, err = r.captured(ctx, in.Object); err != nil {
+			return r.later(req, err)
+		}
 	}
 	if answer := r.decided(ctx, req, Decide(in)); !answer.Allowed {
 		return answer
@@ -274,4 +277,24 @@ func (r *Reviewer) gather(ctx context.Context, in Input) (Input, error) {
 		}
 	}
 	return in, nil
+}
+
+// captured returns the baselines of the forks that a capture is of, from the cache; nil for other kinds.
+func (r *Reviewer) captured(ctx context.Context, o any) (out []crdv1.ObjectRef, err error) {
+	c, is := o.(*crdv1.TrafficCapture)
+	if !is {
+		return nil, nil
+	}
+	var all crdv1.ForkedWorkloadList
+	of := client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(c.Spec.Sandbox)}
+	if err := r.config.Client.List(ctx, &all, client.InNamespace(c.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the forks of SignadotSandbox %s: %w", c.Spec.Sandbox, err)
+	}
+	for i := range all.Items {
+		ref, _ := all.Items[i].BaselineRef()
+		if c.Spec.Workload == "" || c.Spec.Workload == all.Items[i].Name || c.Spec.Workload == ref.Name {
+			out = append(out, ref)
+		}
+	}
+	return out, nil
 }

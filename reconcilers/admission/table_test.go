@@ -224,6 +224,8 @@ func direct() []row {
 		job("a Job in pay", "ynnnyn", "pay", ""),
 		job("a Job in shop with the routing key of a sandbox", "yynnnn", "shop", "sandboxName: any"),
 		job("a Job in shop with the routing key of a route group", "ynnnnn", "shop", "routegroupName: any"),
+		{"a TrafficCapture in shop", "yyyynn", crdv1.KindTrafficCapture, "metadata: {name: NAME, namespace: shop}\nspec: {sandbox: any}"},
+		{"a TrafficCapture in pay", "ynnnyn", crdv1.KindTrafficCapture, "metadata: {name: NAME, namespace: pay}\nspec: {sandbox: any, lease: {renewTime: \"2026-11-30T14:00:00.000000Z\"}}"},
 		{"a JobRunnerGroup in shop", "yynynn", crdv1.KindJobRunnerGroup, "metadata: {name: NAME, namespace: shop}\nspec: {image: x}"},
 		{"a JobRunnerGroup with Secret db", "yynynn", crdv1.KindJobRunnerGroup,
 			"metadata: {name: NAME, namespace: shop}\nspec: {image: x, podTemplate: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: db}}]}]}}}"},

@@ -60,6 +60,16 @@ type Cluster struct {
 	Units Units
 	// Runners configure the pods that run jobs.
 	Runners Runners
+	// TrafficManager reports whether forks get a container that records requests, and TrafficCapture whether
+	// captures are possible.
+	TrafficManager, TrafficCapture bool
+}
+
+// Bucket names a bucket of S3. An empty Bucket is none, and an empty Endpoint that of Amazon.
+type Bucket struct {
+	Bucket   string `json:"bucket"`
+	Endpoint string `json:"endpoint"`
+	Region   string `json:"region"`
 }
 
 // Runners are the settings of the pods that run jobs, with 0 for the default.
@@ -74,6 +84,8 @@ type Runners struct {
 	// KeepJobs is how long finished Jobs are kept, MaxJobs how many of a group.
 	KeepJobs time.Duration
 	MaxJobs  int
+	// S3 is the bucket for what jobs leave.
+	S3 Bucket
 	// Redirect: connections of scripts are redirected where pods may do that.
 	Redirect bool
 	// Labels and Annotations are those by which the mesh accepts pods of the operator.
@@ -135,6 +147,12 @@ type clusterFile struct {
 			WriteEndpoints bool   `json:"writeEndpoints"`
 		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
+	TrafficManager struct {
+		Enabled bool `json:"enabled"`
+	} `json:"trafficManager"`
+	TrafficCapture struct {
+		Enabled bool `json:"enabled"`
+	} `json:"trafficCapture"`
 	Policies policies.Settings `json:"policies"`
 	Forks    struct {
 		PreservedLabels []string `json:"preservedLabels"`
@@ -155,6 +173,7 @@ type clusterFile struct {
 		KeptPods        int    `json:"keptPods"`
 		KeepJobs        string `json:"keepJobs"`
 		MaxJobs         int    `json:"maxJobs"`
+		S3              Bucket `json:"s3"`
 		Redirect        bool   `json:"redirect"`
 	} `json:"jobs"`
 }
@@ -193,7 +212,8 @@ func Parse(content []byte) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
 	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode,
-		AskAuthors: f.Sandboxes.Authors.Ask, Limits: admission.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates}
+		AskAuthors: f.Sandboxes.Authors.Ask, Limits: admission.Limits(f.Sandboxes.Limits), Delegates: f.Sandboxes.Authors.Delegates,
+		TrafficManager: f.TrafficManager.Enabled, TrafficCapture: f.TrafficCapture.Enabled}
 	if err := c.Delegates.Validate(); err != nil {
 		return Cluster{}, err
 	}
@@ -281,7 +301,7 @@ func (f clusterFile) units() (u Units, err error) {
 // runners reads how the pods that run jobs are created.
 func (f clusterFile) runners() (r Runners, err error) {
 	said := f.Jobs
-	r.Redirect, r.KeptPods, r.MaxJobs = said.Redirect, said.KeptPods, said.MaxJobs
+	r.Redirect, r.KeptPods, r.MaxJobs, r.S3 = said.Redirect, said.KeptPods, said.MaxJobs, said.S3
 	if r.KeptPods < 0 || r.MaxJobs < 0 {
 		return r, fmt.Errorf("jobs.keptPods is %d, and jobs.maxJobs %d: give numbers of at least 0", r.KeptPods, r.MaxJobs)
 	}

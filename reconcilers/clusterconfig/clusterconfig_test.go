@@ -29,7 +29,7 @@ routing:
   istio: {enabled: false, operator: {podLabels: {sidecar.istio.io/inject: true}}}
   customHeaders: []
 trafficManager: {enabled: true}
-`, Cluster{AllowedNamespaces: []string{}, CustomHeaders: []string{}, IptablesMode: "auto"}, false},
+`, Cluster{AllowedNamespaces: []string{}, CustomHeaders: []string{}, IptablesMode: "auto", TrafficManager: true}, false},
 		{"namespaces, to which the operator's own is added", `{allowedNamespaces: [a, b], routing: {customHeaders: [x-key]}}`,
 			Cluster{AllowedNamespaces: []string{"a", "b", "signadot"}, CustomHeaders: []string{"x-key"}, IptablesMode: "auto"}, false},
 		{"namespaces among which the operator's own is", `{allowedNamespaces: [signadot, a]}`,

@@ -147,7 +147,7 @@ func (w *world) fetch(ctx context.Context, gvk schema.GroupVersionKind, id ident
 		return err
 	}
 	switch err := w.reader.Get(ctx, id.ObjectKey, o); {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err), dispensable(gvk) && apierrors.IsForbidden(err):
 		w.read[id] = nil
 		return nil
 	case err != nil:
@@ -227,11 +227,11 @@ func (w *world) name(o client.Object) string {
 	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}.String()
 }
 
-// dispensable reports whether a dry run continues for users who cannot list a kind. Most clusters have
+// dispensable reports whether a dry run continues for users who cannot read a kind. Most clusters have
 // no Rollouts, and a Rollout that is a baseline is read by its name. NetworkPolicies only cause a
-// condition.
+// condition. TrafficCaptures change no route.
 func dispensable(gvk schema.GroupVersionKind) bool {
-	return isRollout(gvk) || gvk.GroupKind() == networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
+	return isRollout(gvk) || gvk == crdv1.GroupVersion().WithKind(crdv1.KindTrafficCapture) || gvk.GroupKind() == networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy").GroupKind()
 }
 
 // isRollout reports whether a kind is that of Argo Rollouts, which have no Go type.

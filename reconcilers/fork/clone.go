@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/fork/variables"
 	"switchyard.dev/reconcilers/fork/written"
 )
@@ -97,6 +98,9 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	first, last := drafts[0], drafts[len(drafts)-1]
 	if p := plan.unfit(last.template.Spec); p != nil {
 		return nil, p
+	}
+	if conflict := traffic.Conflict(last.template.Spec); conflict != "" {
+		return nil, problem(ReasonPatchNotAllowed, "%s", conflict)
 	}
 	fork := &Fork{}
 	if last.sized && last.replicas != nil {

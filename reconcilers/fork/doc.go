@@ -12,7 +12,8 @@
 //	Writable    the fork in the form for server-side apply           writable.go
 //	Services    the Services beside the baseline's                   service.go
 //
-// Package power compares the power of pods; package variables expands the variables of patches.
+// Package power compares the power of pods; package variables expands the variables of patches; package traffic adds the
+// container that records requests.
 //
 // # The clone
 //

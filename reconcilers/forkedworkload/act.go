@@ -32,7 +32,7 @@ import (
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
 	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
 	made := Made{Made: services}
-	return made, errors.Join(err, made.applyFork(ctx, w, in, d))
+	return made, errors.Join(err, d.beside(ctx, w, in), made.applyFork(ctx, w, in, d))
 }
 
 // applyFork writes the workload of the fork. If none is wanted, or the write fails, the existing one
@@ -107,7 +107,7 @@ func (in Input) waitsFor() string { return in.Workload.Annotations[crdv1.Annotat
 // already matches the clone. clone is nil if it could not be rendered.
 func (in Input) held(clone *fork.Fork) string {
 	what := in.waitsFor()
-	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(fork.Writable(clone.Object), in.Fork, leftOf(clone)) {
+	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(in.desired(clone), in.Fork, leftOf(clone)) {
 		return ""
 	}
 	until := "requests with the key fail and do not reach the baseline."

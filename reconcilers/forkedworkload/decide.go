@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/meaning"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/fork/trouble"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/policies"
@@ -82,6 +83,8 @@ type Decision struct {
 	Replicas *int32
 	// Services are the Services of the baseline with the fork's Services that replace them.
 	Services []member.Mapping
+	// Beside are the other Services of the fork, for captures.
+	Beside []*corev1.Service
 	// Standing are Services that stay unchanged, by the name of the baseline Service, while their desired
 	// form cannot be determined (member.AsStated).
 	Standing map[string]*corev1.Service
@@ -128,11 +131,11 @@ func Decide(in Input) Decision {
 	case d.Held != "":
 		pod, d.SurplusForks = in.running(clone.Template.Spec), otherForks(in, clone.Object)
 	default:
-		d.Fork, pod = in.keepingNotes(fork.Writable(clone.Object)), clone.Template.Spec
+		d.Fork, pod = in.desired(clone), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
 	d.Services = services.Of(in.Forms(), pod, in.neighbours(), id, slices.Concat(in.Workload.Spec.PreservedLabels, in.InstallationLabels)...)
-	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
+	d.redirect(in, pod)
 	return d
 }
 
@@ -302,6 +305,10 @@ type Input struct {
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
+	// Captures are those that are attached to pods of the fork, and Traffic has the container that new forks get
+	// for them.
+	Captures []crdv1.TrafficCapture
+	Traffic  traffic.Settings
 	// Mesh: a mesh routes requests beside DevMesh.
 	Mesh bool
 	// Siblings are the forks of the sandbox, this one too, if the patches name others.

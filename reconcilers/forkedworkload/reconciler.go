@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/policies"
 )
@@ -41,6 +42,9 @@ type Config struct {
 	PolicySettings policies.Settings
 	// Mesh: a mesh routes requests beside DevMesh.
 	Mesh bool
+	// Traffic returns the settings of the container that records requests, or an error while they are not known; nil: new
+	// forks get none.
+	Traffic func() (traffic.Settings, error)
 }
 
 // Policies reads policies. A policyreader.Reader does.
@@ -79,6 +83,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	in.RefusePolicies, in.InstallationLabels = r.config.PolicySettings.Workloads == policies.Refuse, r.config.PolicySettings.PreservedLabels
 	in.Mesh = r.config.Mesh
+	if r.config.Traffic != nil {
+		if in.Traffic, err = r.config.Traffic(); err != nil {
+			return 0, err
+		}
+	}
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
@@ -121,6 +130,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 		return in, err
 	}
 	if err := in.readSiblings(ctx, c); err != nil {
+		return in, err
+	}
+	if err := in.readCaptures(ctx, c); err != nil {
 		return in, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList

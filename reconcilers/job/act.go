@@ -70,6 +70,8 @@ func (r *Reconciler) act(ctx context.Context, m *memory, in Input, d Decision) e
 	}
 	a.wait()
 	a.tidy()
+	a.ask(d.Steps)
+	a.upload(ctx, d.Steps)
 	return errors.Join(a.errs...)
 }
 
@@ -149,7 +151,7 @@ func (a *acting) moved(f *follower, p *corev1.Pod) bool {
 		return false
 	}
 	to, err := a.runner(p)
-	return err == nil && to != f.runner
+	return err == nil && to.Client != f.runner
 }
 
 // follow starts the calls to the runner of the recorded execution of a job: to begin it, unless it has
@@ -165,30 +167,29 @@ func (a *acting) follow(j *crdv1.Job, in jobs.Input, s jobs.Step) {
 	if g == nil {
 		g = &crdv1.JobRunnerGroup{}
 	}
-	f := &follower{runner: to, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
+	f := &follower{runner: to.Client, ref: jobs.Ref(j), stop: s.Stop, await: s.Await, changed: func() { a.wake(name, time.Millisecond) }}
 	if s.State == nil || s.State.Terminated == nil {
 		f.run = jobs.Request(j, g, in.Context)
-		f.answer.Timeout = f.run.GetTimeout().AsDuration()
 	}
 	a.memory.followers[j.UID] = follow(a.calls, f)
 }
 
 // runner returns the client of the runner in a pod, at its present address; a former client ends. The caller has locked
 // a.mu.
-func (a *acting) runner(p *corev1.Pod) (*runner.Client, error) {
+func (a *acting) runner(p *corev1.Pod) (*reached, error) {
 	known, is := a.memory.runners[p.UID]
 	if is && (known.ip == p.Status.PodIP || p.Status.PodIP == "") {
-		return known.Client, nil
+		return known, nil
 	}
 	made, err := a.config.Runners(p)
 	if err != nil {
 		return nil, fmt.Errorf("reach the runner in pod %s/%s: %w", p.Namespace, p.Name, err)
 	}
 	if is {
-		_ = known.Close() // nothing answers there as this pod
+		known.close()
 	}
-	a.memory.runners[p.UID] = reached{made, p.Status.PodIP}
-	return made, nil
+	a.memory.runners[p.UID] = &reached{Client: made, ip: p.Status.PodIP}
+	return a.memory.runners[p.UID], nil
 }
 
 // claim adds the finalizer to a job that gets a pod.
@@ -224,7 +225,7 @@ func (a *acting) give(ctx context.Context, g Give) error {
 		return nil
 	}
 	after := j.DeepCopy()
-	after.Status = jobs.Assigned(j.Status, pod, containerOf(pod))
+	after.Status = jobs.Assigned(j, a.in.Group, pod, containerOf(pod))
 	after = Conclude(j, jobs.Step{State: after.Status.State, Runner: after.Status.Runner, Execution: after.Status.Execution}, stampOf(a.in.Now))
 	if err := a.writer.Status(ctx, j, after); err != nil {
 		return err
@@ -322,7 +323,11 @@ func (a *acting) letGo(ctx context.Context, j *crdv1.Job, s jobs.Step) error {
 	if waits {
 		return nil
 	}
-	return a.writer.RemoveFinalizer(ctx, now)
+	if err := a.writer.RemoveFinalizer(ctx, now); err != nil {
+		return err
+	}
+	a.discard(ctx, now)
+	return nil
 }
 
 // expire deletes a finished job, and then has its results dropped. The runner is not awaited: it may not answer.
@@ -370,7 +375,7 @@ func (a *acting) tidy() {
 	}
 	for uid, one := range m.runners {
 		if !used[one.Client] && !slices.ContainsFunc(a.in.Pods, func(p *corev1.Pod) bool { return p.UID == uid }) {
-			_ = one.Close() // all calls have ended
+			one.close()
 			delete(m.runners, uid)
 		}
 	}

@@ -38,6 +38,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
 	runner "switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -54,6 +55,8 @@ type scene struct {
 	stop func()
 	// limits are those of finished jobs.
 	limits job.Limits
+	// results is the operator's bucket; nil: it has none.
+	results *results.Kept
 	// cached is the group in the cache of the controller, if that is behind.
 	cached atomic.Pointer[crdv1.JobRunnerGroup]
 }
@@ -106,7 +109,7 @@ func (s *scene) manage() {
 	cached := behind{mgr.GetClient(), s}
 	of := controller.Of(cached, job.New(job.Config{
 		Access: apply.Access{Client: cached, Live: mgr.GetAPIReader(), Now: time.Now},
-		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits,
+		Pods:   pods{mgr.GetCache()}, Runners: gated(job.Reach(s.authority.PEM, s.authority.Issue), s.gate), Limits: s.limits, Results: s.results,
 	}))
 	s.Must(of.Setup(mgr, "job", nil))
 	s.stop = background.Run(s, mgr.Start)
@@ -278,6 +281,8 @@ type gate struct {
 	reached, free chan struct{}
 	// spoil is the name of a job with requests that no runner accepts.
 	spoil string
+	// asked counts the answers that name results which were released.
+	asked atomic.Int32
 	// release is called before results are released.
 	release func(context.Context, *jobexecv1.ExecutionRef)
 }
@@ -437,6 +442,14 @@ func (g gatedRunner) Watch(ctx context.Context, r *jobexecv1.ExecutionRef, o ...
 	ctx, g.gate.cut = context.WithCancel(ctx)
 	g.gate.mu.Unlock()
 	return g.ExecutorClient.Watch(ctx, r, o...)
+}
+
+func (g gatedRunner) Runner(ctx context.Context, r *jobexecv1.RunnerRequest, o ...grpc.CallOption) (*jobexecv1.RunnerStatus, error) {
+	st, err := g.ExecutorClient.Runner(ctx, r, o...)
+	if len(st.GetReleased()) > 0 {
+		g.gate.asked.Add(1)
+	}
+	return st, err
 }
 
 func (g gatedRunner) Release(ctx context.Context, r *jobexecv1.ExecutionRef, o ...grpc.CallOption) (*jobexecv1.Status, error) {

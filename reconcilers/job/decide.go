@@ -108,6 +108,8 @@ func Decide(in Input) Decision {
 	}
 	idle := d.pods(in, at, queue)
 	picked := jobs.Pick(slices.Collect(maps.Values(queue)), len(idle), d.Turns)
+	submitters := lists.Set(lists.Map(in.Jobs, func(j jobs.Input) string { return jobs.Submitter(j.Job) }))
+	maps.DeleteFunc(d.Turns, func(s string, _ uint64) bool { return !submitters[s] }) // as after a restart
 	for i, j := range picked {
 		d.Give = append(d.Give, Give{Job: j, Pod: idle[i].Pod, Kept: idle[i].Kept})
 	}
@@ -234,14 +236,34 @@ func (d *Decision) released(in Input) {
 	}
 }
 
+// finished is a job that has ended, and needs no pod.
+type finished struct {
+	job *crdv1.Job
+	at  time.Time
+	// unread: its results are in its pod, and were not read. unseen: a control plane may not know its outcome.
+	unread, unseen bool
+}
+
+// keep returns how long a finished job is kept, with so many newer ones in its group, and so many newer ones that are unseen.
+func (f finished) keep(l Limits, newer, unseen int) time.Duration {
+	keep := l.Keep
+	switch {
+	case newer >= l.Most && f.unread:
+		keep = min(keep, l.Unread)
+	case newer >= l.Most:
+		keep = 0
+	}
+	switch {
+	case f.unseen && unseen < mostUnread:
+		return max(keep, crdv1.JobUnanswered+clocks)
+	case f.unseen:
+		return max(keep, unread)
+	}
+	return keep
+}
+
 // expire adds the finished jobs to delete.
 func (d *Decision) expire(in Input) {
-	type finished struct {
-		job *crdv1.Job
-		at  time.Time
-		// unread: its results are in its pod, and were not read. unseen: a control plane may not know its outcome.
-		unread, unseen bool
-	}
 	var all []finished
 	for i, j := range in.Jobs {
 		s := d.Steps[i]
@@ -252,31 +274,21 @@ func (d *Decision) expire(in Input) {
 		if s.Execution != nil && s.Execution.Output != nil {
 			output = s.Execution.Output.State
 		}
-		unseen := j.Job.Annotations[crdv1.AnnotationJobSequence] != "" && output != crdv1.OutputReleased
-		all = append(all, finished{j.Job, s.State.Terminated.FinishedAt.Time, output == crdv1.OutputKept, unseen})
+		numbered := j.Job.Annotations[crdv1.AnnotationJobSequence] != ""
+		all = append(all, finished{j.Job, s.State.Terminated.FinishedAt.Time, output == crdv1.OutputKept, numbered && output != crdv1.OutputReleased})
 	}
 	slices.SortFunc(all, func(a, b finished) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.job.Name, b.job.Name)) })
 	unseen := 0
-	for i, f := range all {
-		keep := in.Limits.Keep
-		switch {
-		case i < in.Limits.Most:
-		case f.unread:
-			keep = min(keep, in.Limits.Unread)
-		default:
-			keep = 0
-		}
-		if f.unseen && unseen < mostUnread {
-			keep = max(keep, crdv1.JobUnanswered+clocks)
+	for newer, f := range all {
+		rest := f.keep(in.Limits, newer, unseen) - in.Now.Sub(f.at)
+		if f.unseen {
 			unseen++
-		} else if f.unseen {
-			keep = max(keep, unread)
 		}
-		if rest := keep - in.Now.Sub(f.at); rest > 0 {
+		if rest > 0 {
 			d.After = wake.Sooner(d.After, rest)
-			continue
+		} else {
+			d.Expired = append(d.Expired, f.job)
 		}
-		d.Expired = append(d.Expired, f.job)
 	}
 }
 

@@ -167,6 +167,16 @@ func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
+// The turn of a submitter is forgotten with the last job of that one.
+func TestTurnsEndWithTheJobs(t *testing.T) {
+	j := read[crdv1.Job](t, "metadata: {name: j1, uid: j1}\nspec: {runnerGroup: {namespace: shop, name: tests}, content: {command: [x]}}\nstatus: {"+over+"}")
+	j.Annotations = map[string]string{crdv1.AnnotationAuthor: crdv1.Author{User: "ada"}.String()}
+	d := job.Decide(job.Input{Jobs: []jobs.Input{{Job: j, Now: now}}, Turns: jobs.Turns{"ada": 3, "eve": 2}, Limits: job.Defaults, Now: now})
+	if len(d.Turns) != 1 || d.Turns["ada"] != 3 {
+		t.Errorf("%v", d.Turns)
+	}
+}
+
 // Every published field of a Job has an effect, or is written.
 func TestFields(t *testing.T) {
 	const given = "execution: {count: 1, podUID: p1, begun: true}, runner: {runnerGroupVersion: v1, runnerPod: {namespace: shop, name: p1}}, state: {running: {phase: Starting, jobExecutionAddr: x}}"
@@ -217,7 +227,7 @@ func TestFields(t *testing.T) {
 					return lineOf(d), job.Conclude(j, step, stamp)
 				}
 				after := j.DeepCopy()
-				after.Status = jobs.Assigned(j.Status, pods[0], "c")
+				after.Status = jobs.Assigned(j, group, pods[0], "c")
 				request, err := protojson.Marshal(jobs.Request(after, group, context))
 				if err != nil {
 					t.Fatal(err)
@@ -256,7 +266,7 @@ func TestFieldsOfTheGroup(t *testing.T) {
 					in.Jobs = append(in.Jobs, jobs.Input{Job: j, Group: g, Now: now})
 				}
 				next := in.Jobs[1].Job
-				next.Status = jobs.Assigned(next.Status, in.Pods[0], "c")
+				next.Status = jobs.Assigned(next, g, in.Pods[0], "c")
 				timeout := jobs.Request(next, g, jobs.Context{}).GetTimeout().AsDuration().Seconds()
 				next.Status = crdv1.JobStatus{}
 				return fmt.Sprintf("%s, %.0fs", lineOf(job.Decide(in)), timeout), g

@@ -6,6 +6,8 @@
 //	          the status                                                             conclude.go  pure
 //	act       write statuses, labels and finalizers, delete finished jobs            act.go
 //	follower  the calls to the runner of one execution                               follow.go, reach.go
+//	released  questions for results that were read                                   released.go
+//	uploads   what jobs have left, in the bucket of the operator                     uploads.go, package upload
 //	memory    open calls, turns and recent writes                                    memory.go
 //
 // Package workflows/jobs has the states of a job, the order of the queue and what a runner gets; its doc.go

@@ -171,6 +171,10 @@ func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobR
 		in.Runner = f.known()
 	}
 	in.Runner.Dropped = m.dropped[j.UID] == uint32(e.Count)
+	if r.uploader.Stores(j) {
+		in.Runner.Stored, in.Runner.Storing = m.uploads[j.UID].Known()
+	}
+	in.Runner.Released = m.released.has(j.UID, e.Count)
 	var err error
 	in.Runner.Pod, in.Runner.Gone, err = r.pod(ctx, m, j)
 	return in, err

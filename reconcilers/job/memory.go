@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/job/upload"
 	runner "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobs"
 )
@@ -27,14 +29,34 @@ type memory struct {
 	followers map[types.UID]*follower
 	// dropped are executions of which runners have deleted the results for later ones.
 	dropped map[types.UID]uint32
+	// released are executions of which runners have deleted the results after they were read.
+	released released
+	// uploads put results into the bucket, by the UID of their job.
+	uploads map[types.UID]*upload.Upload
 	// runners are the clients of pods, by their UIDs.
-	runners map[types.UID]reached
+	runners map[types.UID]*reached
 }
 
 // reached is the client of a pod at an address: a pod gets another one when its node has restarted.
 type reached struct {
 	*runner.Client
 	ip string
+	// silence ends the questions for results that are released; nil: there are none.
+	silence context.CancelFunc
+}
+
+// quiet ends the questions.
+func (r *reached) quiet() {
+	if r.silence != nil {
+		r.silence()
+		r.silence = nil
+	}
+}
+
+// close ends all calls.
+func (r *reached) close() {
+	r.quiet()
+	_ = r.Close() // nothing answers there as this pod, or all calls have ended
 }
 
 // drops records what runners have reported about the results of earlier executions of these jobs.
@@ -48,7 +70,11 @@ func (m *memory) drops(own []*crdv1.Job) {
 	for _, j := range own {
 		there[j.UID] = true
 	}
-	maps.DeleteFunc(m.dropped, func(uid types.UID, _ uint32) bool { return !there[uid] })
+	gone := func(uid types.UID, _ uint32) bool { return !there[uid] }
+	maps.DeleteFunc(m.dropped, gone)
+	m.released.mu.Lock()
+	defer m.released.mu.Unlock()
+	maps.DeleteFunc(m.released.known, gone)
 }
 
 // memory returns that of a group.
@@ -57,7 +83,7 @@ func (r *Reconciler) memory(name types.NamespacedName) *memory {
 	defer r.mu.Unlock()
 	if r.groups[name] == nil {
 		r.groups[name] = &memory{jobs: written[*crdv1.Job]{}, pods: written[*corev1.Pod]{}, last: map[types.UID]*corev1.Pod{},
-			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, runners: map[types.UID]reached{}}
+			followers: map[types.UID]*follower{}, dropped: map[types.UID]uint32{}, released: released{known: map[types.UID]uint32{}}, uploads: map[types.UID]*upload.Upload{}, runners: map[types.UID]*reached{}}
 	}
 	return r.groups[name]
 }

@@ -15,6 +15,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/job/upload"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Config configures a Reconciler.
@@ -28,6 +30,8 @@ type Config struct {
 	KeyHeaders []string
 	// Limits are those of finished jobs.
 	Limits Limits
+	// Results is the bucket for what jobs leave that no control plane manages; nil: there is none.
+	Results *results.Kept
 }
 
 // Defaults are the limits of finished jobs without settings.
@@ -35,8 +39,9 @@ var Defaults = Limits{Keep: 24 * time.Hour, Most: 1000, Unread: 15 * time.Minute
 
 // Reconciler runs the jobs of runner groups. Create one with New.
 type Reconciler struct {
-	config Config
-	writer apply.Writer
+	config   Config
+	writer   apply.Writer
+	uploader *upload.Uploader
 
 	mu sync.Mutex
 	// queue takes groups to reconcile; nil before the controller starts.
@@ -54,6 +59,7 @@ func New(c Config) *Reconciler {
 		c.Limits = Defaults
 	}
 	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}}
+	r.uploader = upload.New(upload.Config{Bucket: c.Results, Runners: c.Runners, Ended: func(group types.NamespacedName) { r.wake(group, time.Millisecond) }})
 	r.calls, r.close = context.WithCancel(context.Background())
 	return r
 }

@@ -168,6 +168,48 @@ func TestAnExecutionWithoutAnOutcomeFails(t *testing.T) {
 	}
 }
 
+// Results in a pod that is reused, which another program has read and released, are not reported as lost when the pod is
+// deleted, and no job costs a write for that before.
+func TestResultsThatWereReadAreNotLostWithTheirPod(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.gate.reset(0)
+	s.manage()
+	pod, process := s.pod("t-1")
+	read, unread := s.submit("read", "true"), s.submit("unread", "true")
+	for _, j := range []*crdv1.Job{read, unread} {
+		s.ended(j)
+	}
+	s.free()
+	s.gate.reset(0)
+	runner, err := job.Reach(s.authority.PEM, s.authority.Issue)(pod)
+	s.Must(err)
+	_, err = runner.Release(s.Context(), jobs.Ref(read))
+	s.Must(errors.Join(err, runner.Close()))
+	s.Eventually("the controller knows that", func() error {
+		if s.gate.asked.Load() < 3 { // An answer is recorded before the next question.
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.Get(read)
+	if n := s.gate.count("PATCH /apis/signadot.com/v1/jobs/" + read.Name + "/status"); n > 0 || read.Status.Execution.Output.State != crdv1.OutputKept {
+		t.Errorf("%d writes, and %+v", n, read.Status.Execution.Output)
+	}
+	process.Kill()
+	s.Remove(pod)
+	for j, want := range map[*crdv1.Job]string{read: crdv1.OutputReleased, unread: crdv1.OutputLost} {
+		s.Eventually("the end of the pod is recorded", func() error {
+			if s.Get(j); j.Status.Execution.Output.State == crdv1.OutputKept {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		if got := j.Status.Execution.Output.State; got != want {
+			t.Errorf("%s: %+v", j.Name, j.Status.Execution.Output)
+		}
+	}
+}
+
 // A pod of a group that does not reuse pods gets one job, and keeps its results.
 func TestAPodThatIsNotReusedGetsOneJob(t *testing.T) {
 	s := newScene(t, "reusePods: false")
@@ -284,7 +326,7 @@ func TestWritesOfAJob(t *testing.T) {
 		s.gate.mu.Lock()
 		defer s.gate.mu.Unlock()
 		writes := slices.DeleteFunc(slices.Clone(s.gate.writes), func(w string) bool { return strings.HasSuffix(w, runningLong) })
-		if n := len(writes); n > 5*jobs {
+		if n := len(writes); n > 5*jobs+jobs/5 { // conflicts on a busy machine add a few
 			t.Errorf("%d writes for %d jobs %s: %q", n, jobs, what, writes)
 		}
 	}

@@ -177,13 +177,43 @@ const restrictedTemplate = `podTemplate: {spec: {securityContext: {runAsNonRoot:
 func TestGroupsKeepTheirPods(t *testing.T) {
 	c := start(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
-		"restricted": testRestricted, "redirected": testRedirected, "mesh": testMesh, "webhook away": testWebhookAway, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
+		"restricted": testRestricted, "redirected": testRedirected, "mesh": testMesh, "webhook away": testWebhookAway, "pulling": testPulling, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, &cluster{World: c.In(t)}) })
 	}
-	if n, most := c.writes.Load(), 2*int64(len("rrmwjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
+	if n, most := c.writes.Load(), 2*int64(len("rrmwpjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
 		t.Errorf("%d writes of the status of groups, at most %d are possible with two a second for each", n, most)
 	}
+}
+
+// While the kubelet pulls an image, which only its Events show, the condition states that.
+func testPulling(_ *testing.T, c *cluster) {
+	c.in("pulling", "privileged")
+	g := c.group("pulling", "pulls", "replicas: 1")
+	pod := &c.await(g, 1)[0]
+	c.Must(c.Client.SubResource("binding").Create(c.Context(), pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "n"}}))
+	c.Eventually("the pod waits for its image", func() error {
+		if err := c.Look(pod); err != nil {
+			return err
+		}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
+		return c.Client.Status().Update(c.Context(), pod)
+	})
+	states := func(text string) {
+		c.Eventually("the condition states "+text, func() error {
+			if err := c.Look(g); err != nil {
+				return err
+			}
+			if of := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionRunnersAvailable); of == nil || !strings.Contains(of.Message, text) {
+				return fmt.Errorf("%+v", of)
+			}
+			return nil
+		})
+	}
+	states("is starting.")
+	c.Create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "pulling", Name: "pulls"}, Reason: "Pulling", FirstTimestamp: metav1.Now(), LastTimestamp: metav1.Now(),
+		InvolvedObject: corev1.ObjectReference{Kind: "Pod", APIVersion: "v1", Namespace: "pulling", Name: pod.Name, UID: pod.UID, FieldPath: "spec.containers{main}"}})
+	states(`the image "runner:1" of its container main is being pulled since `)
 }
 
 // A namespace that enforces restricted accepts the pods of a template that is restricted, and the group of another

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
@@ -36,6 +37,8 @@ type Input struct {
 	Limits   Limits
 	// Redirection is whether the pods redirect connections; nil: they cannot. Settings agree with it.
 	Redirection *crdv1.RunnerRedirection
+	// Pulls are the images that are pulled for pods, by the UIDs of these.
+	Pulls map[types.UID]*execunit.Pull
 	// Now is the time.
 	Now metav1.Time
 }
@@ -93,6 +96,9 @@ func Decide(in Input) Decision {
 	}
 	d.kept(in, v)
 	d.failed(in, v)
+	if in.starting() != nil {
+		d.After = wake.Sooner(d.After, askPulls)
+	}
 	return d
 }
 
@@ -265,7 +271,27 @@ func count(pods []*corev1.Pod, is func(*corev1.Pod) bool) int { return len(lists
 
 // observe returns why a pod is not ready.
 func (in Input) observe(p *corev1.Pod) execunit.Observation {
-	return execunit.Observe(jobpod.ObservedOf(in.Group, p), p)
+	of := jobpod.ObservedOf(in.Group, p)
+	of.Pull = in.Pulls[p.UID]
+	return execunit.Observe(of, p)
+}
+
+// askPulls is how old a pod is before it is asked for which image it waits, and the pause between two such questions.
+const askPulls = 3 * time.Second
+
+// starting returns the oldest pod that starts for no known reason, which is the one that the condition is about; nil:
+// there is none.
+func (in Input) starting() *corev1.Pod {
+	v := in.view()
+	for _, p := range slices.Concat(v.active, v.leaving) {
+		if !jobpod.Ready(p) {
+			if o := in.observe(p); o.State != execunit.Waiting || o.Reason != execunit.ReasonStarting || p.Spec.NodeName == "" {
+				return nil
+			}
+			return p
+		}
+	}
+	return nil
 }
 
 // accept returns the condition Accepted.

@@ -6,16 +6,19 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -45,6 +48,7 @@ func (r *Reconciler) gather(ctx context.Context, g *crdv1.JobRunnerGroup) (Input
 	if err := r.missing(ctx, &in); err != nil {
 		return in, err
 	}
+	r.pulls(ctx, &in)
 	var jobs crdv1.JobList
 	if err := r.config.Client.List(ctx, &jobs, client.UnsafeDisableDeepCopy, client.MatchingFields{apply.IndexRunnerGroup: g.Namespace + "/" + g.Name}); err != nil {
 		return in, fmt.Errorf("list the jobs of runner group %s/%s: %w", g.Namespace, g.Name, err)
@@ -72,6 +76,23 @@ func (r *Reconciler) missing(ctx context.Context, in *Input) error {
 		}
 	}
 	return nil
+}
+
+// pulls reads the Events about the pod that is starting, since its status does not show that its image is pulled. Without them the
+// condition states less.
+//
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
+func (r *Reconciler) pulls(ctx context.Context, in *Input) {
+	p := in.starting()
+	if p == nil || in.Now.Sub(p.CreationTimestamp.Time) < askPulls {
+		return
+	}
+	var events corev1.EventList
+	if err := r.config.Live.List(ctx, &events, client.InNamespace(p.Namespace), client.MatchingFields{"involvedObject.uid": string(p.UID)}); err != nil {
+		log.FromContext(ctx).Info("the Events of a pod cannot be read", "namespace", p.Namespace, "pod", p.Name, "why", err)
+		return
+	}
+	in.Pulls = map[types.UID]*execunit.Pull{p.UID: execunit.PullOf(p, events.Items)}
 }
 
 // Watch adds watches for the pods and Services of groups, and for jobs that get a pod or end.

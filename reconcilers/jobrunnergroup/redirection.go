@@ -46,36 +46,45 @@ func (in Input) plain(why string) Input {
 // createPod creates one pod. It decides whether pods redirect connections: the input then has that. A pod that must not
 // redirect them is replaced by one that does not. The pod is nil if it is refused.
 func (r *Reconciler) createPod(ctx context.Context, in *Input) (*corev1.Pod, *apply.Refusal, error) {
-	pod := jobpod.Pod(in.Group, jobpod.PodName(in.Group.Name, random()), in.Settings)
-	want := pod.DeepCopy()
-	if err := r.config.Client.Create(ctx, pod, apply.FieldOwner); err != nil {
-		refused := refusal(in.Group, want, err)
-		switch {
-		case refused == nil:
-			return nil, nil, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
-		case in.Settings.Redirector == nil:
-			return nil, refused, nil
-		}
-		words := strings.TrimSuffix(condition.OneSentence(err.Error()), ".")
-		plain := in.plain(fmt.Sprintf("the API server refuses pods with container %s (%s)", layout.RedirectContainer, words))
-		pod, refused, err := r.createPod(ctx, &plain)
-		if pod != nil {
-			*in = plain
-		}
-		return pod, refused, err
+	set, pod, err := r.tryPod(ctx, *in)
+	if in.Settings.Redirector == nil || err != nil && refusal(in.Group, set, err) == nil {
+		return answered(*in, set, pod, err)
 	}
-	if in.Settings.Redirector == nil {
+	other := added(set, pod)
+	if err == nil && other == "" {
+		in.Redirection = &crdv1.RunnerRedirection{Enabled: true, Version: in.plain("").Redirection.Version}
 		return pod, nil, nil
 	}
-	if other := added(want, pod); other != "" {
-		if err := r.config.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
-			return nil, nil, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err) // it is not recorded, so it is deleted later
-		}
-		*in = in.plain(fmt.Sprintf("a webhook adds container %s to pods, which may redirect them too", other))
-		return r.createPod(ctx, in)
+	plain, decided := in.plain(fmt.Sprintf("a webhook adds container %s to pods, which may redirect them too", other)), err == nil
+	if err != nil {
+		words := strings.TrimSuffix(condition.OneSentence(err.Error()), ".")
+		plain = in.plain(fmt.Sprintf("the API server refuses pods with container %s (%s)", layout.RedirectContainer, words))
+	} else if err := r.config.Client.Delete(ctx, pod, client.Preconditions{UID: &pod.UID}); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err) // it is not recorded, so it is deleted later
 	}
-	in.Redirection = &crdv1.RunnerRedirection{Enabled: true, Version: in.plain("").Redirection.Version}
-	return pod, nil, nil
+	set, pod, err = r.tryPod(ctx, plain)
+	if decided || err == nil {
+		*in = plain
+	}
+	return answered(plain, set, pod, err)
+}
+
+// tryPod creates a pod of the settings of the input. set is the pod as it was sent, and the error that of the API server.
+func (r *Reconciler) tryPod(ctx context.Context, in Input) (set, pod *corev1.Pod, err error) {
+	set = jobpod.Pod(in.Group, jobpod.PodName(in.Group.Name, random()), in.Settings)
+	pod = set.DeepCopy()
+	return set, pod, r.config.Client.Create(ctx, pod, apply.FieldOwner)
+}
+
+// answered returns a pod that was created, or why it was not: a refusal, or an error if a retry can succeed.
+func answered(in Input, set, pod *corev1.Pod, err error) (*corev1.Pod, *apply.Refusal, error) {
+	if err == nil {
+		return pod, nil, nil
+	}
+	if refused := refusal(in.Group, set, err); refused != nil {
+		return nil, refused, nil
+	}
+	return nil, nil, fmt.Errorf("create a pod of runner group %s/%s: %w", in.Group.Namespace, in.Group.Name, err)
 }
 
 // added returns the name of a container of a pod that the operator has not set; empty: it has none.

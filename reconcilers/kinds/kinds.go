@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
@@ -38,11 +39,13 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/grant"
 	"switchyard.dev/workflows/iocontext/store"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -82,6 +85,12 @@ type Config struct {
 	Workflows *Workflows
 	// Jobs configure the runners of jobs; nil if this process runs none.
 	Jobs *Jobs
+	// Traffic returns the settings of the container of forks that records requests, or an error while they are not known;
+	// nil: new forks get none. Receivers are asked what these containers have applied. CapturesDisabled is why no capture
+	// is possible; empty: captures are.
+	Traffic          func() (traffic.Settings, error)
+	Receivers        trafficcapture.Receivers
+	CapturesDisabled string
 }
 
 // Jobs configure the runners of jobs.
@@ -98,6 +107,8 @@ type Jobs struct {
 	// Runners reaches the runners in these pods; nil: no job runs. Finished are the limits of finished jobs.
 	Runners  job.Runners
 	Finished job.Limits
+	// Results is the bucket for what jobs leave; nil: there is none.
+	Results *results.Kept
 }
 
 // Workflows configure the units.
@@ -134,6 +145,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindForkedWorkload: controller.Of(c.Client, forkedworkload.New(forkedworkload.Config{
 			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
 			Policies: c.Policies, PolicySettings: c.PolicySettings, Mesh: c.Istio != nil || c.GatewayAPI != nil,
+			Traffic: c.Traffic,
 		})),
 		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
 			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, Tunnels: c.Tunnels,
@@ -141,6 +153,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
 			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Meshes: c.meshes(),
+		})),
+		crdv1.KindTrafficCapture: controller.Of(c.Client, trafficcapture.New(trafficcapture.Config{
+			Access: c.Access, Disabled: c.CapturesDisabled, Receivers: c.Receivers, KeyHeaders: headers, Dial: c.dial(),
 		})),
 		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(c.Access, c.Istio)),
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(c.Access, c.GatewayAPI)),
@@ -156,7 +171,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Access: c.Access, Pods: j.Pods, Settings: j.Settings, CA: j.CA, Limits: j.Limits, Signer: j.Sign,
 		}))
 		if j.Runners != nil {
-			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, KeyHeaders: headers, Limits: j.Finished}))
+			out[crdv1.KindJob] = controller.Of(c.Client, job.New(job.Config{Access: c.Access, Pods: j.Pods, Runners: j.Runners, KeyHeaders: headers, Limits: j.Finished, Results: j.Results}))
 		}
 	}
 	for _, kind := range c.unsupported() {
@@ -171,6 +186,14 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		}
 	}
 	return out, nil
+}
+
+// dial returns what checks whether Services answer.
+func (c Config) dial() forkedworkload.Dial {
+	if c.Dial == nil {
+		return forkedworkload.DialTCP
+	}
+	return c.Dial
 }
 
 // values returns where values of units are kept: in the operator's namespace where Workflows do not

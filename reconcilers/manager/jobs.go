@@ -20,11 +20,13 @@ import (
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/runners"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -37,6 +39,8 @@ type Jobs struct {
 	// Runners reaches the runners in these pods, and Finished are the limits of finished jobs (job.Defaults).
 	Runners  job.Runners
 	Finished job.Limits
+	// S3 is the bucket for what jobs leave that no control plane manages; none without a name.
+	S3 results.S3
 	// GroupsAlone assigns no job, for tests of runner groups.
 	GroupsAlone bool
 }
@@ -96,6 +100,7 @@ func (j Jobs) within(c clusterconfig.Cluster) Jobs {
 	j.Limits = jobrunnergroup.Limits{Results: cmp.Or(c.Runners.KeepResults, keepResults), Pods: c.Runners.KeptPods}
 	d := job.Defaults
 	j.Finished = job.Limits{Keep: cmp.Or(c.Runners.KeepJobs, d.Keep), Most: cmp.Or(c.Runners.MaxJobs, d.Most), Unread: j.Limits.Results}
+	j.S3 = results.S3(c.Runners.S3)
 	return j
 }
 
@@ -134,7 +139,11 @@ func (m *Main) addJobs(c *kinds.Config) error {
 	}
 	j.Settings.OperatorNamespace = m.config.Namespace
 	j.Limits.Results = cmp.Or(j.Limits.Results, keepResults)
-	c.Jobs = &kinds.Jobs{Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
+	size := cmp.Or(j.Settings.ArtifactBytes, artifactsPerPod)
+	if m.results, err = results.Open(results.Config{S3: j.S3, Limits: results.Limits{File: size, Job: size}}); err != nil {
+		return fmt.Errorf("jobs.s3: %w", err)
+	}
+	c.Jobs = &kinds.Jobs{Results: m.results, Pods: held, Settings: j.Settings, Limits: j.Limits, Runners: j.Runners, Finished: j.Finished}
 	if m.config.Trust != nil {
 		c.Jobs.CA = m.config.Trust.PEM
 	}
@@ -143,6 +152,9 @@ func (m *Main) addJobs(c *kinds.Config) error {
 		return fmt.Errorf("reach the API server for the keys of runners: %w", err)
 	}
 	m.runnerKeys = &runners.Keeper{Secrets: kube.CoreV1().Secrets(m.config.Namespace), Logger: m.config.Logger}
+	if m.config.Traffic.Manager {
+		m.runnerKeys.ConfigMaps = kube.CoreV1().ConfigMaps(m.config.Namespace)
+	}
 	c.Jobs.Sign = m.runnerKeys.Signer
 	m.add("what makes the keys of runners", everywhere(m.runnerKeys.Run))
 	if c.Jobs.Runners == nil && !m.config.Jobs.GroupsAlone {
@@ -170,11 +182,15 @@ func (m *Main) addRunners() error {
 	if err != nil {
 		return err
 	}
-	served, err := runners.New(runners.Config{
+	config := runners.Config{
 		Certificate: m.injector.Certificate, Keys: m.runnerKeys, Live: m.manager.GetAPIReader(), Tokens: verifier,
 		Users: users, Rights: access.NewReviews(rights, time.Now), Accounts: []string{m.accountUser(agentAccount), m.ownUser()},
-		Metrics: m.config.Metrics, Address: m.config.RunnersAddress, Logger: m.config.Logger,
-	})
+		Results: m.results, Metrics: m.config.Metrics, Address: m.config.RunnersAddress, Logger: m.config.Logger,
+	}
+	if m.config.Traffic.Manager && m.config.Trust != nil {
+		config.TrafficManager, config.Authority = trafficcapture.ManagerName+"."+m.config.Namespace+".svc", m.config.Trust.PEM
+	}
+	served, err := runners.New(config)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ import (
 	"switchyard.dev/reconcilers/survey"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Leader election: how long a leader may be silent, how long it tries to renew,
@@ -115,6 +116,8 @@ type Config struct {
 	Workflows Workflows
 	// Jobs are the settings of the pods that run jobs.
 	Jobs Jobs
+	// Traffic are the settings of captures.
+	Traffic Traffic
 	// WebhookAddress is host:port; ":9443" when it is empty. RunnersAddress is that of the service of runners of jobs;
 	// ":9444" when it is empty.
 	WebhookAddress, RunnersAddress string
@@ -205,6 +208,8 @@ type Main struct {
 	// runnerKeys and runners are nil where no jobs run.
 	runnerKeys *runners.Keeper
 	runners    *runners.Main
+	// results is the bucket for what jobs leave; nil: there is none.
+	results *results.Kept
 	// healthAt and metricsAt are the addresses of the listeners for probes and metrics; nil for one that
 	// is disabled.
 	healthAt, metricsAt net.Addr
@@ -372,6 +377,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addJobs(&c); err != nil {
 		return err
 	}
+	m.addTraffic(&c)
 	if err := m.addTunnels(ctx, &c, objects.Again[crdv1.KindExternalWorkload]); err != nil {
 		return err
 	}

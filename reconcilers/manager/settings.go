@@ -34,6 +34,8 @@ type Settings struct {
 	Workflows Workflows
 	// Jobs are the settings of the pods that run jobs from the environment.
 	Jobs Jobs
+	// Traffic are the settings of captures.
+	Traffic Traffic
 	// LeaderElect enables leader election: controllers run only while this process is the leader.
 	LeaderElect bool
 	// Addresses to listen on, as host:port.
@@ -89,28 +91,14 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.RouteServer, "routeserver-address", cmp.Or(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
 	flags.StringVar(&s.RouteServerToken, "routeserver-token-file", door.TokenFile, "service-account token to show to route servers, which have room for the manager apart from everybody else; without the file it is a stranger to them")
 	flags.StringVar(&s.TunnelProxyToken, "tunnel-proxy-token-file", "", "service-account token to show to tunnel proxies, which are asked what tunnels they hold; empty for no proxies")
+	token := flags.String("traffic-manager-token-file", "", "service-account token to show to traffic-manager, which is asked what containers of forks have applied")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
 	}
 	reached()
-	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
-		return Settings{}, fmt.Errorf("eventbus-replicas is %d: give 1, 3 or 5", s.Replicas)
-	}
-	if s.History.Events == 0 || s.History.Age < 0 {
-		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
-	}
-	if s.HistoryBytes < leastHistory {
-		return Settings{}, fmt.Errorf("history-bytes is %d: give at least %d, since every fact has to fit twice", s.HistoryBytes, leastHistory)
-	}
-	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
-		return Settings{}, fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
-	}
-	if err := s.Bus.Validate(); err != nil {
+	if err := s.validate(getenv); err != nil {
 		return Settings{}, err
-	}
-	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
-		return Settings{}, fmt.Errorf("the operator's event bus is at %s, but %s is not true: enable TLS for all components or for none", s.Bus.URL, inject.EnvTLS)
 	}
 	var err error
 	if getenv(program.DefaultsVariable) != "" {
@@ -127,7 +115,34 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Jobs, err = jobsFromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("how jobs run, from the environment: %w", err)
 	}
+	if s.Traffic, err = trafficFromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("the container of forks that records requests, from the environment: %w", err)
+	}
+	s.Traffic.TokenFile = *token
 	return s, nil
+}
+
+// validate returns an error if the settings from flags cannot be used, alone or with the TLS of the environment.
+func (s Settings) validate(getenv func(string) string) error {
+	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+		return fmt.Errorf("eventbus-replicas is %d: give 1, 3 or 5", s.Replicas)
+	}
+	if s.History.Events == 0 || s.History.Age < 0 {
+		return fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
+	}
+	if s.HistoryBytes < leastHistory {
+		return fmt.Errorf("history-bytes is %d: give at least %d, since every fact has to fit twice", s.HistoryBytes, leastHistory)
+	}
+	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
+		return fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
+	}
+	if err := s.Bus.Validate(); err != nil {
+		return err
+	}
+	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
+		return fmt.Errorf("the operator's event bus is at %s, but %s is not true: enable TLS for all components or for none", s.Bus.URL, inject.EnvTLS)
+	}
+	return nil
 }
 
 // routeServer returns the address of the route servers to query for acknowledgements; "" if Ready does not
@@ -168,6 +183,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, TunnelProxyToken: s.TunnelProxyToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, Delegates: cluster.Delegates, KeyHeaders: cluster.CustomHeaders, Istio: cluster.Istio, GatewayAPI: cluster.GatewayAPI,
 		Policies:  cluster.Policies,
-		Workflows: s.Workflows.within(cluster), Jobs: s.JobsIn(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
+		Workflows: s.Workflows.within(cluster), Jobs: s.JobsIn(cluster), Traffic: s.Traffic.within(cluster), Defaults: s.Defaults, ValuesNamespace: s.ValuesNamespace,
 	}, conn, nil
 }

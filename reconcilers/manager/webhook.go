@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/reconcilers/admission/record"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/reconcilers/runners"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/reconcilers/tunnelholders"
 	"switchyard.dev/sidecars/webhook"
 )
@@ -41,6 +42,7 @@ func (m *Main) certificates() authority.Config {
 			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
 				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
 			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
+			{Secret: "traffic-tls", Hosts: webhook.ServiceHosts(trafficcapture.ManagerName, m.config.Namespace)},
 			{Secret: "io-context-tls", Hosts: webhook.ServiceHosts("io-context-server", m.config.Namespace)},
 			{Secret: "tunnel-tls", Hosts: append(webhook.ServiceHosts(tunnelholders.Name, m.config.Namespace),
 				webhook.ServiceHosts("tunnel-api", m.config.Namespace)...)},

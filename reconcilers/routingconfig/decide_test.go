@@ -266,9 +266,18 @@ func TestConditions(t *testing.T) {
 		{"a conflict takes the routing of others from nobody, and is said", add(virtual("v", "base")), published,
 			crdv1.ConditionReady, "True", "Ready", "both represent Deployment ns/base"},
 		{"no middlewares", nil, published, routing.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
-		{"middlewares, which nothing applies", func(in *routingconfig.Input) {
+		{"middlewares that do not exist", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}
-		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `Middlewares are not supported yet and are skipped: "m" before ForkedWorkload ns/f`},
+		}, published, crdv1.ConditionReady, "False", "UnknownMiddleware", `These middlewares do not exist and are skipped: "m" before ForkedWorkload ns/f. Use trafficwatch or override.`},
+		{"an override, which this version does not apply", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}, {Middleware: "override"}}
+		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `and not override; these are skipped: "override" before ForkedWorkload ns/f`},
+		{"a fork that is watched", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}}
+		}, published, routing.ConditionMiddlewaresApplied, "True", "Watched", "TrafficCaptures record the requests"},
+		{"a virtual workload cannot be watched yet", with(add(virtual("v", "other")), func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[1].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}}
+		}), published, routing.ConditionMiddlewaresApplied, "False", "NotSupportedYet", `"trafficwatch" before VirtualWorkload ns/v`},
 		{"middlewares do not keep the routing from the log", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
 		}, published, crdv1.ConditionPublished, "True", "Published", ""},

@@ -4,6 +4,7 @@
 //	Keeper  the keys, in a Secret of the operator's namespace   keys.go
 //	Enrol   certificates of runners                             enrol.go
 //	Ticket  tickets of readers                                  ticket.go
+//	Ticket  those of readers of captures (Tickets)              traffic.go
 //	Main    the listener and its limits                         server.go
 //
 // # Runners

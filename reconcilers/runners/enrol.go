@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/streams"
 	"switchyard.dev/eventbus/callers/tokens"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
@@ -31,11 +31,11 @@ const maxKey = 1 << 10
 // +kubebuilder:rbac:groups=signadot.com,resources=jobrunnergroups,verbs=get
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
 func (s *server) Enrol(ctx context.Context, r *jobexecv1.EnrolRequest) (*jobexecv1.Enrolled, error) {
-	token, from, err := shown(ctx)
+	token, from, err := streams.Bearer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	who, err := s.cfg.Tokens.VerifyAdmitted(ctx, token, func(signed *tokens.Claim) (func(), error) { return s.checks.Enter(charged(from, signed)) })
+	who, err := s.cfg.Tokens.VerifyAdmitted(ctx, token, func(signed *tokens.Claim) (func(), error) { return s.checks.Enter(streams.Charged(from, signed)) })
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		return nil, status.Error(codes.Unauthenticated, err.Error())
@@ -70,15 +70,6 @@ func (s *server) Enrol(ctx context.Context, r *jobexecv1.EnrolRequest) (*jobexec
 	}
 	s.cfg.Logger.Info("a runner was enrolled", "namespace", who.Namespace, "pod", who.PodName, "uid", who.PodUID, "expires", expires)
 	return &jobexecv1.Enrolled{Certificate: cert, TicketKeys: []byte(keys.public.String()), Authority: keys.pem, Expires: timestamppb.New(expires)}, nil
-}
-
-// charged returns the caller that a question about a token counts against: the pod that the API server issued it for,
-// or else the address of the client.
-func charged(from string, signed *tokens.Claim) callers.Caller {
-	if signed != nil && signed.Bound.Pod.UID != "" {
-		return callers.Caller{Kind: callers.Pod, Name: signed.Bound.Pod.UID}
-	}
-	return callers.At(from)
 }
 
 // isRunner returns nil if the pod of a token is one that the operator has created for a runner group. All other pods

@@ -24,6 +24,7 @@ import (
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"switchyard.dev/eventbus/wake"
+	captureticket "switchyard.dev/sidecars/traffic/ticket"
 	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/ticket"
 )
@@ -55,9 +56,11 @@ const (
 type Keys struct {
 	tickets ed25519.PrivateKey
 	public  ticket.Keys
-	signer  crypto.Signer
-	cert    *x509.Certificate
-	pem     []byte
+	// captures are the same public keys, for tickets of captures.
+	captures captureticket.Keys
+	signer   crypto.Signer
+	cert     *x509.Certificate
+	pem      []byte
 }
 
 // ParseKeys reads the data of the Secret.
@@ -82,7 +85,11 @@ func ParseKeys(data map[string][]byte) (*Keys, error) {
 		return nil, fmt.Errorf("%s is not for %s", AuthorityCert, AuthorityKey)
 	}
 	public, err := ticket.KeysOf(tickets.Public().(ed25519.PublicKey))
-	return &Keys{tickets, public, signer, cert, data[AuthorityCert]}, err
+	if err != nil {
+		return nil, err
+	}
+	captures, err := captureticket.KeysOf(tickets.Public().(ed25519.PublicKey))
+	return &Keys{tickets, public, captures, signer, cert, data[AuthorityCert]}, err
 }
 
 // privateKey reads a private key of type K.
@@ -172,6 +179,9 @@ type Keeper struct {
 	// Secrets are those of the operator's namespace, in which users owe the rights to create Secrets, and to get this
 	// one and that with which it is deleted.
 	Secrets core.SecretInterface
+	// ConfigMaps are those of the same namespace, with the rights to get and update TicketKeysName. Nil: the public keys
+	// are published nowhere.
+	ConfigMaps core.ConfigMapInterface
 	// Logger logs errors.
 	Logger *slog.Logger
 
@@ -200,7 +210,7 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 		return fmt.Errorf("the keys of runners in Secret %s cannot be used; delete it to have new ones made, and then the pods of runner groups: %w", SecretName, err)
 	}
 	k.keys.Store(keys)
-	return nil
+	return k.publish(ctx, keys)
 }
 
 // create creates the Secret, and returns the existing one if there is one.

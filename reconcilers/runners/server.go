@@ -8,14 +8,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,9 +21,11 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/tunnels/identity"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Service is the name of the Service of the listener, and Port its port.
@@ -40,6 +39,10 @@ const (
 	maxRequest     = 16 << 10
 	answerWithin   = 15 * time.Second
 	stopWithin     = 3 * time.Second
+	// storedWithin bounds a stream from the bucket.
+	storedWithin = time.Hour
+	// manifestWithin bounds the question whether the bucket has a job: after that a ticket for the pod is issued.
+	manifestWithin = 5 * time.Second
 )
 
 // Users identifies users by their tokens, as tunnels/access does.
@@ -48,7 +51,7 @@ type Users interface {
 	Identify(ctx context.Context, token, from string) (identity.User, *tunnelv1.Refused)
 }
 
-// Config configures a Main. All fields but the last four are required.
+// Config configures a Main. All fields but Results and the last six are required.
 type Config struct {
 	// Certificate is that of the listener.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -63,8 +66,14 @@ type Config struct {
 	Rights *access.Reviews
 	// Accounts are the names of users that get a ticket for any job.
 	Accounts []string
+	// Results are in the bucket of the operator; nil: it has none.
+	Results *results.Kept
 	// Metrics registers the metrics.
 	Metrics prometheus.Registerer
+	// TrafficManager is the name in the certificates of traffic-manager, and Authority returns those that verify them, in
+	// PEM. Default: no ticket for a capture is issued.
+	TrafficManager string
+	Authority      func() string
 	// Address is host:port of the listener. Default: Port at all addresses.
 	Address string
 	// Clock returns the time of certificates. Default: time.Now.
@@ -135,6 +144,9 @@ func New(cfg Config) (*Main, error) {
 		Idle: 5 * time.Minute, Within: answerWithin, Calls: s.calls,
 	}.Options()...)}
 	jobexecv1.RegisterRunnersServer(m.grpc, s)
+	if cfg.TrafficManager != "" && cfg.Authority != nil {
+		trafficv1.RegisterTicketsServer(m.grpc, captures{server: s})
+	}
 	return m, nil
 }
 
@@ -168,21 +180,6 @@ func (s *server) enter(ctx context.Context, name, from string) (leave func(), er
 	streams.Named(ctx)
 	s.known(from, name)
 	return leave, nil
-}
-
-// shown returns the token that a caller presents, and the caller's address.
-func shown(ctx context.Context) (token, from string, err error) {
-	p, _ := peer.FromContext(ctx)
-	if p == nil || p.Addr == nil {
-		return "", "", status.Error(codes.Internal, "the address of the caller is unknown")
-	}
-	values := metadata.ValueFromIncomingContext(ctx, "authorization")
-	if len(values) == 1 {
-		if scheme, token, _ := strings.Cut(values[0], " "); strings.EqualFold(scheme, "bearer") {
-			return token, p.Addr.String(), nil
-		}
-	}
-	return "", "", status.Error(codes.Unauthenticated, "show one token, as metadata \"authorization: Bearer TOKEN\"")
 }
 
 // Host returns the name of the service in a cluster, which the certificate of the listener is for.

@@ -1,6 +1,7 @@
 package runners
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/callers/streams"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
@@ -27,29 +29,18 @@ const maxName = 253
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups=signadot.com,resources=jobs,verbs=get
 func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobexecv1.TicketAnswer, error) {
-	token, from, err := shown(ctx)
-	if err != nil {
-		return nil, err
-	}
-	user, refused := s.cfg.Users.Identify(ctx, token, from)
-	if refused != nil {
-		return nil, refusal(refused)
-	}
-	leave, err := s.enter(ctx, user.Name, from)
+	user, from, job, verbs, leave, err := s.reader(ctx, r.GetJob())
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	if r.GetJob() == "" || len(r.GetJob()) > maxName {
-		return nil, status.Error(codes.InvalidArgument, "name the Job that the ticket is for")
-	}
-	job, verbs, err := s.permitted(ctx, user, r.GetJob())
-	if err != nil {
-		return nil, err
+	stored, failed := s.manifest(ctx, job)
+	if stored != nil {
+		return &jobexecv1.TicketAnswer{Stored: true, JobUid: string(job.UID), Execution: uint32(stored.Execution)}, nil //nolint:gosec // from 1
 	}
 	pod, err := s.runnerOf(ctx, job)
 	if err != nil {
-		return nil, err
+		return nil, cmp.Or(failed, err)
 	}
 	authority, err := s.cfg.Keys.Authority()
 	if err != nil {
@@ -64,6 +55,36 @@ func (s *server) Ticket(ctx context.Context, r *jobexecv1.TicketRequest) (*jobex
 		Ticket: issued, Expires: timestamppb.New(expires), Authority: authority, JobUid: string(job.UID), Execution: uint32(job.Status.Execution.Count), //nolint:gosec // from 1
 		PodNamespace: pod.Namespace, PodName: pod.Name, PodUid: string(pod.UID), PodIp: pod.Status.PodIP,
 	}, nil
+}
+
+// reader returns the user of a call with the right to read a job, the address, the job, and the verbs of a ticket. leave ends the call.
+func (s *server) reader(ctx context.Context, name string) (user identity.User, from string, job *crdv1.Job, verbs []ticket.Verb, leave func(), err error) {
+	if user, from, leave, err = s.enterUser(ctx); err != nil {
+		return user, from, nil, nil, nil, err
+	}
+	if name == "" || len(name) > maxName {
+		err = status.Error(codes.InvalidArgument, "name the Job that is read")
+	} else {
+		job, verbs, err = s.permitted(ctx, user, name)
+	}
+	if err != nil {
+		leave()
+	}
+	return user, from, job, verbs, leave, err
+}
+
+// enterUser counts a call of a user, until leave is called.
+func (s *server) enterUser(ctx context.Context) (user identity.User, from string, leave func(), err error) {
+	token, from, err := streams.Bearer(ctx)
+	if err != nil {
+		return user, from, nil, err
+	}
+	user, refused := s.cfg.Users.Identify(ctx, token, from)
+	if refused != nil {
+		return user, from, nil, refusal(refused)
+	}
+	leave, err = s.enter(ctx, user.Name, from)
+	return user, from, leave, err
 }
 
 // permitted returns a job if the user may read it, and the verbs of the ticket. Another user does not
@@ -85,18 +106,27 @@ func (s *server) permitted(ctx context.Context, user identity.User, name string)
 	if namespace == "" { // which would be all namespaces
 		return nil, nil, no
 	}
-	allowed, asked, err := s.cfg.Rights.Allowed(ctx, user, authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace})
+	allowed, err := s.mayReadLogs(ctx, user, namespace)
 	if err != nil {
-		s.cfg.Logger.Warn("the API server could not be asked for a right", "user", user.Name, "error", err)
-		return nil, nil, status.Error(codes.Unavailable, "the API server could not be asked: try again")
-	}
-	if asked {
-		s.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", "get pods/log in namespace "+namespace, "allowed", allowed)
+		return nil, nil, err
 	}
 	if !allowed {
 		return nil, nil, no
 	}
 	return job, []ticket.Verb{ticket.Read}, nil
+}
+
+// mayReadLogs reports whether a user has the right to get pods/log in a namespace.
+func (s *server) mayReadLogs(ctx context.Context, user identity.User, namespace string) (bool, error) {
+	allowed, asked, err := s.cfg.Rights.Allowed(ctx, user, authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: namespace})
+	if err != nil {
+		s.cfg.Logger.Warn("the API server could not be asked for a right", "user", user.Name, "error", err)
+		return false, status.Error(codes.Unavailable, "the API server could not be asked: try again")
+	}
+	if asked {
+		s.cfg.Logger.Info("a right was asked for", "user", user.Name, "right", "get pods/log in namespace "+namespace, "allowed", allowed)
+	}
+	return allowed, nil
 }
 
 // runnerOf returns the pod of the present execution of a job.

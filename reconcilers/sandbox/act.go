@@ -49,7 +49,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotexternalworkloads;virtualworkloads;routingconfigs,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/finalizers,verbs=update
-func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
+func act(ctx context.Context, r client.Reader, w apply.Writer, in Input, d Decision) (Made, error) {
 	made := Made{Members: make([]crdv1.Member, len(d.Members)), Refusals: make([]*apply.Refusal, len(d.Members))}
 	var errs []error
 	for i, m := range d.Members {
@@ -68,7 +68,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	if err := errors.Join(errs...); err != nil {
 		return made, err // Surplus parts stay until their replacements exist.
 	}
-	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...)
+	return made, errors.Join(watch(ctx, r, w, in, &made), w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
 }
 
 // toDelete returns all surplus objects in the order of deletion: members once the routing log does not

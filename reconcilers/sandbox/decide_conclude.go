@@ -24,6 +24,10 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
+	// Watch are the TrafficCaptures of middleware trafficwatch; nil for one that was not written. Unwatched is why one was
+	// refused.
+	Watch     []*crdv1.TrafficCapture
+	Unwatched *apply.Refusal
 	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
 	Taken *apply.Refusal
 }
@@ -216,8 +220,10 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 	if d.LeftOut.IsFalse() {
 		return condition.False(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
 	}
-	if f := routing.MiddlewaresApplied(made.Config); !f.IsTrue() {
-		return f
+	for _, f := range []condition.Condition{routing.MiddlewaresApplied(made.Config), made.watching()} {
+		if !f.IsTrue() {
+			return f
+		}
 	}
 	if len(made.Members) > 0 {
 		ready.Message = routed(made)

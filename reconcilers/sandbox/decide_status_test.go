@@ -245,7 +245,15 @@ func TestReadyNamesTheCause(t *testing.T) {
 			crdv1.ConditionRoutingReady, "False", "RoutingNotReady", false},
 		{"middlewares are not applied", func(_ *sandbox.Input, made *sandbox.Made) {
 			made.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
-		}, crdv1.ConditionRoutingReady, "False", "NotSupportedYet", false},
+		}, crdv1.ConditionRoutingReady, "False", "UnknownMiddleware", false},
+		{"a fork is not watched yet", func(_ *sandbox.Input, made *sandbox.Made) {
+			c := &crdv1.TrafficCapture{}
+			c.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "NotApplied", Message: "Waiting."}}
+			made.Watch = []*crdv1.TrafficCapture{c}
+		}, crdv1.ConditionRoutingReady, "False", "NotApplied", false},
+		{"a fork cannot be watched", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Unwatched = &apply.Refusal{Reason: "Forbidden", Message: "no."}
+		}, crdv1.ConditionRoutingReady, "False", "Forbidden", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/lists"
@@ -69,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	}
 	in, provided := provide(ctx, r.writer, in)
 	decision := Decide(in)
-	made, acted := act(ctx, r.writer, in, decision)
+	made, acted := act(ctx, r.config.Client, r.writer, in, decision)
 	taken, found := inTheWay(ctx, r.writer, in, made)
 	made.Taken = taken
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
@@ -141,6 +142,13 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
 		Watches(&crdv1.RoutingConfig{}, rivals, spec).
 		WatchesRawSource(source.Channel(r.census.Again, &handler.EnqueueRequestForObject{}))
+	b.Watches(&crdv1.TrafficCapture{}, controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
+		c, is := o.(*crdv1.TrafficCapture)
+		if !is || metav1.GetControllerOfNoCopy(c) == nil {
+			return nil // It is a user's.
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: c.Spec.Sandbox}}}
+	}))
 	member.WatchBaselines(b, mgr.GetClient())
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // accounts are the operator's service accounts.
-var accounts = []string{"eventbus", "io-context-server", "routeserver", "signadot-agent", "signadot-controller-manager", "signadot-drain", "tunnel-api", "tunnel-proxy"}
+var accounts = []string{"eventbus", "io-context-server", "routeserver", "signadot-agent", "signadot-controller-manager", "signadot-drain", "traffic-manager", "tunnel-api", "tunnel-proxy"}
 
 // values is the namespace of the values of units.
 const values = "signadot-values"
@@ -164,7 +164,9 @@ func attempts(t *testing.T) []attempt {
 				t.Fatal(err)
 			}
 			pod := strings.Replace(podAs(namespace, "default"), "name: new", "name: new, labels: "+string(labels), 1)
-			all = append(all, attempt{"a pod that Service " + o.GetName() + " selects", theManager, "create", pod, never})
+			all = append(all, attempt{"a pod that Service " + o.GetName() + " selects", theManager, "create", pod, never},
+				attempt{"the selector of Service " + o.GetName(), theManager, "patch",
+					"{apiVersion: v1, kind: Service, metadata: {namespace: signadot, name: " + o.GetName() + "}, spec: {selector: {a: b}}}", never})
 		}
 	}
 	for _, account := range accounts {

@@ -66,9 +66,9 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 	s.expect(t, installed.withoutHooks(), true)
 	s.expectManagerWorks(t, installed.podOf(t, "signadot-controller-manager"), []string{"shop", namespace})
 
-	notes = s.helm(t, "commonLabels: {team: platform}\ntrafficManager: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
-	if !strings.Contains(notes, noEffect) || !strings.Contains(notes, "\n  trafficManager.image\n") {
-		t.Errorf("the notes do not list trafficManager.image:\n%s", notes)
+	notes = s.helm(t, "commonLabels: {team: platform}\njobExecutor: {logLevel: debug}", "upgrade", "operator", chartDir, "--values=-")
+	if !strings.Contains(notes, noEffect) || !strings.Contains(notes, "\n  jobExecutor.logLevel\n") {
+		t.Errorf("the notes do not list jobExecutor.logLevel:\n%s", notes)
 	}
 	if err := s.kept(t.Context()); err != nil {
 		t.Errorf("an upgrade undoes what the manager has written: %v", err)

@@ -76,6 +76,7 @@ var services = map[string]struct {
 	"tunnel-proxy": {[]port{
 		{"tcp-socks5", 1080, 1080}, {"tcp-revtun-ssh", 2222, 2222}, {"tcp-revtun-xap", 7777, 7777}}, app("tunnel-proxy"), true, true},
 	"tunnel-proxy-metrics": {[]port{{"metrics", 9090, 9090}}, app("tunnel-proxy"), true, false},
+	"traffic-manager":      {[]port{{"grpc", 7444, 7444}}, app("traffic-manager"), true, true},
 	"agent-metrics":        {[]port{{"metrics", 9090, 9090}}, app("signadot-agent"), true, false},
 	"eventbus":             {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
 	"eventbus-metrics":     {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
@@ -117,6 +118,7 @@ func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
 		"Deployment routeserver":                 app("routeserver"),
 		"StatefulSet eventbus":                   app("eventbus"),
 		"Deployment io-context-server":           app("io-context-server"),
+		"Deployment traffic-manager":             app("traffic-manager"),
 		"Deployment tunnel-api":                  app("tunnel-api"),
 		"Deployment tunnel-proxy":                app("tunnel-proxy"),
 		"Deployment agent":                       app("signadot-agent"),
@@ -355,7 +357,7 @@ func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
 }
 
 // withoutBus are the workloads that do not use the bus.
-var withoutBus = []string{"agent", "io-context-server", "tunnel-api", "tunnel-proxy"}
+var withoutBus = []string{"agent", "io-context-server", "traffic-manager", "tunnel-api", "tunnel-proxy"}
 
 func TestAnExternalBusReplacesTheEmbeddedOne(t *testing.T) {
 	const url = "nats://nats.messaging.svc:4222"

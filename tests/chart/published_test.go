@@ -130,14 +130,6 @@ tunnel.auditor.inboundRulesLuaScript=x
 tunnel.auditor.outboundRulesLuaScript=x
 tunnel.config.externalDNS.server=10.0.0.1
 tunnel.config.externalDNS.syncInterval=30
-trafficManager.replicas=1
-trafficManager.image=a
-trafficManager.imagePullPolicy=Always
-trafficManager.resources.limits.memory=1Gi
-trafficManager.enabled=false
-trafficCapture.enabled=false
-trafficCapture.requestHeadersElide={authorization}
-trafficCapture.responseHeadersElide={set-cookie}
 istio.operator.podLabels.istio\.io/dataplane-mode=ambient
 linkerd.operator.podAnnotations.linkerd\.io/inject=ingress
 controlPlane.proxy=disabled
@@ -152,9 +144,6 @@ agent.imageTag=v1
 agent.logLevel=debug
 agent.nodeAffinity.x=y
 agent.tolerations[0].key=k
-trafficManager.logLevel=debug
-trafficManager.nodeAffinity.x=y
-trafficManager.tolerations[0].key=k
 routeServer.logLevel=debug
 routeServer.legacyRoutesAPI.enabled=true
 routeSidecar.logLevel=debug
@@ -231,6 +220,16 @@ func effects() [][]effect {
 		{"routeServer.resources.limits.cpu=77m", "Deployment routeserver", `"cpu":"77m"`},
 		{"routeServer.nodeAffinity.x=y", "Deployment routeserver", `"affinity":{"nodeAffinity":{"x":"y"}}`},
 		{"routeServer.tolerations[0].key=k", "Deployment routeserver", `"tolerations":[{"key":"k"}]`},
+		{"trafficManager.replicas=1", "Deployment traffic-manager", `"replicas":1`},
+		{"trafficManager.image=a:b", "Deployment traffic-manager", `"image":"a:b"`},
+		{"trafficManager.imagePullPolicy=Always", "Deployment traffic-manager", `"imagePullPolicy":"Always"`},
+		{"trafficManager.resources.limits.memory=1Gi", "Deployment traffic-manager", `"memory":"1Gi"`},
+		{"trafficManager.logLevel=debug", "Deployment traffic-manager", `"--log-level=debug"`},
+		{"trafficManager.nodeAffinity.x=y", "Deployment traffic-manager", `"affinity":{"nodeAffinity":{"x":"y"}}`},
+		{"trafficManager.tolerations[0].key=k", "Deployment traffic-manager", `"tolerations":[{"key":"k"}]`},
+		{"trafficCapture.enabled=false", "ConfigMap cluster-config", "trafficCapture:\\n  enabled: false"},
+		{"trafficCapture.requestHeadersElide={x-key}", "Deployment traffic-manager", `"--request-headers-elided=x-key"`},
+		{"trafficCapture.responseHeadersElide={x-token}", "Deployment traffic-manager", `"--response-headers-elided=x-token"`},
 		{"routeInit.image=a:b", "Deployment signadot-controller-manager", `{"name":"SIDECAR_INIT_IMAGE","value":"a:b"}`},
 		{"routeInit.imagePullPolicy=Always", "Deployment signadot-controller-manager", `{"name":"SIDECAR_INIT_IMAGE_PULL_POLICY","value":"Always"}`},
 		{"routeInit.imagePullSecret=s", "Deployment signadot-controller-manager", `{"name":"SIDECAR_INIT_IMAGE_PULL_SECRET","value":"s"}`},
@@ -329,9 +328,11 @@ func effects() [][]effect {
 		{"jobExecutorProxy.imageTag=v15", "Deployment signadot-controller-manager", `/job-executor-proxy:v15"`},
 		{"ioInit.imageTag=v3", "Deployment signadot-controller-manager", `/io-init:v3"`},
 		{"ioSidecar.imageTag=v2", "Deployment signadot-controller-manager", `/io-sidecar:v2"`},
+		{"trafficManager.imageTag=v17", "Deployment traffic-manager", `/traffic-manager:v17"`},
 		{"devMesh.enabled=false,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}, {
 		{"disableAgent=true", "Deployment agent", ""},
+		{"trafficManager.enabled=false", "Deployment traffic-manager", ""},
 	}, {
 		// By itself, since the same object has the webhook for VirtualServices.
 		{"disableSidecarInjector=true,sandboxes.authors.ask=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},

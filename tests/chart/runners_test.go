@@ -2,6 +2,8 @@ package chart
 
 import (
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/golden"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
 
@@ -49,5 +52,45 @@ func TestRunnersAreRenderedFromTheValues(t *testing.T) {
 			}
 			golden.Compare(t, filepath.Join(folder, name+".yaml"), text)
 		})
+	}
+}
+
+// The manager, and no other pod, has the bucket of jobs and its credentials.
+func TestTheManagerHasTheBucketOfJobs(t *testing.T) {
+	for values, secret := range map[string]string{
+		"jobs: {s3: {bucket: results, endpoint: \"https://s3.local\", region: here, secret: bucket-keys}}": "bucket-keys",
+		"jobs: {s3: {bucket: results, endpoint: \"https://s3.local\", region: here}}":                      "",
+	} {
+		all := mustRender(t, values)
+		config := as[corev1.ConfigMap](t, all.find("ConfigMap", namespace, "cluster-config"))
+		cluster, err := clusterconfig.Parse([]byte(config.Data["cluster_config.yaml"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := all.podOf(t, "signadot-controller-manager")
+		settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := settings.JobsIn(cluster).S3; got != (results.S3{Bucket: "results", Endpoint: "https://s3.local", Region: "here"}) {
+			t.Errorf("%+v", got)
+		}
+		for _, w := range all.workloads(t) {
+			var from []string
+			for _, c := range w.template.Spec.Containers {
+				for _, v := range c.Env {
+					if strings.HasPrefix(v.Name, "AWS_") && v.ValueFrom != nil {
+						from = append(from, v.ValueFrom.SecretKeyRef.Name+" "+v.ValueFrom.SecretKeyRef.Key)
+					}
+				}
+			}
+			want := []string{secret + " AWS_ACCESS_KEY_ID", secret + " AWS_SECRET_ACCESS_KEY"}
+			if secret == "" || w.object.GetName() != "signadot-controller-manager" {
+				want = nil
+			}
+			if !slices.Equal(from, want) {
+				t.Errorf("%s: %q", w.object.GetName(), from)
+			}
+		}
 	}
 }

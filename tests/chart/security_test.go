@@ -221,7 +221,7 @@ var secretRights = map[string][]string{
 	// Outputs of resources, under random names. A policy limits their types.
 	"ClusterRole signadot-manager-namespaced": {"create"},
 	"signadot Role signadot-manager-role": {
-		"get patch update webhook-server-cert routeserver-tls eventbus-tls io-context-tls tunnel-tls",
+		"get patch update webhook-server-cert routeserver-tls eventbus-tls io-context-tls traffic-tls tunnel-tls",
 		"list create delete", // for one release: values that an earlier one keeps here
 		"get update tunnel-api-keys tunnel-keys", "get job-runner-keys",
 	},

@@ -32,23 +32,26 @@ type trusted struct {
 func (w *path) certify(policy authority.Policy) {
 	w.Helper()
 	w.Namespaces("signadot")
-	for _, name := range []string{"webhook-server-cert", "routeserver-tls"} {
+	for _, name := range []string{"webhook-server-cert", "routeserver-tls", "traffic-tls"} {
 		w.Make(&corev1.Secret{}, `{metadata: {namespace: signadot, name: `+name+`}}`)
 	}
 	policy.Hosts = []string{"signadot-webhook-service.signadot.svc"}
 	roots := trust.NewRoots("what the test keeps")
 	keeper, err := authority.NewKeeper(authority.Config{
 		Client: w.Client, Policy: policy, Roots: roots, Every: 100 * time.Millisecond, Log: w.logger,
-		Programs: []authority.Program{{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}}},
+		Programs: []authority.Program{
+			{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}},
+			{Secret: "traffic-tls", Hosts: []string{"traffic-manager.signadot.svc", "10.244.2.1"}},
+		},
 	})
 	w.Must(err)
 	background.Run(w, keeper.Run)
 	w.Eventually("there are certificates", keeper.Ready)
 	dir := filepath.Join(w.TempDir(), "tls")
-	w.Eventually("the certificate of the route server is mounted", func() error { return w.mount(w.Context(), dir) })
+	w.Eventually("the certificate of the route server is mounted", func() error { return w.mount(w.Context(), "routeserver-tls", dir) })
 	background.Run(w, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			if err := w.mount(ctx, dir); err != nil && ctx.Err() == nil {
+			if err := w.mount(ctx, "routeserver-tls", dir); err != nil && ctx.Err() == nil {
 				return err
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -62,9 +65,9 @@ func (w *path) certify(policy authority.Policy) {
 
 // mount does what the kubelet does with a Secret that is mounted: a new folder with all
 // files, and a link that leads to it from then on.
-func (w *path) mount(ctx context.Context, dir string) error {
+func (w *path) mount(ctx context.Context, name, dir string) error {
 	secret := &corev1.Secret{}
-	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: "signadot", Name: "routeserver-tls"}, secret); err != nil {
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: "signadot", Name: name}, secret); err != nil {
 		return err
 	}
 	if len(secret.Data) == 0 {

@@ -31,11 +31,15 @@ func (w *path) bus() eventbus.Log {
 }
 
 // control runs the controllers and the writer of the log.
-func (w *path) control(log eventbus.Log) {
+func (w *path) control(log eventbus.Log, settings ...func(*manager.Config)) {
 	w.Helper()
-	main, err := manager.New(w.Context(), manager.Config{
+	config := manager.Config{
 		REST: w.As(""), Log: log, RouteServer: w.grpc, Trust: w.tls.roots, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
-	})
+	}
+	for _, set := range settings {
+		set(&config)
+	}
+	main, err := manager.New(w.Context(), config)
 	w.Must(err)
 	background.Run(w, main.Run)
 }

@@ -17,6 +17,13 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if process.Role() == roleTraffic {
+		if err := keepTraffic(); err != nil {
+			fmt.Fprintln(os.Stderr, "traffic:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := podnet.Isolate(); err != nil {
 		fmt.Fprintln(os.Stderr, "pipeline:", err)
 		os.Exit(1)

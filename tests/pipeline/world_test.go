@@ -17,6 +17,7 @@ import (
 
 	"switchyard.dev/eventbus/trust/authority"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/world"
@@ -54,15 +55,15 @@ func newWorld(t *testing.T) *path {
 	return newWorldWith(t, authority.Policy{})
 }
 
-// newWorldWith does so with certificates that live as long as a policy says.
-func newWorldWith(t *testing.T, policy authority.Policy) *path {
+// newWorldWith does so with certificates of this policy, and further settings of the manager.
+func newWorldWith(t *testing.T, policy authority.Policy, settings ...func(*manager.Config)) *path {
 	t.Helper()
 	w := &path{World: world.New(t), logger: logger(t)}
 	w.startPod()
 	w.certify(policy)
 	log := w.bus()
 	w.serve(log)
-	w.control(log)
+	w.control(log, settings...)
 	w.baseline()
 	w.sidecar()
 	w.sender = traffic.Sender{

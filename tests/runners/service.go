@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -20,8 +21,12 @@ import (
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tunnels/access"
 	"switchyard.dev/workflows/jobexec/layout"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
 )
+
+// TrafficManager is the name in certificates of the traffic-manager for which a Service issues tickets.
+const TrafficManager = "traffic-manager.signadot.svc"
 
 // Service is the real service of a manager at a real API server.
 type Service struct {
@@ -35,6 +40,12 @@ type Service struct {
 // Serve serves it for an operator's namespace until the test ends. Accounts are users that get any ticket.
 func Serve(w *world.World, operator string, accounts ...string) *Service {
 	w.Helper()
+	return ServeStored(w, operator, nil, accounts...)
+}
+
+// ServeStored is Serve of an operator with a bucket.
+func ServeStored(w *world.World, operator string, bucket *results.Kept, accounts ...string) *Service {
+	w.Helper()
 	kube, err := kubernetes.NewForConfig(w.As(""))
 	w.Must(err)
 	keys := kube.Discovery().RESTClient()
@@ -46,12 +57,12 @@ func Serve(w *world.World, operator string, accounts ...string) *Service {
 	leaf := authority.Leaf(w, "127.0.0.1")
 	pair, err := tls.X509KeyPair(leaf.Cert, leaf.Key)
 	w.Must(err)
-	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
+	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), ConfigMaps: kube.CoreV1().ConfigMaps(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
 	w.Must(s.Keys.Ensure(w.Context()))
 	main, err := runners.New(runners.Config{
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, Keys: s.Keys, Live: w.Client, Tokens: verifier,
 		Users: users, Rights: access.NewReviews(kube.AuthorizationV1().SubjectAccessReviews(), time.Now), Accounts: accounts,
-		Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0",
+		Results: bucket, Metrics: prometheus.NewRegistry(), Address: "127.0.0.1:0", TrafficManager: TrafficManager, Authority: func() string { return s.CA },
 	})
 	w.Must(err)
 	s.Address = main.Address()
@@ -70,12 +81,18 @@ func (s *Service) Record(g *crdv1.JobRunnerGroup, p *corev1.Pod) crdv1.RunnerPod
 // Runners returns a client of the service.
 func (s *Service) Runners() jobexecv1.RunnersClient {
 	s.w.Helper()
+	return jobexecv1.NewRunnersClient(s.Dial())
+}
+
+// Dial returns a connection to the service.
+func (s *Service) Dial() *grpc.ClientConn {
+	s.w.Helper()
 	roots := trust.NewRoots("the test")
 	s.w.Must(roots.Set([]byte(s.CA)))
 	conn, err := trust.Dial(s.Address, s.Address, roots)
 	s.w.Must(err)
 	s.w.Cleanup(func() { _ = conn.Close() })
-	return jobexecv1.NewRunnersClient(conn)
+	return conn
 }
 
 // Pod returns a pod of a group, as the operator creates it.

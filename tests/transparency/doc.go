@@ -10,6 +10,7 @@
 //	compare.go   what differs, and whether the table of differences has it
 //	plan.go      which suites meet which applications
 //	keys.go      a connection on which some requests have a key
+//	captured.go  the same applications behind the traffic container of a fork with a capture: no difference
 //	previews.go  the same applications over a preview, beside nginx as a TLS reverse proxy
 //	groups.go    all of it by name
 //

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
@@ -34,6 +35,10 @@ type Run struct {
 	// Compared.
 	Previews []OfPreview
 	Compared int
+	// Changed are the differences that a capture makes, of so many cases that were Watched. Captured counts the exchanges.
+	Changed  []Difference
+	Watched  int
+	Captured *trafficv1.CaptureCounts
 	// Worse are the cases of h2spec that pass behind a stock Envoy and not here.
 	Worse []string
 
@@ -53,7 +58,7 @@ type Group struct {
 
 // Groups are all of them, in the order in which they run.
 func Groups() []Group {
-	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}, {"previews", (*Run).previews}}
+	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}, {"previews", (*Run).previews}, {"capture", (*Run).captured}}
 }
 
 // Do runs one group or one suite, or all when only is empty. root is the folder of this

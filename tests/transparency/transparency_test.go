@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"switchyard.dev/sidecars/traffic/capture"
 	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 )
@@ -41,6 +42,12 @@ func TestTransparency(t *testing.T) {
 	}
 	if r.Compared == 0 {
 		t.Error("nothing was compared over a preview")
+	}
+	for _, d := range r.Changed {
+		t.Error(d)
+	}
+	if c := r.Captured; r.Watched == 0 || c.GetDelivered() == 0 || c.GetSeen() != c.GetDelivered()+c.GetLost()[capture.Unreadable] {
+		t.Errorf("%d cases with a capture, of which the counts are %v", r.Watched, c)
 	}
 	if r.Tally.Requests == 0 || r.Tally.Astray > 0 || r.Tally.Failed > 0 || r.Tally.Connections != 2 {
 		t.Errorf("requests of which some have a key: %+v", r.Tally)

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/sandboxes/steps"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/tools/switchyard/traffic"
 )
 
 // Main runs the program with its arguments, without its name, and returns its exit
@@ -69,8 +70,8 @@ without either, through a port-forward to a route server in the cluster of your
 kubeconfig (which needs the rights to list pods and to create pods/portforward in
 the operator's namespace). With --archive it reads a log from a file instead.
 
-The commands sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup, resource and
-logs need only a kubeconfig; the first six, and cluster, use a control plane with
+The commands sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup, resource, logs
+and traffic need only a kubeconfig; the first six, and cluster, use a control plane with
 --control-plane and its API key;
 connect, proxy, run and doctor connect a workload on this machine.
 
@@ -104,6 +105,7 @@ func root(s *command.Session) *cobra.Command {
 	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
 	root.AddCommand(clusters.Command(s), clusters.DevMesh(s))
 	root.AddCommand(jobs.Commands(s)...)
+	root.AddCommand(traffic.Command(s))
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

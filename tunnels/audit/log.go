@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/records"
 	"switchyard.dev/eventbus/wake"
 )
 
@@ -27,6 +28,12 @@ var (
 	ErrFull = errors.New("the proxy has the maximum number of connections")
 	// ErrClosed: the log is closed.
 	ErrClosed = errors.New("the proxy ends")
+)
+
+// Bounds of the queue of a sink: the maximum number of records, and that in one Append.
+const (
+	maxQueued = 16384
+	atOnce    = 1024
 )
 
 // Config configures a Log.
@@ -53,7 +60,7 @@ type Config struct {
 // Log records connections. It is safe for concurrent use.
 type Log struct {
 	cfg   Config
-	sinks []*outlet
+	sinks []*records.Queue[Record]
 	stop  context.CancelFunc
 	ended sync.WaitGroup
 	syncs prometheus.Counter
@@ -100,7 +107,12 @@ func Open(cfg Config) (*Log, error) {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 	}
-	l.sinks = append(l.sinks, lists.Map(cfg.Sinks, func(s Sink) *outlet { return newOutlet(ctx, s, lost, cfg.Logger) })...)
+	l.sinks = lists.Map(cfg.Sinks, func(s Sink) *records.Queue[Record] {
+		return records.New(ctx, records.Config[Record]{
+			Sink: s, Maximum: maxQueued, AtOnce: atOnce, Lost: func(r []Record) { lost.Add(float64(len(r))) },
+			Name: "records of connections", Otherwise: "the log has them", Logger: cfg.Logger,
+		})
+	})
 	j := &journal{dir: cfg.Dir}
 	if err := l.settle(died, j); err != nil {
 		stop()
@@ -230,7 +242,7 @@ func (l *Log) Close() {
 	l.mu.Unlock()
 	l.ended.Wait()
 	for _, s := range l.sinks {
-		s.close()
+		s.Close()
 	}
 	l.stop()
 }
@@ -335,7 +347,7 @@ func (l *Log) emit(records []Record) error {
 		return fmt.Errorf("write the log of connections: %w", err)
 	}
 	for _, s := range l.sinks {
-		s.add(records)
+		s.Add(records...)
 	}
 	return nil
 }

@@ -1,8 +1,9 @@
 package audit
 
 import (
-	"context"
 	"time"
+
+	"switchyard.dev/eventbus/records"
 )
 
 // Direction is the direction of a connection.
@@ -72,9 +73,5 @@ type Record struct {
 	End *End `json:"end,omitempty"`
 }
 
-// Sink receives records in addition to the log. One goroutine calls Append with the records in
-// order, and again with the same ones after it returned an error; Append returns when ctx ends. A
-// Sink that is an io.Closer is closed with the log.
-type Sink interface {
-	Append(ctx context.Context, records []Record) error
-}
+// Sink receives records in addition to the log.
+type Sink = records.Sink[Record]

@@ -28,8 +28,8 @@ func (l view) ended() Observation {
 	o := Observation{State: Failed}
 	o.Reason, o.Message = l.failure(main)
 	// Outputs that the wrapper has left are handed in all the same; a killed container has left
-	// none.
-	if _, spoke := endingOf(&main); spoke && l.output.State.Terminated == nil && !l.over {
+	// none, and neither has one that could not write the volume.
+	if said, spoke := endingOf(&main); spoke && said.Reason != iocontext.VolumeFailed && l.output.State.Terminated == nil && !l.over {
 		o.State = Delivering
 	}
 	return o

@@ -99,6 +99,8 @@ type Observed struct {
 	Main string
 	// Outputs reports whether its script has outputs to be delivered.
 	Outputs bool
+	// Pull is the image that is pulled for it; nil: none is known to be.
+	Pull *Pull
 }
 
 // ObservedOf returns the observed parts of the pod of a unit.

@@ -108,6 +108,8 @@ func endedSights() []sight {
 		{"outputs are under way", onNode + main(good, delivers) + "}", execunit.Delivering, "", "b", nil},
 		{"all is there", onNode + main(good, hasGiven) + "}", execunit.Succeeded, "", "b", nil},
 		{"all is over", onNode + "phase: Succeeded, " + main(good, hasGiven) + "}", execunit.Succeeded, "", "bo", nil},
+		{"it could not begin, and there is nothing to give", onNode + main(ended("127", iocontext.Ending{Reason: iocontext.VolumeFailed, Message: "no space"}), delivers) + "}",
+			execunit.Failed, "VolumeFailed", "b", []string{"no space"}},
 		{"it failed, and gives what there is", onNode + main(failed, delivers) + "}", execunit.Delivering, "ScriptFailed", "b", []string{"exit code 3"}},
 		{"it failed", onNode + main(failed, hasGiven) + "}", execunit.Failed, "ScriptFailed", "b", []string{`step "make": the script ended with exit code 3.`, "\nIts last lines:\none\ntwo <password>"}},
 		{"no interpreter", onNode + main(ended("127", iocontext.Ending{Reason: "InterpreterMissing", Message: "the image has no /bin/bash: choose another"}), hasGiven) + "}",

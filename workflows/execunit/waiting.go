@@ -34,7 +34,9 @@ func (l view) waiting() Observation {
 			return o
 		}
 	}
-	o.Message = fmt.Sprintf("the pod %s of %s is starting.", l.name(), unit)
+	if o.Message = fmt.Sprintf("the pod %s of %s is starting.", l.name(), unit); l.Pull != nil {
+		o.Message = l.pulling()
+	}
 	return o
 }
 
@@ -82,7 +84,7 @@ func (l view) refused(s corev1.ContainerStatus, w corev1.ContainerStateWaiting) 
 			where = "the operator's chart"
 		}
 		return ReasonImagePullFailed, fmt.Sprintf("the image %s of the container %s of %s cannot be pulled: %s Change the image or the imagePullSecrets of %s.",
-			quoted(l.imageOf(s)), s.Name, unit, sentence(w.Message), where)
+			quoted(imageOf(l.pod, s)), s.Name, unit, sentence(w.Message), where)
 	case w.Reason == "CreateContainerConfigError":
 		return l.configError(s.Name, w.Message)
 	case w.Reason == crashLoop && l.beforeMain(s.Name):
@@ -127,8 +129,8 @@ func (l view) configError(container, text string) (reason, message string) {
 }
 
 // imageOf returns the image of a container in its template.
-func (l view) imageOf(s corev1.ContainerStatus) string {
-	for _, c := range slices.Concat(l.pod.Spec.InitContainers, l.pod.Spec.Containers) {
+func imageOf(pod *corev1.Pod, s corev1.ContainerStatus) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		if c.Name == s.Name {
 			return c.Image
 		}

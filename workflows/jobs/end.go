@@ -214,12 +214,17 @@ func (in Input) ended(out Step) Step {
 		}
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {
-		switch why := dropped(r.Pod); {
-		case r.Dropped || r.Status.GetDropped() != "":
+		why := dropped(r.Pod)
+		lost, leaving := r.Dropped || r.Status.GetDropped() != "", why != "" || r.Gone || r.Unknown
+		switch {
+		case r.Stored && (lost || leaving || r.Status.GetReleased() || leaves(r.Pod)):
+			o.State = crdv1.OutputStored
+		case r.Storing && (lost || leaving || r.Status.GetReleased()): // The bucket may have them.
+		case lost:
 			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space.", pod(in.Job))
-		case r.Status.GetReleased():
+		case r.Status.GetReleased(), r.Released && (leaving || leaves(r.Pod)):
 			o.State = crdv1.OutputReleased
-		case why != "" || r.Gone || r.Unknown:
+		case leaving:
 			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s has them no longer. They are lost, unless they were read before.", pod(in.Job)))
 		case leaves(r.Pod): // Until they are read, or dropped.
 			out.Follow, out.Await = true, true

@@ -102,12 +102,16 @@ type Runner struct {
 	Unknown bool
 	// Dropped: the runner has reported, with a later execution, that it has deleted the results.
 	Dropped bool
+	// Released: the runner has reported that the results were read, and deleted after that. It is not recorded while the
+	// pod exists and can get other jobs: a write for each job would be more than one may cost.
+	Released bool
+	// Stored: everything is in the bucket of the operator, which is recorded as Released is. Storing: it is not known yet
+	// whether it is, or will be.
+	Stored, Storing bool
 	// Silent is the last error of a call, and SilentSince when the first one without an answer after it failed; empty
 	// while the runner answers.
 	Silent      string
 	SilentSince time.Time
-	// Timeout is that of the script, as the runner was sent it; 0: it was not.
-	Timeout time.Duration
 }
 
 // Why is a reason with a message for users.
@@ -283,28 +287,19 @@ func (in Input) silent() bool {
 	return in.Runner.Silent != "" && in.quiet() >= in.mostSilent()
 }
 
-// mostSilent is for how long the pod may be silent: after that, its script has ended. The timeout of the group can have changed
-// since the script began.
+// mostSilent is for how long the pod may be silent: after that, its script has ended.
 func (in Input) mostSilent() time.Duration {
-	limit := in.Runner.Timeout
-	switch {
-	case limit > 0:
-	case in.Group != nil:
-		limit = Timeout(in.Job, in.Group)
-	default:
-		limit = DefaultTimeout
-	}
-	return limit + longestGrace + patience
+	return recorded(in.Job) + longestGrace + patience
 }
 
-// Assigned returns the status of a job that is given to a pod: the fence of its next execution, which may
+// Assigned returns the status of a job that is given to a pod of a group: the fence of its next execution, which may
 // begin once this is recorded.
-func Assigned(s crdv1.JobStatus, p *corev1.Pod, container string) crdv1.JobStatus {
-	count := int32(1)
+func Assigned(j *crdv1.Job, g *crdv1.JobRunnerGroup, p *corev1.Pod, container string) crdv1.JobStatus {
+	s, count := j.Status, int32(1)
 	if s.Execution != nil {
 		count = s.Execution.Count + 1
 	}
-	s.Execution = &crdv1.JobExecution{Count: count, PodUID: string(p.UID), ContainerID: container, Begun: true}
+	s.Execution = &crdv1.JobExecution{Count: count, PodUID: string(p.UID), ContainerID: container, Begun: true, Timeout: &metav1.Duration{Duration: Timeout(j, g)}}
 	s.Runner = &crdv1.JobRunner{
 		RunnerGroupVersion: p.Labels[crdv1.JobRunnerGroupVersionLabel],
 		RunnerPod:          crdv1.NamespacedName{Namespace: p.Namespace, Name: p.Name},

@@ -143,9 +143,10 @@ func TestNext(t *testing.T) {
 		retries                   string
 		deleted, resting          bool
 		gone, refused, unknown    bool
-		dropped                   bool
+		dropped, released         bool
+		stored, storing           bool
 		silent, invalid           string
-		// quiet is since when the pod has been silent, and sent the timeout that it was sent.
+		// quiet is since when the pod has been silent, and sent the recorded timeout; 0: none is.
 		quiet, sent time.Duration
 		// group is "", "none" or "deleted".
 		group   string
@@ -230,6 +231,18 @@ func TestNext(t *testing.T) {
 		"its results made space":                               {status: kept, dropped: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"its results made space, as its runner answers":        {status: kept, answer: "{phase: TERMINATED, released: true, dropped: why}", want: "succeeded Succeeded output Lost 0 settled"},
 		"its results were read, and are dropped after that":    {status: strings.Replace(kept, "state: Kept", "state: Released", 1), dropped: true, want: "succeeded Succeeded output Released 0 settled"},
+		"its results were read, in a pod for other jobs":       {status: kept, released: true, want: "succeeded Succeeded output Kept 0 settled"},
+		"… that is deleted":                                    {status: kept, released: true, gone: true, want: "succeeded Succeeded output Released 0 settled"},
+		"… that does not know them any more":                   {status: kept, released: true, unknown: true, want: "succeeded Succeeded output Released 0 settled"},
+		"… that gets no other job":                             {status: kept, released: true, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Released 0 settled"},
+		"its results were dropped, not read":                   {status: kept, released: true, dropped: true, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
+		"its results are in the bucket, and in their pod":      {status: kept, stored: true, want: "succeeded Succeeded output Kept 0 settled"},
+		"… and their pod is deleted":                           {status: kept, stored: true, gone: true, want: "succeeded Succeeded output Stored 0 settled"},
+		"… and their pod gets no other job":                    {status: kept, stored: true, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Stored 0 settled"},
+		"… and made space":                                     {status: kept, stored: true, dropped: true, want: "succeeded Succeeded output Stored 0 settled"},
+		"the bucket may have them":                             {status: kept, storing: true, gone: true, want: "succeeded Succeeded output Kept 0 settled"},
+		"… and they wait for it":                               {status: kept, storing: true, pod: "metadata: {namespace: shop, name: t-1, uid: p, annotations: {signadot.com/draining: JobEnded}}", want: "succeeded Succeeded output Kept 0 follow await settled"},
+		"… and they were released":                             {status: kept, storing: true, answer: "{phase: TERMINATED, released: true}", want: "succeeded Succeeded output Kept 0 settled"},
 		"its results are lost":                                 {status: kept, gone: true, want: "succeeded Succeeded output Lost 0 settled"},
 		"it ended before it began":                             {status: "state: {terminated: {reason: InvalidSpec}}", want: "failed InvalidSpec settled"},
 	} {
@@ -241,7 +254,7 @@ func TestNext(t *testing.T) {
 			j := job(t, spec, tt.status)
 			j.Annotations = map[string]string{crdv1.AnnotationRetries: tt.retries}
 			in := jobs.Input{Job: j, Context: tt.context, Rests: tt.resting, Now: now, Runner: jobs.Runner{
-				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Timeout: tt.sent, Status: answer(t, tt.answer), Since: now.Add(-tt.since),
+				Gone: tt.gone, Refused: tt.refused, Unknown: tt.unknown, Dropped: tt.dropped, Released: tt.released, Stored: tt.stored, Storing: tt.storing, Silent: tt.silent, Invalid: tt.invalid, SilentSince: now.Add(-tt.quiet), Status: answer(t, tt.answer), Since: now.Add(-tt.since),
 			}}
 			if tt.group != "none" {
 				in.Group = &crdv1.JobRunnerGroup{}
@@ -255,12 +268,15 @@ func TestNext(t *testing.T) {
 			if tt.pod != "" {
 				in.Runner.Pod = podWith(t, tt.pod)
 			}
+			if tt.sent > 0 {
+				j.Status.Execution.Timeout = &metav1.Duration{Duration: tt.sent}
+			}
 			before := j.DeepCopy()
 			s := jobs.Next(in)
 			if got := line(s); got != tt.want {
 				t.Errorf("%s\nwant %s", got, tt.want)
 			}
-			if tt.status == kept && tt.gone && !strings.Contains(s.Execution.Output.Message, "unless they were read before") {
+			if tt.status == kept && tt.gone && !tt.released && !tt.stored && !tt.storing && !strings.Contains(s.Execution.Output.Message, "unless they were read before") {
 				t.Error("they may have been read:", s.Execution.Output.Message)
 			}
 			if diff := cmp.Diff(before, j); diff != "" {

@@ -37,13 +37,14 @@ func Ref(j *crdv1.Job) *jobexecv1.ExecutionRef {
 	return &jobexecv1.ExecutionRef{JobUid: string(j.UID), Execution: uint32(max(0, j.Status.Execution.Count))}
 }
 
-// Request returns what the runner of a pod gets for the recorded execution of a job.
+// Request returns what the runner of a pod gets for the recorded execution of a job. Its group can have changed since; g is the
+// zero value if it was deleted.
 func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunRequest {
 	e := j.Status.Execution
 	out := &jobexecv1.RunRequest{
 		Ref: Ref(j), Fence: &jobexecv1.Fence{PodUid: e.PodUID},
 		JobName: j.Name, Script: j.Spec.Content.Script, Command: j.Spec.Content.Command,
-		Timeout: durationpb.New(Timeout(j, g)), Grace: durationpb.New(grace(g)),
+		Timeout: durationpb.New(recorded(j)), Grace: durationpb.New(grace(g)),
 		Routing: &jobexecv1.RoutingContext{RoutingKey: c.RoutingKey},
 	}
 	for _, v := range j.Spec.Env {
@@ -80,6 +81,14 @@ func Timeout(j *crdv1.Job, g *crdv1.JobRunnerGroup) time.Duration {
 		return own
 	}
 	return most
+}
+
+// recorded returns how long the script of the recorded execution of a job may run, whatever its group states now.
+func recorded(j *crdv1.Job) time.Duration {
+	if t := j.Status.Execution.Timeout; t != nil {
+		return t.Duration
+	}
+	return DefaultTimeout
 }
 
 // grace returns the time between SIGTERM and SIGKILL.

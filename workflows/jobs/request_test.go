@@ -3,10 +3,25 @@ package jobs_test
 import (
 	"slices"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/jobs"
 )
+
+// A runner gets the timeout that was recorded when the job got its pod, whatever the group states since.
+func TestARequestHasTheRecordedTimeout(t *testing.T) {
+	g := &crdv1.JobRunnerGroup{Spec: crdv1.JobRunnerGroupSpec{JobExecutionTimeout: "2h"}}
+	j := &crdv1.Job{}
+	j.Status = jobs.Assigned(j, g, &corev1.Pod{}, "c")
+	for timeout, g := range map[string]*crdv1.JobRunnerGroup{"its group": g, "another one": {Spec: crdv1.JobRunnerGroupSpec{JobExecutionTimeout: "1m"}}, "none": {}} {
+		if got := jobs.Request(j, g, jobs.Context{}).GetTimeout().AsDuration(); got != 2*time.Hour {
+			t.Errorf("%s: %s", timeout, got)
+		}
+	}
+}
 
 // A request to inject the key has the custom headers of the cluster.
 func TestARequestHasTheCustomHeaders(t *testing.T) {

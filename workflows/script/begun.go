@@ -15,7 +15,7 @@ import (
 func Begin(path, note string) (*os.File, error) {
 	beside := fmt.Sprintf("%s.%d", path, os.Getpid())
 	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a process with this number that was killed
-		return nil, err
+		return nil, fmt.Errorf("delete a file: %v", err) //nolint:errorlint // One that is a folder with files is fs.ErrExist.
 	}
 	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // Other users read it.
 	if err != nil {

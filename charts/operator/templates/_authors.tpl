@@ -6,7 +6,7 @@ system:serviceaccount:signadot:signadot-controller-manager
 {{/* Resources that the authors' webhook reviews, each followed by the text given, such as /status. */}}
 {{- define "operator.authorsResources" -}}
 {{- $all := list }}
-{{- range list "forkedworkloads" "jobrunnergroups" "jobs" "resources" "routingconfigs" "signadotexternalworkloads" "signadotobjectlifecyclemethods" "signadotroutegroups" "signadotsandboxes" "virtualworkloads" }}
+{{- range list "forkedworkloads" "jobrunnergroups" "jobs" "resources" "routingconfigs" "signadotexternalworkloads" "signadotobjectlifecyclemethods" "signadotroutegroups" "signadotsandboxes" "trafficcaptures" "virtualworkloads" }}
 {{- $all = append $all (print "- " . $) }}
 {{- end }}
 {{- join "\n" $all }}

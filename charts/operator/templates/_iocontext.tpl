@@ -49,6 +49,7 @@ the older release had.
       "keptPods" (dig "keptPods" nil $of | default 0)
       "keepJobs" (dig "keepJobs" nil $of | default "24h")
       "maxJobs" (dig "maxJobs" nil $of | default 1000)
+      "s3" (dict "bucket" (dig "s3" "bucket" "" $of) "endpoint" (dig "s3" "endpoint" "" $of) "region" (dig "s3" "region" "" $of))
       "redirect" (dig "redirect" true $of) | toJson }}
 {{- end }}
 

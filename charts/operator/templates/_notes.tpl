@@ -7,7 +7,7 @@ The names of all values that are set and have no effect, one on each line. The d
 values.yaml do not count as set; "defaults" repeats them, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "jobExecutor" "previewServer" "trafficCapture" "trafficManager" }}
+{{- $all := pick .Values "jobExecutor" "previewServer" }}
 {{- $agent := include "operator.agent" . }}
 {{- if $agent }}{{ $_ := set $all "previewServer" (omit (.Values.previewServer | default dict) "enabled" "customDomain") }}{{ end }}
 {{- if not $agent }}{{ $_ := set $all "allowOrphanedResources" .Values.allowOrphanedResources }}{{ end }}
@@ -35,8 +35,6 @@ values.yaml do not count as set; "defaults" repeats them, as JSON.
       "agent.imagePullPolicy" `"IfNotPresent"`
       "agent.logLevel" `"info"`
       "agent.resources" `{"limits":{"memory":"2Gi"},"requests":{"memory":"128Mi"}}`
-      "trafficCapture.enabled" "true"
-      "trafficManager.enabled" "true"
 }}
 {{- include "operator.setValues" (dict "values" $all "prefix" "" "defaults" $defaults) | trim }}
 {{- end }}

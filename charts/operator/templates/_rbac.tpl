@@ -44,6 +44,7 @@ The manager's rules of one scope, out of files/manager-rules.yaml.
 {{/* The user names of the operator's service accounts, as a list in CEL. */}}
 {{- define "operator.accountsInCEL" -}}
 {{- $accounts := list "signadot-controller-manager" "signadot-drain" "eventbus" "io-context-server" "routeserver" "tunnel-api" "tunnel-proxy" }}
+{{- if include "operator.trafficManager" . }}{{ $accounts = append $accounts "traffic-manager" }}{{ end }}
 {{- if include "operator.agent" . }}{{ $accounts = append $accounts "signadot-agent" }}{{ end -}}
 [{{ range $i, $account := $accounts }}{{ if $i }}, {{ end }}'system:serviceaccount:signadot:{{ $account }}'{{ end }}]
 {{- end }}

@@ -8,14 +8,9 @@ package jobs
 import (
 	"context"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/registry"
-	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/workflows/jobexec/client"
 )
 
 // Dial returns a client of the runner in the pod with this UID of a job's present execution. The caller closes it.
 type Dial func(ctx context.Context, cluster registry.Cluster, job, podUID string) (*client.Client, error)
-
-// kinds are the output streams.
-var kinds = map[string]jobexecv1.LogsRequest_Kind{artifacts.Stdout: jobexecv1.LogsRequest_STDOUT, artifacts.Stderr: jobexecv1.LogsRequest_STDERR}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
@@ -16,6 +15,8 @@ import (
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	"switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 const (
@@ -23,6 +24,8 @@ const (
 	firstPause, lastPause = 100 * time.Millisecond, time.Second
 	// heartbeat is how often a stream without output has a comment.
 	heartbeat = 15 * time.Second
+	// firstDial and lastDial are the pauses after a runner was not reached: each attempt costs the agent a review of its token.
+	firstDial, lastDial = time.Second, 15 * time.Second
 	// collectWithin is how long a stream waits for the output of a job that has ended.
 	collectWithin = 2 * time.Minute
 )
@@ -31,7 +34,7 @@ const (
 type Streams struct {
 	Store jobstore.Store
 	Keys  *seal.Keys
-	Kept  *artifacts.Kept
+	Kept  *results.Kept
 	Dial  Dial
 	pairs pairs
 }
@@ -39,7 +42,7 @@ type Streams struct {
 // Request is a request for an output stream.
 type Request struct {
 	Job    model.Job
-	Stream string // artifacts.Stdout or Stderr
+	Stream string // results.Stdout or Stderr
 	Cursor string
 	Tail   uint64
 	// Reader is the name of the client: both streams of a job that it has open end together.
@@ -56,6 +59,9 @@ type stream struct {
 	read  int32
 	began time.Time
 	wrote time.Time
+	// dial is when the runner may be dialled again, and pause the last pause before that; 0: it was reached.
+	dial  time.Time
+	pause time.Duration
 }
 
 // Serve returns a function that writes a stream until the job has ended and everything is written, or ctx ends. The error is
@@ -160,7 +166,7 @@ func (s *stream) step(ctx context.Context, j model.Job) (done bool, err error) {
 	case ctx.Err() != nil:
 		return true, ctx.Err()
 	case err == nil && m != nil && m.Execution == a.Executions:
-		return true, s.stored(ctx, j, m.File(artifacts.System, s.request.Stream))
+		return true, s.stored(ctx, j, m.File(results.System, s.request.Stream))
 	case a.Output == crdv1.OutputLost:
 		return true, s.raw("error", "the output of the job was lost before it was collected")
 	case time.Since(s.began) > collectWithin:
@@ -171,21 +177,24 @@ func (s *stream) step(ctx context.Context, j model.Job) (done bool, err error) {
 
 // live writes what the runner of a job has. Only errors of the reader are returned: others are tried again.
 func (s *stream) live(ctx context.Context, j model.Job, follow bool) (failed error) {
-	if s.Dial == nil {
+	if s.Dial == nil || time.Now().Before(s.dial) {
 		return nil
 	}
 	a := j.Attempt
 	from, err := s.Dial(ctx, registry.Cluster{Organisation: j.Org, Name: j.Cluster}, j.Name, a.PodUID)
 	if err != nil {
+		s.pause = min(max(2*s.pause, firstDial), lastDial)
+		s.dial = time.Now().Add(s.pause)
 		return nil
 	}
+	s.pause = 0
 	defer func() { _ = from.Close() }() // nothing is kept in it
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go s.watch(ctx, cancel, j)
 	s.rest = nil // the offset is before it
 	_, err = from.Logs(ctx, &jobexecv1.LogsRequest{
-		Ref: &jobexecv1.ExecutionRef{JobUid: a.UID, Execution: uint32(a.Executions)}, Kind: kinds[s.request.Stream], Offset: s.at.offset, Follow: follow, TailLines: s.tail,
+		Ref: &jobexecv1.ExecutionRef{JobUid: a.UID, Execution: uint32(a.Executions)}, Kind: client.Streams[s.request.Stream], Offset: s.at.offset, Follow: follow, TailLines: s.tail,
 	}, func(c *jobexecv1.Chunk) error {
 		s.tail = 0
 		failed = s.chunk(c.GetOffset(), c.GetData())
@@ -211,86 +220,19 @@ func (s *stream) watch(ctx context.Context, cancel func(), j model.Job) {
 }
 
 // stored writes the collected file of the stream.
-func (s *stream) stored(ctx context.Context, j model.Job, f *artifacts.File) error {
+func (s *stream) stored(ctx context.Context, j model.Job, f *results.File) error {
 	s.rest = nil // the offset is before it
 	if f == nil {
 		return nil
 	}
-	file, err := s.Kept.Open(ctx, j.Org, j.Name, f)
-	if err != nil {
+	var failed error
+	err := s.Kept.Read(ctx, j.Org, j.Name, f, s.at.offset, s.tail, func(at uint64, data []byte) error {
+		s.tail = 0
+		failed = s.chunk(at, data)
+		return failed
+	})
+	if err != nil && failed == nil && ctx.Err() == nil {
 		return s.raw("error", "the output of the job cannot be read")
 	}
-	defer func() { _ = file.Close() }() // it was only read
-	if s.tail > 0 {
-		if s.at.offset, err = tail(file, f, s.tail); err != nil {
-			return err
-		}
-		s.tail, s.known = 0, true
-	}
-	buffer := make([]byte, 64<<10)
-	for _, part := range parts(f) {
-		if s.at.offset >= part.to {
-			continue
-		}
-		at := max(s.at.offset, part.from)
-		if _, err := file.Seek(part.at+int64(at-part.from), io.SeekStart); err != nil {
-			return err
-		}
-		for from := io.LimitReader(file, int64(part.to-at)); ; {
-			n, err := from.Read(buffer)
-			if n > 0 {
-				if err := s.chunk(at, buffer[:n]); err != nil {
-					return err
-				}
-				at += uint64(n)
-			}
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil || ctx.Err() != nil {
-				return errors.Join(err, ctx.Err())
-			}
-		}
-	}
-	return nil
-}
-
-// part are bytes of a stream from an offset to another one, which are at a place of its file.
-type part struct {
-	from, to uint64
-	at       int64
-}
-
-// parts returns the parts of a file: the one before the bytes that are lost, and the one after them.
-func parts(f *artifacts.File) []part {
-	if f.TailFrom == 0 {
-		return []part{{0, uint64(f.Size), 0}}
-	}
-	after := int64(f.Head) + int64(f.Marker)
-	return []part{{0, f.Head, 0}, {f.TailFrom, f.TailFrom + uint64(f.Size-after), after}}
-}
-
-// tail returns the offset at which the last lines of a stream begin, among the bytes after those that are lost.
-func tail(file io.ReadSeeker, f *artifacts.File, lines uint64) (uint64, error) {
-	all := parts(f)
-	last := all[len(all)-1]
-	buffer := make([]byte, 64<<10)
-	for to := last.to; to > last.from; {
-		from := max(last.from, to-min(to, uint64(len(buffer))))
-		if _, err := file.Seek(last.at+int64(from-last.from), io.SeekStart); err != nil {
-			return 0, err
-		}
-		if _, err := io.ReadFull(file, buffer[:to-from]); err != nil {
-			return 0, err
-		}
-		for i := int(to-from) - 1; i >= 0; i-- {
-			if at := from + uint64(i) + 1; buffer[i] == '\n' && at != last.to {
-				if lines--; lines == 0 {
-					return at, nil
-				}
-			}
-		}
-		to = from
-	}
-	return last.from, nil
+	return err
 }

@@ -14,13 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -32,6 +32,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 func TestMain(m *testing.M) {
@@ -51,9 +52,11 @@ type world struct {
 	*testing.T
 	jobstore.Store
 	runner *runners.Runner
-	kept   *artifacts.Kept
+	kept   *results.Kept
 	job    model.Job
 	at     string
+	// dials counts the attempts to reach the runner.
+	dials atomic.Int32
 }
 
 func newWorld(t *testing.T) *world {
@@ -72,7 +75,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	w.runner = runners.New(t, runners.NewAuthority(t))
 	w.runner.Start(podUID)
-	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: t.TempDir()})
+	w.kept, err = results.Open(results.Config{Folder: t.TempDir()})
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() })
 	streams := &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Dial: w.Dial}
@@ -99,6 +102,7 @@ func (w *world) must(err error) {
 
 // Dial is a jobs.Dial.
 func (w *world) Dial(_ context.Context, _ registry.Cluster, _, pod string) (*client.Client, error) {
+	w.dials.Add(1)
 	if pod != podUID {
 		return nil, fmt.Errorf("no pod %s", pod)
 	}
@@ -131,7 +135,7 @@ func (w *world) observe(a model.Attempt) {
 }
 
 // collect ends the job, and collects its output.
-func (w *world) collect(files ...string) *artifacts.Manifest {
+func (w *world) collect(files ...string) *results.Manifest {
 	w.Helper()
 	o := &crdv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: types.UID(jobUID)}, Status: crdv1.JobStatus{Execution: &crdv1.JobExecution{Count: 1, PodUID: podUID}}}
 	for _, f := range files {
@@ -217,7 +221,7 @@ func TestStreamsAreLiveAndEndTogether(t *testing.T) {
 		t.Errorf("%.40q, %.40q", ends[0].text, ends[1].text)
 	}
 
-	report, missing := m.File(artifacts.User, dir+"/report"), m.File(artifacts.User, dir+"/missing")
+	report, missing := m.File(results.User, dir+"/report"), m.File(results.User, dir+"/missing")
 	if report == nil || report.Size != 5 || report.Meta["of"] != dir+"/report" || missing == nil || missing.Problem == "" {
 		t.Errorf("%+v, %+v", report, missing)
 	}
@@ -251,5 +255,22 @@ func TestAnotherExecutionRestartsTheStream(t *testing.T) {
 	w.observe(model.Attempt{Phase: model.PhaseFailed, Executions: 2, UID: jobUID, Output: crdv1.OutputLost})
 	if got := <-done; !strings.HasPrefix(got, "first\n[RESTART the output of the job was lost") || !strings.HasSuffix(got, "EOF]") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A runner that is not reached is dialled with growing pauses.
+func TestARunnerThatIsNotReachedIsDialledSeldom(t *testing.T) {
+	w := newWorld(t)
+	w.observe(model.Attempt{Phase: model.PhaseRunning, Executions: 1, UID: jobUID, PodUID: "another", Output: crdv1.OutputKept})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.at+"/?type=stdout", nil)
+	w.must(err)
+	answer, err := http.DefaultClient.Do(r)
+	w.must(err)
+	_, _ = io.Copy(io.Discard, answer.Body) // until the request ends
+	w.must(answer.Body.Close())
+	if n := w.dials.Load(); n < 1 || n > 3 {
+		t.Errorf("it was dialled %d times in five seconds", n)
 	}
 }

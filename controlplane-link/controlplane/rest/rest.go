@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/live"
@@ -25,6 +24,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/work"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/specfile"
 )
 
@@ -49,7 +49,7 @@ type Config struct {
 	Previews func(model.Cluster) (domain, problem string)
 	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
 	Streams *jobs.Streams
-	Kept    *artifacts.Kept
+	Kept    *results.Kept
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

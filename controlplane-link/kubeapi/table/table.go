@@ -47,7 +47,7 @@ var (
 // Rows are all rights of the agent.
 var Rows = []Row{
 	{Scope: Cluster, Group: "signadot.com", Verbs: write, Why: "the operator's own kinds; the webhooks of authors check changes of specifications as those of its user",
-		Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "signadotexternalworkloads", "virtualworkloads", "forkedworkloads", "signadotobjectlifecyclemethods", "routingconfigs", "istioroutes", "gatewayapiroutes", "jobs", "jobrunnergroups"}},
+		Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "signadotexternalworkloads", "virtualworkloads", "forkedworkloads", "signadotobjectlifecyclemethods", "routingconfigs", "istioroutes", "gatewayapiroutes", "jobs", "jobrunnergroups", "trafficcaptures"}},
 	{Scope: Cluster, Resources: []string{"namespaces"}, Verbs: read, Why: "names for users, and the UID of `kube-system`, the identity of the cluster"},
 	{Scope: Namespaces, Resources: []string{"pods", "services"}, Verbs: read, Why: "the state of sandboxes and baselines"},
 	{Scope: Namespaces, Resources: []string{"pods/log"}, Verbs: []string{"get"}, PodLogs: true, Why: "logs of sandboxes for users"},

@@ -124,8 +124,8 @@ func everyKind(t *testing.T) map[string]crdv1.Conditioned {
 			out[kind] = reflect.New(typ).Interface().(crdv1.Conditioned)
 		}
 	}
-	if len(out) != 12 {
-		t.Fatalf("the scheme has %d kinds with conditions, want 12", len(out))
+	if len(out) != 13 {
+		t.Fatalf("the scheme has %d kinds with conditions, want 13", len(out))
 	}
 	return out
 }

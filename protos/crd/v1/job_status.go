@@ -145,6 +145,11 @@ type JobExecution struct {
 	// +optional
 	Begun bool `json:"begun,omitempty"`
 
+	// How long the script may run, as it was when the execution was given to its
+	// pod.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
 	// Requests that the job sent through the proxy of its pod.
 	// +optional
 	Requests *JobRequests `json:"requests,omitempty"`
@@ -196,8 +201,9 @@ type JobArtifactState struct {
 // JobOutput describes the output streams and artifacts of an execution.
 type JobOutput struct {
 	// Kept: they are in the pod. Released: they were read, and the pod need not
-	// keep them. Lost: they are not in the pod, and may not have been read.
-	// +kubebuilder:validation:Enum=Kept;Released;Lost
+	// keep them. Stored: they are in the bucket of the operator. Lost: they are
+	// neither in the pod nor there, and may not have been read.
+	// +kubebuilder:validation:Enum=Kept;Released;Stored;Lost
 	State string `json:"state"`
 
 	// Why they are lost.
@@ -217,6 +223,7 @@ type JobOutput struct {
 const (
 	OutputKept     = "Kept"
 	OutputReleased = "Released"
+	OutputStored   = "Stored"
 	OutputLost     = "Lost"
 )
 

@@ -22,6 +22,7 @@ const (
 	KindLifecycleMethods = "SignadotObjectLifecycleMethods"
 	KindJobRunnerGroup   = "JobRunnerGroup"
 	KindJob              = "Job"
+	KindTrafficCapture   = "TrafficCapture"
 )
 
 // Object is a custom resource of any kind.
@@ -89,6 +90,7 @@ func Kinds() []Kind {
 		kind[Resource, ResourceList](KindResource, supported|made, "sdmr"),
 		kind[Job, JobList](KindJob, supported, "sdjb"),
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, supported, "sdjrg"),
+		kind[TrafficCapture, TrafficCaptureList](KindTrafficCapture, supported, "capture", "sdtc"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, supported|made, "solm"),
 		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
 		kind[GatewayAPIRoute, GatewayAPIRouteList](KindGatewayAPIRoute, made, "sdgar"),
@@ -140,7 +142,9 @@ func Names(kinds []Kind) []string {
 }
 
 // Namespaced reports whether objects of a kind have a namespace.
-func Namespaced(name string) bool { return IsMember(name) || name == KindJobRunnerGroup }
+func Namespaced(name string) bool {
+	return IsMember(name) || name == KindJobRunnerGroup || name == KindTrafficCapture
+}
 
 // IsMember reports whether a kind is one of MemberKinds.
 func IsMember(name string) bool {

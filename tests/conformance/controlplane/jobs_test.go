@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 const artifactsPath = "/artifacts/jobs/demo-job-1/attempts/0"
@@ -55,7 +55,7 @@ func TestDownloads(t *testing.T) {
 	if !strings.Contains(string(list.body), `"problem":"There is no such file."`) || strings.Contains(string(list.body), "stdout") {
 		t.Errorf("the list: %s", list.body)
 	}
-	w.must(w.kept.Finish(w.ctx(), org, "demo-job-1", artifacts.Manifest{Files: []artifacts.File{{Path: "/data/lost.txt", Space: artifacts.User}}}))
+	w.must(w.kept.Finish(w.ctx(), org, "demo-job-1", results.Manifest{Files: []results.File{{Path: "/data/lost.txt", Space: results.User}}}))
 	if got := w.send("GET", of("/data/lost.txt", "user"), ""); got.status != http.StatusInternalServerError || !strings.Contains(string(got.body), `"error":"the artifact cannot be read"`) {
 		t.Errorf("a file that is lost: %d %s", got.status, got.body)
 	}

@@ -19,7 +19,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/live"
@@ -29,6 +28,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/tests/runners"
+	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/spec"
 )
 
@@ -69,7 +69,7 @@ type world struct {
 	many bool
 	// runner runs jobs; nil: none is reached. kept has their files.
 	runner *runners.Runner
-	kept   *artifacts.Kept
+	kept   *results.Kept
 	// files is their folder.
 	files string
 	// previews are the preview domains.
@@ -88,7 +88,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w.store, err = store.Open(t.Context(), config)
 	w.must(err)
-	w.kept, err = artifacts.Open(t.Context(), artifacts.Config{Folder: w.files})
+	w.kept, err = results.Open(results.Config{Folder: w.files})
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() }) // it was written before
 	w.handler = rest.New(rest.Config{
@@ -322,14 +322,14 @@ func (w *world) jobs() {
 // left stores what job demo-job-1 has left: stdout, also as a file, and stderr.
 func (w *world) left(stdout, stderr string) {
 	w.Helper()
-	m := artifacts.Manifest{Execution: 1, At: w.now, Files: []artifacts.File{
-		{Path: "/data/report.txt", Space: artifacts.User, ContentType: "text/html", Meta: map[string]string{"kind": "report"}},
-		{Path: "stdout", Space: artifacts.System, ContentType: outputType}, {Path: "stderr", Space: artifacts.System, ContentType: outputType},
+	m := results.Manifest{Execution: 1, At: w.now, Files: []results.File{
+		{Path: "/data/report.txt", Space: results.User, ContentType: "text/html", Meta: map[string]string{"kind": "report"}},
+		{Path: "stdout", Space: results.System, ContentType: outputType}, {Path: "stderr", Space: results.System, ContentType: outputType},
 	}}
 	for i, text := range []string{stdout, stdout, stderr} {
 		w.must(w.kept.Put(w.ctx(), org, "demo-job-1", &m.Files[i], func(to io.Writer) error { _, err := io.WriteString(to, text); return err }))
 	}
-	m.Files = append(m.Files, artifacts.File{Path: "/data/none.txt", Space: artifacts.User, Problem: "There is no such file."})
+	m.Files = append(m.Files, results.File{Path: "/data/none.txt", Space: results.User, Problem: "There is no such file."})
 	w.must(w.kept.Finish(w.ctx(), org, "demo-job-1", m))
 }
 

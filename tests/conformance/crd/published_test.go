@@ -9,12 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 func TestEverySchemaIsThePublishedOne(t *testing.T) {
 	published, ours := readTranscript(t), renderAll(t, nil)
-	if len(published.kinds) != 12 || len(ours) != 12 {
-		t.Fatalf("there are 12 kinds; published.txt has %d, the chart %d", len(published.kinds), len(ours))
+	if len(published.kinds) != 12 || len(ours) != 12+len(added) {
+		t.Fatalf("there are 12 kinds, and %d that are not published; published.txt has %d, the chart %d", len(added), len(published.kinds), len(ours))
 	}
 	additions, used := readAdditions(t), map[string]bool{}
 	for _, kind := range published.kinds {
@@ -44,6 +46,9 @@ func TestEverySchemaIsThePublishedOne(t *testing.T) {
 		}
 	}
 }
+
+// added are the kinds that are not published.
+var added = []string{crdv1.KindTrafficCapture}
 
 // readAdditions reads testdata/additions.txt: facts by the end of a path.
 func readAdditions(t *testing.T) map[string]string {

@@ -56,6 +56,13 @@ func wrongObjects() []wrong {
 		{"an Istio route has mappings", "IstioRoute", "spec.managed.mappings", nil, "spec.managed.mappings: Required value"},
 		{"a runner group has an image", "JobRunnerGroup", "spec.image", nil, "spec.image: Required value"},
 		{"replicas are a number", "JobRunnerGroup", "spec.replicas", "3", "spec.replicas: Invalid value"},
+		{"a capture has a sandbox", "TrafficCapture", "spec.sandbox", nil, "spec.sandbox: Required value"},
+		{"a port is at most 65535", "TrafficCapture", "spec.port", 65536, "spec.port in body should be less than or equal to 65535"},
+		{"a lease is at most two minutes", "TrafficCapture", "spec.lease.seconds", 3600, "spec.lease.seconds in body should be less than or equal to 120"},
+		{"a part of nothing is no part", "TrafficCapture", "spec.samplePercent", 0, "spec.samplePercent in body should be greater than or equal to 1"},
+		{"a body is recorded up to a mebibyte", "TrafficCapture", "spec.limits.bodyBytes", 2 << 20, "spec.limits.bodyBytes in body should be less than or equal to 1048576"},
+		{"the name of a header has no colon", "TrafficCapture", "spec.elide.requestHeaders.0", "x-key: v", "spec.elide.requestHeaders[0] in body should match"},
+		{"a JSON path begins with a dollar", "TrafficCapture", "spec.elide.jsonPaths.0", "user.password", "spec.elide.jsonPaths[0] in body should match"},
 		{"a job has content", "Job", "spec.content", nil, "spec.content: Required value"},
 		{"the key is injected or not", "Job", "spec.trafficManager.injectRoutingKey", "Always", `supported values: "Disabled", "Auto"`},
 	}

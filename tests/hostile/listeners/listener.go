@@ -29,6 +29,7 @@ var (
 	ioContext   = Program{"io-context-server", "signadot", "app=io-context-server", "io-context-server"}
 	tunnelAPI   = Program{"tunnel-api", "signadot", "app=tunnel-api", "tunnel-api"}
 	tunnelProxy = Program{"tunnel-proxy", "signadot", "app=tunnel-proxy", "tunnel-proxy"}
+	trafficMgr  = Program{"traffic-manager", "signadot", "app=traffic-manager", "traffic-manager"}
 	agent       = Program{"agent", "signadot", "app=signadot-agent", "agent"}
 	// controlPlane runs on a machine beside the cluster.
 	controlPlane = Program{Name: "controlplane"}
@@ -75,6 +76,8 @@ func All() []*Listener {
 		{tunnelProxy, 7777, "tunnels", shakeHands(carrier.Protocol), []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(carrier.Protocol), attacks.Junk}},
 		{tunnelProxy, 7780, "control", shakeHands("h2"), []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs("h2"), attacks.Junk}},
 		{tunnelProxy, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
+		{trafficMgr, 7444, "captures", asks(questions.Anyone), attacks.TLSGRPC},
+		{trafficMgr, 16001, "health", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{agent, 8088, "health", fetch("/healthz"), with(web, attacks.Unread("/healthz"))},
 		{agent, 9090, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{controlPlane, plane.Agents, "agents", connectAgents, []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowAs(link.Protocol), attacks.Junk}},

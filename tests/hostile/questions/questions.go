@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tools/wait"
 )
@@ -44,6 +45,16 @@ func Operator(ctx context.Context, conn *grpc.ClientConn) error {
 func Nobody(ctx context.Context, conn *grpc.ClientConn) error {
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer nobody")
 	_, err := jobexecv1.NewRunnersClient(conn).Enrol(ctx, &jobexecv1.EnrolRequest{})
+	if status.Code(err) == codes.Unauthenticated {
+		return nil
+	}
+	return err
+}
+
+// Anyone shows traffic-manager a ticket that was never issued, which it refuses.
+func Anyone(ctx context.Context, conn *grpc.ClientConn) error {
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer anyone")
+	_, err := trafficv1.NewReadersClient(conn).Counts(ctx, &trafficv1.CountsRequest{})
 	if status.Code(err) == codes.Unauthenticated {
 		return nil
 	}

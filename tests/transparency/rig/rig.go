@@ -82,6 +82,9 @@ func (r *Rig) Ways(a App) Ways {
 	}
 }
 
+// InBare calls a function in the pod of the bare applications.
+func (r *Rig) InBare(f func() error) error { return r.bare.Do(f) }
+
 // Close takes everything away.
 func (r *Rig) Close() error {
 	for _, p := range r.programs {

@@ -253,6 +253,7 @@ func (s *Session) Reject(c *cobra.Command) error {
 	switch words := strings.Fields(c.CommandPath()); words[min(1, len(words)-1)] {
 	case "connect", "proxy", "run", "doctor", "tunnel":
 		instead = "--proxy-url URL and --cluster NAME to reach a cluster through a control plane, or a kubeconfig"
+	case "traffic":
 	case "sandbox", "resource", "logs":
 		instead += "; sandbox get has the status that the control plane knows"
 	default:

@@ -2,6 +2,9 @@ package jobs
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -28,20 +31,23 @@ func download(s *command.Session) *cobra.Command {
 		if *file == "" {
 			return at.download(ctx, args[0], args[1], s.Out)
 		}
-		part := *file + ".part"
-		to, err := os.Create(part)
-		if err != nil {
-			return exit.Failed.Errorf("%w", err)
-		}
-		err = at.download(ctx, args[0], args[1], to)
-		if closed := to.Close(); err == nil {
-			err = closed
-		}
-		if err == nil {
-			return os.Rename(part, *file)
-		}
-		_ = os.Remove(part)
-		return err
+		return written(*file, func(to io.Writer) error { return at.download(ctx, args[0], args[1], to) })
 	}
 	return c
+}
+
+// written writes a file whole or not at all. Its content is beside it before, under a name that no other user can know and prepare.
+func written(file string, write func(io.Writer) error) error {
+	part := file + "." + rand.Text() + ".part"
+	to, err := os.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666) //nolint:gosec // As other programs write files.
+	if err != nil {
+		return exit.Failed.Errorf("%w", err)
+	}
+	if err = errors.Join(write(to), to.Close()); err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		_ = os.Remove(part)
+	}
+	return err
 }

@@ -4,28 +4,22 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"switchyard.dev/eventbus/trust"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/command/reach"
-	"switchyard.dev/tools/switchyard/local/authority"
-	"switchyard.dev/tools/switchyard/local/identity"
-	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tools/switchyard/manager"
 	"switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/layout"
 )
-
-// manager is the service of the manager that issues tickets (reconcilers/runners).
-var manager = reach.Target{Name: "controller manager", Deployment: "signadot-controller-manager", Pods: "control-plane=controller-manager", Port: 9444, Otherwise: "install the operator"}
 
 // patience is how long a call to a runner is tried again before its pod is determined again.
 const patience = 3 * time.Second
@@ -33,47 +27,32 @@ const patience = 3 * time.Second
 // moment is the time before a runner is asked again that does not have the execution yet.
 const moment = 30 * time.Millisecond
 
-// runner is the runner of a job, through a port-forward to its pod.
+// runner is the runner of a job, through a port-forward to its pod, or the operator's bucket after its end.
 type runner struct {
-	*client.Client
-	of  string
-	ref *jobexecv1.ExecutionRef
-	end func()
+	*client.Client // nil with stored
+	// stored reads files in the bucket; nil: they are in the pod.
+	stored func(ctx context.Context, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) error
+	of     string
+	ref    *jobexecv1.ExecutionRef
+	end    func()
 }
 
-// tickets returns the service that issues tickets, through a port-forward until ctx ends, and what adds the user's token
-// to calls.
-func (c *cluster) tickets(ctx context.Context, kube kubernetes.Interface) (jobexecv1.RunnersClient, func(context.Context) (context.Context, error), error) {
-	address, err := c.s.Cluster.Forward(ctx, manager)
-	if err != nil {
-		return nil, nil, exit.Unavailable.Errorf("no ticket for the job's output: %w", err)
+// logs reads an output stream.
+func (r *runner) logs(ctx context.Context, of string, ask *jobexecv1.LogsRequest, write func(*jobexecv1.Chunk) error) error {
+	if r.stored != nil {
+		return r.stored(ctx, &jobexecv1.StoredRequest{Path: "@" + of, Offset: ask.GetOffset(), TailLines: ask.GetTailLines()}, write)
 	}
-	bundle, err := authority.Published(ctx, kube, c.s.Cluster.Namespace)
-	if err != nil {
-		return nil, nil, err
-	}
-	roots := trust.NewRoots("ConfigMap " + authority.Name + " of the operator")
-	if err := roots.Set(bundle); err != nil {
-		return nil, nil, err
-	}
-	conn, err := trust.Dial(address, manager.Deployment+"."+c.s.Cluster.Namespace+".svc", roots)
-	if err != nil {
-		return nil, nil, err
-	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	token, err := c.token()
-	return jobexecv1.NewRunnersClient(conn), func(ctx context.Context) (context.Context, error) {
-		shown, err := token(ctx, false)
-		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
-	}, err
+	_, err := r.Logs(ctx, ask, write)
+	return err
 }
 
-// token returns the token of the user.
-func (c *cluster) token() (workstation.Token, error) {
-	if file := c.s.TokenFile(); file != "" {
-		return identity.FromFile(file), nil
+// artifact reads an artifact.
+func (r *runner) artifact(ctx context.Context, path string, offset uint64, write func(*jobexecv1.Chunk) error) error {
+	if r.stored != nil {
+		return r.stored(ctx, &jobexecv1.StoredRequest{Path: path, Offset: offset}, write)
 	}
-	return identity.Narrowed(c.s.Cluster.Rest, func(string) {}) // The manager reviews tokens of both kinds.
+	_, err := r.Artifact(ctx, &jobexecv1.ArtifactRequest{Ref: r.ref, Path: path, Offset: offset}, write)
+	return err
 }
 
 // reached returns the runner of the present execution of a job. It is kept until ctx ends, or dropped.
@@ -102,22 +81,26 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	service, with, err := c.tickets(ctx, kube)
+	issuer, err := manager.Connect(ctx, c.s, kube, "ticket for the job's output")
 	if err != nil {
 		return nil, err
 	}
+	service := jobexecv1.NewRunnersClient(issuer)
 	ask := func(ctx context.Context) (*jobexecv1.TicketAnswer, error) {
 		ctx, cancel := c.s.Patiently(ctx)
 		defer cancel()
-		ctx, err := with(ctx)
+		ctx, err := issuer.With(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("%w. Or give a file with a token of yours with --token-file", err)
+			return nil, err
 		}
 		return service.Ticket(ctx, &jobexecv1.TicketRequest{Job: job})
 	}
 	first, err := ask(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if first.GetStored() {
+		return inBucket(service, issuer.With, job, first), nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: first.GetPodNamespace(), Name: first.GetPodName()}}
 	address, err := reach.Forward(ctx, kube, access, pod, layout.Port)
@@ -138,7 +121,24 @@ func (c *cluster) reach(ctx context.Context, job string) (*runner, error) {
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = run.Close() })
-	return &runner{Client: run, of: job, ref: &jobexecv1.ExecutionRef{JobUid: first.GetJobUid(), Execution: first.GetExecution()}}, nil
+	return &runner{Client: run, of: job, ref: refOf(first)}, nil
+}
+
+// refOf returns the execution that an answer is about.
+func refOf(a *jobexecv1.TicketAnswer) *jobexecv1.ExecutionRef {
+	return &jobexecv1.ExecutionRef{JobUid: a.GetJobUid(), Execution: a.GetExecution()}
+}
+
+// inBucket returns what reads a job in the bucket of the operator.
+func inBucket(service jobexecv1.RunnersClient, with func(context.Context) (context.Context, error), job string, answer *jobexecv1.TicketAnswer) *runner {
+	return &runner{of: job, ref: refOf(answer), stored: func(ctx context.Context, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) error {
+		r.Job = job
+		ctx, err := with(ctx)
+		if err == nil {
+			_, err = client.Stored(ctx, service, r, write)
+		}
+		return err
+	}}
 }
 
 // drop forgets a runner: the next call determines the pod again.
@@ -150,9 +150,6 @@ func (c *cluster) drop(r *runner) {
 		c.runner = nil
 	}
 }
-
-// kinds are the streams of runners.
-var kinds = map[string]jobexecv1.LogsRequest_Kind{"stdout": jobexecv1.LogsRequest_STDOUT, "stderr": jobexecv1.LogsRequest_STDERR}
 
 func (c *cluster) output(ctx context.Context, job string, of *stream, to io.Writer) error {
 	r, err := c.reached(ctx, job)
@@ -167,13 +164,13 @@ func (c *cluster) output(ctx context.Context, job string, of *stream, to io.Writ
 			note(c.s, fmt.Sprintf("the script of job %s runs again: this is the %s of execution %d", job, of.name, r.ref.GetExecution()))
 		}
 	}
-	ask := &jobexecv1.LogsRequest{Ref: r.ref, Kind: kinds[of.name], Offset: offset, Follow: of.follow}
+	ask := &jobexecv1.LogsRequest{Ref: r.ref, Kind: client.Streams[of.name], Offset: offset, Follow: of.follow}
 	if offset == 0 {
 		ask.TailLines = uint64(max(0, of.tail))
 	}
 	write := client.To(to, offset, of.tail == 0 || offset > 0)
 	for begin := time.Now(); ; time.Sleep(moment) {
-		_, err = r.Logs(ctx, ask, func(chunk *jobexecv1.Chunk) error {
+		err = r.logs(ctx, of.name, ask, func(chunk *jobexecv1.Chunk) error {
 			err := write(chunk)
 			of.cursor = fmt.Sprintf("%d/%d", r.ref.GetExecution(), chunk.GetOffset()+uint64(len(chunk.GetData())))
 			return err
@@ -190,10 +187,26 @@ func (c *cluster) output(ctx context.Context, job string, of *stream, to io.Writ
 	return nil
 }
 
+// released reports whether a runner has answered that it does not have a job any more.
+func released(err error) bool {
+	return status.Code(err) == codes.NotFound && strings.Contains(err.Error(), "not in this runner")
+}
+
 func (c *cluster) download(ctx context.Context, job, path string, to io.Writer) error {
-	r, err := c.reached(ctx, job)
-	if err == nil {
-		_, err = r.Artifact(ctx, &jobexecv1.ArtifactRequest{Ref: r.ref, Path: path}, client.To(to, 0, true))
+	var at uint64
+	write := client.To(to, 0, true)
+	for again := false; ; again = true {
+		r, err := c.reached(ctx, job)
+		if err != nil {
+			return err
+		}
+		err = r.artifact(ctx, path, at, func(chunk *jobexecv1.Chunk) error {
+			at = chunk.GetOffset() + uint64(len(chunk.GetData()))
+			return write(chunk)
+		})
+		if !released(err) || r.stored != nil || again {
+			return err
+		}
+		c.drop(r) // It may have been stored in the bucket, and deleted in the pod.
 	}
-	return err
 }

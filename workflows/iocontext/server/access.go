@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/streams"
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -56,7 +56,9 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 		return tokens.Identity{}, refuse(http.StatusUnauthorized, iocontext.TokenRefused,
 			"send 'authorization: Bearer TOKEN' with the token of a pod that is made for the audience %s", iocontext.Audience)
 	}
-	who, err := m.cfg.Tokens.VerifyAdmitted(r.Context(), token, func(signed *tokens.Claim) (func(), error) { return m.checks.Enter(charged(r, signed)) })
+	who, err := m.cfg.Tokens.VerifyAdmitted(r.Context(), token, func(signed *tokens.Claim) (func(), error) {
+		return m.checks.Enter(streams.Charged(r.RemoteAddr, signed))
+	})
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		return who, refuse(http.StatusUnauthorized, iocontext.TokenRefused, "%v", err)
@@ -68,15 +70,6 @@ func (m *Main) identify(r *http.Request) (tokens.Identity, error) {
 	}
 	m.onAPI.Identify(r.RemoteAddr)
 	return who, nil
-}
-
-// charged returns the caller that a question about a token counts against: the pod that the API
-// server issued it for, or else the address of the client.
-func charged(r *http.Request, signed *tokens.Claim) callers.Caller {
-	if signed != nil && signed.Bound.Pod.UID != "" {
-		return callers.Caller{Kind: callers.Pod, Name: signed.Bound.Pod.UID}
-	}
-	return callers.At(r.RemoteAddr)
 }
 
 // work is a unit that a pod runs.

@@ -49,8 +49,10 @@ func (m Main) Run() iocontext.Ending {
 			Message: "the script was begun in this pod before, and is not begun twice: let the step have another pod"}
 	}
 	if err != nil {
-		return iocontext.Ending{Reason: iocontext.VolumeFailed, ExitCode: script.NotBegun,
-			Message: fmt.Sprintf("the volume at %s cannot be written: %v", iocontext.Root, err)}
+		r := result{Ending: notStarted(iocontext.VolumeFailed, "the volume at %s cannot be written: %v", iocontext.Root, err)}
+		// Deliver waits for a result. If it cannot be written either, the controller reports the ending, and deletes the pod.
+		_ = putJSON(m.Volume.in(iocontext.ResultPath), r)
+		return r.Ending
 	}
 	defer alive.Close()
 	r := m.run()

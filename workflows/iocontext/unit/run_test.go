@@ -2,6 +2,7 @@ package unit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -267,6 +268,23 @@ func TestTheDeathOfTheMainContainerIsSeen(t *testing.T) {
 	_, ending := s.volume.await(t.Context())
 	if ending == nil || ending.Reason != iocontext.MainKilled {
 		t.Errorf("after its death: %+v", ending)
+	}
+}
+
+// A script of which it cannot be recorded that it begins does not begin, and the output manager does not wait for it.
+func TestAScriptThatCannotBeginIsReported(t *testing.T) {
+	s := newScene(t, "#!/bin/sh\ntouch $OUT/ran\n")
+	s.must(os.MkdirAll(s.volume.in(fmt.Sprintf("%s.%d/in the way", begunPath, os.Getpid())), 0o700))
+	if e := s.run(); e.Reason != iocontext.VolumeFailed || e.ExitCode == 0 {
+		t.Errorf("%+v", e)
+	}
+	if _, err := os.Stat(filepath.Join(s.out, "ran")); err == nil {
+		t.Error("the script ran")
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel() // so that it would not wait for ever
+	if r, ending := s.volume.await(over); ending != nil || r.Reason != iocontext.VolumeFailed {
+		t.Errorf("%+v, %+v", r, ending)
 	}
 }
 

@@ -62,7 +62,7 @@ func New(r Runner) (*Client, error) {
 	return &Client{jobexecv1.NewExecutorClient(conn), conn, roots, cmp.Or(r.Patience, 30*time.Second)}, nil
 }
 
-// maxAnswer bounds an answer of a runner, in bytes: a status with 1,000 artifacts, or those of 100 executions.
+// maxAnswer bounds an answer of a runner, in bytes: a status with 1,000 artifacts.
 const maxAnswer = 16 << 20
 
 // Refusal returns why the last server was not trusted; nil: it was.

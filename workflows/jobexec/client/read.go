@@ -15,6 +15,16 @@ import (
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 )
 
+// Streams are the output streams by name.
+var Streams = map[string]jobexecv1.LogsRequest_Kind{"stdout": jobexecv1.LogsRequest_STDOUT, "stderr": jobexecv1.LogsRequest_STDERR}
+
+// Stored is Client.Logs for a file that the operator has stored in its bucket. An interruption is an error.
+func Stored(ctx context.Context, from jobexecv1.RunnersClient, r *jobexecv1.StoredRequest, write func(*jobexecv1.Chunk) error) (end uint64, err error) {
+	return receive(ctx, r.GetOffset(), write, func(ctx context.Context, offset uint64) (grpc.ServerStreamingClient[jobexecv1.Chunk], error) {
+		return from.Stored(ctx, &jobexecv1.StoredRequest{Job: r.GetJob(), Path: r.GetPath(), Offset: offset, TailLines: r.GetTailLines()})
+	})
+}
+
 // Logs calls write with the output of an execution, in order, and returns the offset after the last byte. It
 // continues there when the connection is interrupted. A chunk with a greater offset than expected follows bytes
 // that are lost. An error of write is returned.

@@ -68,7 +68,7 @@ func TestOutputIsWholeThroughCutsAndKills(t *testing.T) {
 	kills := 0
 	for range 8 {
 		time.Sleep(time.Duration(50+rand.IntN(400)) * time.Millisecond)
-		if s, err := c.Runner(t.Context(), &jobexecv1.RunnerRequest{}); err == nil && len(s.GetExecutions()) == 1 && s.GetExecutions()[0].GetPhase() != jobexecv1.Status_TERMINATED {
+		if s, err := c.Run(t.Context(), r); err == nil && s.GetPhase() != jobexecv1.Status_TERMINATED {
 			kills++
 		}
 		w.proxy.Kill()

@@ -51,7 +51,7 @@ func TestAnExecutionIsRunReadAndReleased(t *testing.T) {
 	if again, err := c.Run(t.Context(), r); err != nil || again.GetEnding().GetExitCode() != 3 {
 		t.Errorf("begun again: %v, %v", again, err)
 	}
-	if s := w.ready(c); len(s.GetExecutions()) != 1 || s.GetStoredBytes() == 0 || s.GetFence().GetContainerId() == "" {
+	if s := w.ready(c); len(s.GetReleased()) != 0 || s.GetFence().GetContainerId() == "" {
 		t.Errorf("the runner has %v", s)
 	}
 	if s, err := c.Release(t.Context(), r.Ref); err != nil || !s.GetReleased() || s.GetEnding().GetExitCode() != 3 {
@@ -62,8 +62,8 @@ func TestAnExecutionIsRunReadAndReleased(t *testing.T) {
 	}
 	w.proxy.Kill()
 	w.startProxy()
-	if s := w.ready(c); len(s.GetExecutions()) != 0 {
-		t.Errorf("the runner still has %v", s)
+	if s := w.ready(c); len(s.GetReleased()) != 1 || s.GetReleased()[0].GetJobUid() != r.Ref.GetJobUid() {
+		t.Errorf("the runner has released %v", s)
 	}
 	if s := w.end(c, r.Ref); !s.GetReleased() || s.GetEnding().GetExitCode() != 3 || len(s.GetArtifacts()) != 2 {
 		t.Errorf("after a restart: %v", s)

@@ -263,9 +263,8 @@ func (s *service) Runner(ctx context.Context, _ *jobexecv1.RunnerRequest) (*jobe
 	out.Problem = s.unready()
 	out.Ready = out.GetProblem() == ""
 	for _, e := range s.executions() {
-		if now, _ := e.now(); !now.GetReleased() {
-			out.Executions = append(out.Executions, now)
-			out.StoredBytes += s.store.size(e.ref)
+		if now, _ := e.now(); now.GetReleased() && now.GetDropped() == "" {
+			out.Released = append(out.Released, e.proto())
 		}
 	}
 	return out, nil

@@ -25,8 +25,19 @@ injects the image, pull policy and resources. The names are the published ones.
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.ioSidecar | fromJson) "name" "io-sidecar" "prefix" "IO_SIDECAR" "resources" "IO_SIDECAR_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.jobExecutorInit | fromJson) "name" "job-executor-init" "prefix" "JOB_EXECUTOR_INIT" "resources" "JOB_EXECUTOR_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.jobExecutorProxy | fromJson) "name" "job-executor-proxy" "prefix" "JOB_EXECUTOR_PROXY" "resources" "JOB_EXECUTOR_PROXY_CONTAINER_RESOURCES") }}
+{{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.trafficSidecar | fromJson) "name" "traffic-sidecar" "prefix" "TRAFFIC_SIDECAR" "resources" "TRAFFIC_SIDECAR_CONTAINER_RESOURCES") }}
 - name: JOB_EXECUTOR_PROXY_LOG_LEVEL
   value: {{ (.Values.jobExecutorProxy | default dict).logLevel | default "info" | quote }}
+{{- $s3 := dig "s3" dict (.Values.jobs | default dict) }}
+{{- if and $s3.bucket $s3.secret }}
+{{- range list "AWS_ACCESS_KEY_ID" "AWS_SECRET_ACCESS_KEY" }}
+- name: {{ . }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $s3.secret }}
+      key: {{ . }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/*

@@ -13,12 +13,12 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Raw is an answer that is no JSON. It gets the context of the connection, which does not end with the time for answers.
@@ -37,10 +37,10 @@ func (w Work) StreamLogs(r *Call) (any, error) {
 		return nil, failure.New(http.StatusNotImplemented, "output of jobs is not served by this control plane")
 	}
 	query := r.URL.Query()
-	of := cmp.Or(query.Get("type"), artifacts.Stdout)
+	of := cmp.Or(query.Get("type"), results.Stdout)
 	q := jobs.Request{Job: j, Stream: of, Cursor: query.Get("cursor"), Reader: r.Caller.Masked + r.Caller.Principal.ID}
-	if of != artifacts.Stdout && of != artifacts.Stderr {
-		return nil, failure.New(http.StatusBadRequest, "type is %q; use %s or %s", of, artifacts.Stdout, artifacts.Stderr)
+	if of != results.Stdout && of != results.Stderr {
+		return nil, failure.New(http.StatusBadRequest, "type is %q; use %s or %s", of, results.Stdout, results.Stderr)
 	}
 	if text := query.Get("tailLines"); text != "" {
 		if q.Tail, err = strconv.ParseUint(text, 10, 32); err != nil || q.Tail > mostTail {
@@ -58,7 +58,7 @@ func (w Work) StreamLogs(r *Call) (any, error) {
 }
 
 // kept returns a job, and the manifest of its files; nil: none are collected yet.
-func (w Work) kept(r *Call) (model.Job, *artifacts.Manifest, error) {
+func (w Work) kept(r *Call) (model.Job, *results.Manifest, error) {
 	j, err := w.jobIn(r)
 	if err != nil {
 		return j, nil, err
@@ -66,8 +66,8 @@ func (w Work) kept(r *Call) (model.Job, *artifacts.Manifest, error) {
 	if w.Kept == nil {
 		return j, nil, failure.New(http.StatusNotImplemented, "artifacts are not stored by this control plane")
 	}
-	if space := r.URL.Query().Get("space"); space != "" && space != artifacts.User && space != artifacts.System {
-		return j, nil, failure.New(http.StatusBadRequest, "space is %q; use %s or %s", space, artifacts.User, artifacts.System)
+	if space := r.URL.Query().Get("space"); space != "" && space != results.User && space != results.System {
+		return j, nil, failure.New(http.StatusBadRequest, "space is %q; use %s or %s", space, results.User, results.System)
 	}
 	m, err := w.Kept.Manifest(r.Context(), j.Org, j.Name)
 	return j, m, err
@@ -116,7 +116,7 @@ func nothing(j model.Job) string {
 }
 
 // artifact returns the stored file that a request names.
-func (w Work) artifact(r *Call) (model.Job, *artifacts.Manifest, *artifacts.File, error) {
+func (w Work) artifact(r *Call) (model.Job, *results.Manifest, *results.File, error) {
 	j, m, err := w.kept(r)
 	if err != nil {
 		return j, nil, nil, err
@@ -130,7 +130,7 @@ func (w Work) artifact(r *Call) (model.Job, *artifacts.Manifest, *artifacts.File
 	}
 	f := m.File(space, name)
 	if of, is := strings.CutPrefix(name, "@"); f == nil && is {
-		f = m.File(artifacts.System, of)
+		f = m.File(results.System, of)
 	}
 	switch {
 	case f == nil:

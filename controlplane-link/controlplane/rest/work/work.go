@@ -9,11 +9,11 @@ import (
 	"net/http"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/artifacts"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // Work serves operations. Each returns a value for JSON, or Raw. failure.Status has the status and the text of its error.
@@ -21,7 +21,7 @@ type Work struct {
 	jobstore.Store
 	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
 	Streams *jobs.Streams
-	Kept    *artifacts.Kept
+	Kept    *results.Kept
 	Logger  *slog.Logger
 }
 

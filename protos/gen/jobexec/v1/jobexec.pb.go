@@ -1414,10 +1414,8 @@ type RunnerStatus struct {
 	Ready bool `protobuf:"varint,2,opt,name=ready,proto3" json:"ready,omitempty"`
 	// For users: why it is not ready.
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
-	// The executions that are not released.
-	Executions []*Status `protobuf:"bytes,4,rep,name=executions,proto3" json:"executions,omitempty"`
-	// The size of the output and artifacts that are not released, in bytes.
-	StoredBytes   uint64 `protobuf:"varint,5,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	// The last executions of which output and artifacts were deleted after Release.
+	Released      []*ExecutionRef `protobuf:"bytes,4,rep,name=released,proto3" json:"released,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1473,18 +1471,11 @@ func (x *RunnerStatus) GetProblem() string {
 	return ""
 }
 
-func (x *RunnerStatus) GetExecutions() []*Status {
+func (x *RunnerStatus) GetReleased() []*ExecutionRef {
 	if x != nil {
-		return x.Executions
+		return x.Released
 	}
 	return nil
-}
-
-func (x *RunnerStatus) GetStoredBytes() uint64 {
-	if x != nil {
-		return x.StoredBytes
-	}
-	return 0
 }
 
 type EnrolRequest struct {
@@ -1662,7 +1653,9 @@ type TicketAnswer struct {
 	PodIp        string `protobuf:"bytes,7,opt,name=pod_ip,json=podIp,proto3" json:"pod_ip,omitempty"`
 	Execution    uint32 `protobuf:"varint,8,opt,name=execution,proto3" json:"execution,omitempty"`
 	// The UID of the Job object.
-	JobUid        string `protobuf:"bytes,9,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
+	JobUid string `protobuf:"bytes,9,opt,name=job_uid,json=jobUid,proto3" json:"job_uid,omitempty"`
+	// The output and artifacts are in the bucket of the operator: Stored returns them. There is no ticket, and no pod.
+	Stored        bool `protobuf:"varint,10,opt,name=stored,proto3" json:"stored,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1758,6 +1751,84 @@ func (x *TicketAnswer) GetJobUid() string {
 		return x.JobUid
 	}
 	return ""
+}
+
+func (x *TicketAnswer) GetStored() bool {
+	if x != nil {
+		return x.Stored
+	}
+	return false
+}
+
+type StoredRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the Job object.
+	Job string `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	// As in ArtifactRequest.
+	Path   string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
+	Offset uint64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Begin with that many of the last lines, not at offset. 0: begin at offset.
+	TailLines     uint64 `protobuf:"varint,4,opt,name=tail_lines,json=tailLines,proto3" json:"tail_lines,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredRequest) Reset() {
+	*x = StoredRequest{}
+	mi := &file_jobexec_v1_jobexec_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredRequest) ProtoMessage() {}
+
+func (x *StoredRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_jobexec_v1_jobexec_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredRequest.ProtoReflect.Descriptor instead.
+func (*StoredRequest) Descriptor() ([]byte, []int) {
+	return file_jobexec_v1_jobexec_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *StoredRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *StoredRequest) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *StoredRequest) GetOffset() uint64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *StoredRequest) GetTailLines() uint64 {
+	if x != nil {
+		return x.TailLines
+	}
+	return 0
 }
 
 var File_jobexec_v1_jobexec_proto protoreflect.FileDescriptor
@@ -1882,15 +1953,12 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\x03ref\x18\x01 \x01(\v2#.switchyard.jobexec.v1.ExecutionRefR\x03ref\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x04R\x06offset\"\x0f\n" +
-	"\rRunnerRequest\"\xd4\x01\n" +
+	"\rRunnerRequest\"\xb3\x01\n" +
 	"\fRunnerStatus\x122\n" +
 	"\x05fence\x18\x01 \x01(\v2\x1c.switchyard.jobexec.v1.FenceR\x05fence\x12\x14\n" +
 	"\x05ready\x18\x02 \x01(\bR\x05ready\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\x12=\n" +
-	"\n" +
-	"executions\x18\x04 \x03(\v2\x1d.switchyard.jobexec.v1.StatusR\n" +
-	"executions\x12!\n" +
-	"\fstored_bytes\x18\x05 \x01(\x04R\vstoredBytes\"-\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12?\n" +
+	"\breleased\x18\x04 \x03(\v2#.switchyard.jobexec.v1.ExecutionRefR\breleased\"-\n" +
 	"\fEnrolRequest\x12\x1d\n" +
 	"\n" +
 	"public_key\x18\x01 \x01(\fR\tpublicKey\"\xa1\x01\n" +
@@ -1901,7 +1969,7 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\aexpires\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
 	"\tauthority\x18\x04 \x01(\fR\tauthority\"!\n" +
 	"\rTicketRequest\x12\x10\n" +
-	"\x03job\x18\x01 \x01(\tR\x03job\"\xa1\x02\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\"\xb9\x02\n" +
 	"\fTicketAnswer\x12\x16\n" +
 	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x124\n" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
@@ -1911,7 +1979,15 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\apod_uid\x18\x06 \x01(\tR\x06podUid\x12\x15\n" +
 	"\x06pod_ip\x18\a \x01(\tR\x05podIp\x12\x1c\n" +
 	"\texecution\x18\b \x01(\rR\texecution\x12\x17\n" +
-	"\ajob_uid\x18\t \x01(\tR\x06jobUid2\x88\x05\n" +
+	"\ajob_uid\x18\t \x01(\tR\x06jobUid\x12\x16\n" +
+	"\x06stored\x18\n" +
+	" \x01(\bR\x06stored\"l\n" +
+	"\rStoredRequest\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
+	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
+	"\x06offset\x18\x03 \x01(\x04R\x06offset\x12\x1d\n" +
+	"\n" +
+	"tail_lines\x18\x04 \x01(\x04R\ttailLines2\x88\x05\n" +
 	"\bExecutor\x12G\n" +
 	"\x03Run\x12!.switchyard.jobexec.v1.RunRequest\x1a\x1d.switchyard.jobexec.v1.Status\x12I\n" +
 	"\x04Stop\x12\".switchyard.jobexec.v1.StopRequest\x1a\x1d.switchyard.jobexec.v1.Status\x12M\n" +
@@ -1920,10 +1996,11 @@ const file_jobexec_v1_jobexec_proto_rawDesc = "" +
 	"\tArtifacts\x12#.switchyard.jobexec.v1.ExecutionRef\x1a#.switchyard.jobexec.v1.ArtifactList\x12R\n" +
 	"\bArtifact\x12&.switchyard.jobexec.v1.ArtifactRequest\x1a\x1c.switchyard.jobexec.v1.Chunk0\x01\x12M\n" +
 	"\aRelease\x12#.switchyard.jobexec.v1.ExecutionRef\x1a\x1d.switchyard.jobexec.v1.Status\x12S\n" +
-	"\x06Runner\x12$.switchyard.jobexec.v1.RunnerRequest\x1a#.switchyard.jobexec.v1.RunnerStatus2\xad\x01\n" +
+	"\x06Runner\x12$.switchyard.jobexec.v1.RunnerRequest\x1a#.switchyard.jobexec.v1.RunnerStatus2\xfd\x01\n" +
 	"\aRunners\x12M\n" +
 	"\x05Enrol\x12#.switchyard.jobexec.v1.EnrolRequest\x1a\x1f.switchyard.jobexec.v1.Enrolled\x12S\n" +
-	"\x06Ticket\x12$.switchyard.jobexec.v1.TicketRequest\x1a#.switchyard.jobexec.v1.TicketAnswerB0Z.switchyard.dev/protos/gen/jobexec/v1;jobexecv1b\x06proto3"
+	"\x06Ticket\x12$.switchyard.jobexec.v1.TicketRequest\x1a#.switchyard.jobexec.v1.TicketAnswer\x12N\n" +
+	"\x06Stored\x12$.switchyard.jobexec.v1.StoredRequest\x1a\x1c.switchyard.jobexec.v1.Chunk0\x01B0Z.switchyard.dev/protos/gen/jobexec/v1;jobexecv1b\x06proto3"
 
 var (
 	file_jobexec_v1_jobexec_proto_rawDescOnce sync.Once
@@ -1938,7 +2015,7 @@ func file_jobexec_v1_jobexec_proto_rawDescGZIP() []byte {
 }
 
 var file_jobexec_v1_jobexec_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_jobexec_v1_jobexec_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_jobexec_v1_jobexec_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_jobexec_v1_jobexec_proto_goTypes = []any{
 	(StopRequest_Cause)(0),        // 0: switchyard.jobexec.v1.StopRequest.Cause
 	(Status_Phase)(0),             // 1: switchyard.jobexec.v1.Status.Phase
@@ -1965,41 +2042,42 @@ var file_jobexec_v1_jobexec_proto_goTypes = []any{
 	(*Enrolled)(nil),              // 22: switchyard.jobexec.v1.Enrolled
 	(*TicketRequest)(nil),         // 23: switchyard.jobexec.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 24: switchyard.jobexec.v1.TicketAnswer
-	nil,                           // 25: switchyard.jobexec.v1.ArtifactSpec.MetaEntry
-	nil,                           // 26: switchyard.jobexec.v1.ArtifactState.MetaEntry
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 28: google.protobuf.Timestamp
+	(*StoredRequest)(nil),         // 25: switchyard.jobexec.v1.StoredRequest
+	nil,                           // 26: switchyard.jobexec.v1.ArtifactSpec.MetaEntry
+	nil,                           // 27: switchyard.jobexec.v1.ArtifactState.MetaEntry
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
 }
 var file_jobexec_v1_jobexec_proto_depIdxs = []int32{
 	3,  // 0: switchyard.jobexec.v1.RunRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	4,  // 1: switchyard.jobexec.v1.RunRequest.fence:type_name -> switchyard.jobexec.v1.Fence
 	6,  // 2: switchyard.jobexec.v1.RunRequest.env:type_name -> switchyard.jobexec.v1.Variable
-	27, // 3: switchyard.jobexec.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
-	27, // 4: switchyard.jobexec.v1.RunRequest.grace:type_name -> google.protobuf.Duration
+	28, // 3: switchyard.jobexec.v1.RunRequest.timeout:type_name -> google.protobuf.Duration
+	28, // 4: switchyard.jobexec.v1.RunRequest.grace:type_name -> google.protobuf.Duration
 	7,  // 5: switchyard.jobexec.v1.RunRequest.artifacts:type_name -> switchyard.jobexec.v1.ArtifactSpec
 	8,  // 6: switchyard.jobexec.v1.RunRequest.routing:type_name -> switchyard.jobexec.v1.RoutingContext
-	25, // 7: switchyard.jobexec.v1.ArtifactSpec.meta:type_name -> switchyard.jobexec.v1.ArtifactSpec.MetaEntry
+	26, // 7: switchyard.jobexec.v1.ArtifactSpec.meta:type_name -> switchyard.jobexec.v1.ArtifactSpec.MetaEntry
 	3,  // 8: switchyard.jobexec.v1.StopRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	0,  // 9: switchyard.jobexec.v1.StopRequest.cause:type_name -> switchyard.jobexec.v1.StopRequest.Cause
 	3,  // 10: switchyard.jobexec.v1.Status.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	1,  // 11: switchyard.jobexec.v1.Status.phase:type_name -> switchyard.jobexec.v1.Status.Phase
-	28, // 12: switchyard.jobexec.v1.Status.started_at:type_name -> google.protobuf.Timestamp
-	28, // 13: switchyard.jobexec.v1.Status.finished_at:type_name -> google.protobuf.Timestamp
+	29, // 12: switchyard.jobexec.v1.Status.started_at:type_name -> google.protobuf.Timestamp
+	29, // 13: switchyard.jobexec.v1.Status.finished_at:type_name -> google.protobuf.Timestamp
 	11, // 14: switchyard.jobexec.v1.Status.ending:type_name -> switchyard.jobexec.v1.Ending
 	12, // 15: switchyard.jobexec.v1.Status.stdout:type_name -> switchyard.jobexec.v1.Stream
 	12, // 16: switchyard.jobexec.v1.Status.stderr:type_name -> switchyard.jobexec.v1.Stream
 	13, // 17: switchyard.jobexec.v1.Status.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
 	14, // 18: switchyard.jobexec.v1.Status.routing:type_name -> switchyard.jobexec.v1.RoutingCount
 	3,  // 19: switchyard.jobexec.v1.Status.drops:type_name -> switchyard.jobexec.v1.ExecutionRef
-	26, // 20: switchyard.jobexec.v1.ArtifactState.meta:type_name -> switchyard.jobexec.v1.ArtifactState.MetaEntry
+	27, // 20: switchyard.jobexec.v1.ArtifactState.meta:type_name -> switchyard.jobexec.v1.ArtifactState.MetaEntry
 	3,  // 21: switchyard.jobexec.v1.LogsRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	2,  // 22: switchyard.jobexec.v1.LogsRequest.kind:type_name -> switchyard.jobexec.v1.LogsRequest.Kind
 	13, // 23: switchyard.jobexec.v1.ArtifactList.artifacts:type_name -> switchyard.jobexec.v1.ArtifactState
 	3,  // 24: switchyard.jobexec.v1.ArtifactRequest.ref:type_name -> switchyard.jobexec.v1.ExecutionRef
 	4,  // 25: switchyard.jobexec.v1.RunnerStatus.fence:type_name -> switchyard.jobexec.v1.Fence
-	10, // 26: switchyard.jobexec.v1.RunnerStatus.executions:type_name -> switchyard.jobexec.v1.Status
-	28, // 27: switchyard.jobexec.v1.Enrolled.expires:type_name -> google.protobuf.Timestamp
-	28, // 28: switchyard.jobexec.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	3,  // 26: switchyard.jobexec.v1.RunnerStatus.released:type_name -> switchyard.jobexec.v1.ExecutionRef
+	29, // 27: switchyard.jobexec.v1.Enrolled.expires:type_name -> google.protobuf.Timestamp
+	29, // 28: switchyard.jobexec.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	5,  // 29: switchyard.jobexec.v1.Executor.Run:input_type -> switchyard.jobexec.v1.RunRequest
 	9,  // 30: switchyard.jobexec.v1.Executor.Stop:input_type -> switchyard.jobexec.v1.StopRequest
 	3,  // 31: switchyard.jobexec.v1.Executor.Watch:input_type -> switchyard.jobexec.v1.ExecutionRef
@@ -2010,18 +2088,20 @@ var file_jobexec_v1_jobexec_proto_depIdxs = []int32{
 	19, // 36: switchyard.jobexec.v1.Executor.Runner:input_type -> switchyard.jobexec.v1.RunnerRequest
 	21, // 37: switchyard.jobexec.v1.Runners.Enrol:input_type -> switchyard.jobexec.v1.EnrolRequest
 	23, // 38: switchyard.jobexec.v1.Runners.Ticket:input_type -> switchyard.jobexec.v1.TicketRequest
-	10, // 39: switchyard.jobexec.v1.Executor.Run:output_type -> switchyard.jobexec.v1.Status
-	10, // 40: switchyard.jobexec.v1.Executor.Stop:output_type -> switchyard.jobexec.v1.Status
-	10, // 41: switchyard.jobexec.v1.Executor.Watch:output_type -> switchyard.jobexec.v1.Status
-	16, // 42: switchyard.jobexec.v1.Executor.Logs:output_type -> switchyard.jobexec.v1.Chunk
-	17, // 43: switchyard.jobexec.v1.Executor.Artifacts:output_type -> switchyard.jobexec.v1.ArtifactList
-	16, // 44: switchyard.jobexec.v1.Executor.Artifact:output_type -> switchyard.jobexec.v1.Chunk
-	10, // 45: switchyard.jobexec.v1.Executor.Release:output_type -> switchyard.jobexec.v1.Status
-	20, // 46: switchyard.jobexec.v1.Executor.Runner:output_type -> switchyard.jobexec.v1.RunnerStatus
-	22, // 47: switchyard.jobexec.v1.Runners.Enrol:output_type -> switchyard.jobexec.v1.Enrolled
-	24, // 48: switchyard.jobexec.v1.Runners.Ticket:output_type -> switchyard.jobexec.v1.TicketAnswer
-	39, // [39:49] is the sub-list for method output_type
-	29, // [29:39] is the sub-list for method input_type
+	25, // 39: switchyard.jobexec.v1.Runners.Stored:input_type -> switchyard.jobexec.v1.StoredRequest
+	10, // 40: switchyard.jobexec.v1.Executor.Run:output_type -> switchyard.jobexec.v1.Status
+	10, // 41: switchyard.jobexec.v1.Executor.Stop:output_type -> switchyard.jobexec.v1.Status
+	10, // 42: switchyard.jobexec.v1.Executor.Watch:output_type -> switchyard.jobexec.v1.Status
+	16, // 43: switchyard.jobexec.v1.Executor.Logs:output_type -> switchyard.jobexec.v1.Chunk
+	17, // 44: switchyard.jobexec.v1.Executor.Artifacts:output_type -> switchyard.jobexec.v1.ArtifactList
+	16, // 45: switchyard.jobexec.v1.Executor.Artifact:output_type -> switchyard.jobexec.v1.Chunk
+	10, // 46: switchyard.jobexec.v1.Executor.Release:output_type -> switchyard.jobexec.v1.Status
+	20, // 47: switchyard.jobexec.v1.Executor.Runner:output_type -> switchyard.jobexec.v1.RunnerStatus
+	22, // 48: switchyard.jobexec.v1.Runners.Enrol:output_type -> switchyard.jobexec.v1.Enrolled
+	24, // 49: switchyard.jobexec.v1.Runners.Ticket:output_type -> switchyard.jobexec.v1.TicketAnswer
+	16, // 50: switchyard.jobexec.v1.Runners.Stored:output_type -> switchyard.jobexec.v1.Chunk
+	40, // [40:51] is the sub-list for method output_type
+	29, // [29:40] is the sub-list for method input_type
 	29, // [29:29] is the sub-list for extension type_name
 	29, // [29:29] is the sub-list for extension extendee
 	0,  // [0:29] is the sub-list for field type_name
@@ -2038,7 +2118,7 @@ func file_jobexec_v1_jobexec_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_jobexec_v1_jobexec_proto_rawDesc), len(file_jobexec_v1_jobexec_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -433,6 +433,7 @@ var Executor_ServiceDesc = grpc.ServiceDesc{
 const (
 	Runners_Enrol_FullMethodName  = "/switchyard.jobexec.v1.Runners/Enrol"
 	Runners_Ticket_FullMethodName = "/switchyard.jobexec.v1.Runners/Ticket"
+	Runners_Stored_FullMethodName = "/switchyard.jobexec.v1.Runners/Stored"
 )
 
 // RunnersClient is the client API for Runners service.
@@ -449,6 +450,8 @@ type RunnersClient interface {
 	// Ticket returns a ticket to read one job, after a SubjectAccessReview: get pods/log in the namespace of its group.
 	// The caller shows the token of a user, of the agent or of the manager in metadata "authorization: Bearer TOKEN".
 	Ticket(ctx context.Context, in *TicketRequest, opts ...grpc.CallOption) (*TicketAnswer, error)
+	// Stored streams a file of a job that has ended from the bucket of the operator, after the same review.
+	Stored(ctx context.Context, in *StoredRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Chunk], error)
 }
 
 type runnersClient struct {
@@ -479,6 +482,25 @@ func (c *runnersClient) Ticket(ctx context.Context, in *TicketRequest, opts ...g
 	return out, nil
 }
 
+func (c *runnersClient) Stored(ctx context.Context, in *StoredRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Chunk], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Runners_ServiceDesc.Streams[0], Runners_Stored_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[StoredRequest, Chunk]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Runners_StoredClient = grpc.ServerStreamingClient[Chunk]
+
 // RunnersServer is the server API for Runners service.
 // All implementations must embed UnimplementedRunnersServer
 // for forward compatibility.
@@ -493,6 +515,8 @@ type RunnersServer interface {
 	// Ticket returns a ticket to read one job, after a SubjectAccessReview: get pods/log in the namespace of its group.
 	// The caller shows the token of a user, of the agent or of the manager in metadata "authorization: Bearer TOKEN".
 	Ticket(context.Context, *TicketRequest) (*TicketAnswer, error)
+	// Stored streams a file of a job that has ended from the bucket of the operator, after the same review.
+	Stored(*StoredRequest, grpc.ServerStreamingServer[Chunk]) error
 	mustEmbedUnimplementedRunnersServer()
 }
 
@@ -508,6 +532,9 @@ func (UnimplementedRunnersServer) Enrol(context.Context, *EnrolRequest) (*Enroll
 }
 func (UnimplementedRunnersServer) Ticket(context.Context, *TicketRequest) (*TicketAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Ticket not implemented")
+}
+func (UnimplementedRunnersServer) Stored(*StoredRequest, grpc.ServerStreamingServer[Chunk]) error {
+	return status.Error(codes.Unimplemented, "method Stored not implemented")
 }
 func (UnimplementedRunnersServer) mustEmbedUnimplementedRunnersServer() {}
 func (UnimplementedRunnersServer) testEmbeddedByValue()                 {}
@@ -566,6 +593,17 @@ func _Runners_Ticket_Handler(srv interface{}, ctx context.Context, dec func(inte
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Runners_Stored_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(StoredRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(RunnersServer).Stored(m, &grpc.GenericServerStream[StoredRequest, Chunk]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Runners_StoredServer = grpc.ServerStreamingServer[Chunk]
+
 // Runners_ServiceDesc is the grpc.ServiceDesc for Runners service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -582,6 +620,12 @@ var Runners_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Runners_Ticket_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Stored",
+			Handler:       _Runners_Stored_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "jobexec/v1/jobexec.proto",
 }

@@ -94,15 +94,16 @@ func (c Cluster) forward(ctx context.Context, config *rest.Config, to Target) (s
 	if err != nil {
 		return "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
-	pod, err := c.ready(ctx, client, config.Host, to)
+	pods, err := c.Ready(ctx, client, config.Host, to)
 	if err != nil {
 		return "", err
 	}
-	return Forward(ctx, client, config, pod, to.Port)
+	return Forward(ctx, client, config, &pods[0], to.Port)
 }
 
-// ready picks a pod of a program that is ready.
-func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host string, to Target) (*corev1.Pod, error) {
+// Ready returns the pods of a program that are ready, at least one. host is the address of the API server. The error
+// names the missing Deployment, pods or rights.
+func (c Cluster) Ready(ctx context.Context, client kubernetes.Interface, host string, to Target) (ready []corev1.Pod, err error) {
 	pods, err := Again(func() (*corev1.PodList, error) {
 		return client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: to.Pods})
 	})
@@ -117,11 +118,14 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 		return nil, c.absent(ctx, client, host, to)
 	}
 	var phases []string
-	for i, p := range pods.Items {
+	for _, p := range pods.Items {
 		if isReady(&p) {
-			return &pods.Items[i], nil
+			ready = append(ready, p)
 		}
 		phases = append(phases, fmt.Sprintf("%s is %s", p.Name, p.Status.Phase))
+	}
+	if len(ready) > 0 {
+		return ready, nil
 	}
 	return nil, fmt.Errorf("no %s in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
 		to.Name, c.Namespace, strings.Join(phases, ", "), c.Namespace, to.Pods)

@@ -102,8 +102,8 @@ func (m *mirror) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: m.status, Body: io.NopCloser(strings.NewReader("")), Header: http.Header{}, Request: r, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}, nil
 }
 
-// errNoToken is the error for a kubeconfig with other credentials than a token.
-var errNoToken = errors.New("the kubeconfig authenticates without a token (by a client certificate, or not at all), which a tunnel proxy cannot check: log in with a token, or authenticate as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
+// ErrNoToken is the error for a kubeconfig with other credentials than a token.
+var ErrNoToken = errors.New("the kubeconfig authenticates without a token (by a client certificate, or not at all), which a tunnel proxy cannot check: log in with a token, or authenticate as a service account, with --as-service-account NAMESPACE/NAME (it takes the right to create serviceaccounts/token)")
 
 // ask has a request shown to the mirror.
 func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error) {
@@ -119,7 +119,7 @@ func (m *mirror) ask(ctx context.Context, asks http.RoundTripper) (string, error
 	_ = answer.Body.Close()
 	token, ok := strings.CutPrefix(m.header, "Bearer ")
 	if !ok || token == "" {
-		return "", workstation.Final(errNoToken)
+		return "", workstation.Final(ErrNoToken)
 	}
 	return token, nil
 }

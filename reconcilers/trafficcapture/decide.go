@@ -1,0 +1,195 @@
+package trafficcapture
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/routing"
+)
+
+// Reasons of the condition Ready, beside those of an end (Ended).
+const (
+	// ReasonSandboxNotFound: the sandbox does not exist.
+	ReasonSandboxNotFound = "SandboxNotFound"
+	// ReasonNoFork: the sandbox has no such fork in the namespace.
+	ReasonNoFork = "NoFork"
+	// ReasonNoPorts: the fork has no Service with a TCP port to record.
+	ReasonNoPorts = "NoPorts"
+	// ReasonNoPods: the fork has no ready pod.
+	ReasonNoPods = "NoReadyPod"
+	// ReasonContainerMissing: pods of the fork have no container that records.
+	ReasonContainerMissing = "ContainerMissing"
+	// ReasonOtherPorts: another capture of the fork records other ports.
+	ReasonOtherPorts = "OtherPortsCaptured"
+	// ReasonPolicyRefuses: a NetworkPolicy does not allow requests to the container that records.
+	ReasonPolicyRefuses = "PolicyRefuses"
+	// ReasonNotApplied: the container of a pod is not listening yet.
+	ReasonNotApplied = "NotApplied"
+	// ReasonManagerUnavailable: no replica of traffic-manager answers.
+	ReasonManagerUnavailable = "TrafficManagerUnavailable"
+	// ReasonServicesPending: the second Services do not answer yet, or are not in the fork's status.
+	ReasonServicesPending = "ServicesPending"
+	// ReasonProxiesPending: proxies have not acknowledged the second Services.
+	ReasonProxiesPending = "ProxiesPending"
+)
+
+// Times. settle is for how long a Service exists before requests are sent to it, since nodes learn of it one by one; it
+// counts as answering after patience. meshDelay is how long a mesh takes to configure its proxies. drain is between the
+// last acknowledgement and the detachment.
+const (
+	settle    = 3 * time.Second
+	patience  = 30 * time.Second
+	meshDelay = 5 * time.Second
+	drain     = 10 * time.Second
+	soon      = time.Second
+	later     = 10 * time.Second
+)
+
+// Input has all inputs of Decide. Nothing of it is changed.
+type Input struct {
+	Capture *crdv1.TrafficCapture
+	Now     metav1.Time
+	// Disabled is why no capture is possible in this installation; empty: it is.
+	Disabled string
+	// Sandbox is that of the capture; nil: there is none.
+	Sandbox *crdv1.SignadotSandbox
+	// Forks are the forks of the sandbox in the namespace that the capture names, and those that it is attached to.
+	Forks []Fork
+	// Counts are those of all replicas of traffic-manager; nil: none answers, for the reason Trouble.
+	Counts  *trafficv1.Counts
+	Trouble string
+}
+
+// Fork is a fork of the sandbox.
+type Fork struct {
+	Workload *crdv1.ForkedWorkload
+	// Pods are those of the fork, from the cache.
+	Pods []corev1.Pod
+	// Ports are the ports that can be recorded.
+	Ports []crdv1.CapturedPort
+	// Services are the names of its Services without the second ones, and Seconds are these.
+	Services []string
+	Seconds  map[string]Second
+	// Routing are the RoutingConfigs that name it, with their members.
+	Routing []routing.Routing
+	// Others are the other captures that are attached to it.
+	Others []*crdv1.TrafficCapture
+	// Policy names a NetworkPolicy that allows the application's port and not that of the container.
+	Policy string
+}
+
+// Second is the second Service of a Service.
+type Second struct {
+	Created metav1.Time
+	Answers bool
+}
+
+// Decision is the next status, and when to decide again.
+type Decision struct {
+	Status     crdv1.TrafficCaptureStatus
+	Conditions condition.Set
+	// Over: nothing of the capture is left, and its finalizer can be removed.
+	Over  bool
+	After time.Duration
+}
+
+// Decide returns the next status of a capture.
+func Decide(in Input) Decision {
+	d := Decision{Status: *in.Capture.Status.DeepCopy(), Conditions: condition.Set{}, After: later}
+	d.Status.ObservedGeneration = in.Capture.Generation
+	if l := in.Capture.Spec.Lease; l != nil && (d.Status.Lease == nil || !d.Status.Lease.RenewTime.Equal(&l.RenewTime)) {
+		d.Status.Lease = &crdv1.CaptureLeaseStatus{RenewTime: l.RenewTime, SeenTime: in.Now}
+	}
+	d.count(in)
+	d.Conditions[crdv1.ConditionAccepted] = condition.True("Accepted", "The sandbox has such a fork.")
+	if cause, ended := in.ended(d.Status.Lease); ended {
+		d.end(in, cause)
+		return d
+	}
+	d.Conditions[crdv1.ConditionEnded] = condition.False("Live", "The capture has not ended.")
+	if in.Sandbox != nil {
+		d.Status.RoutingKey = in.Sandbox.Spec.ID
+	}
+	ready := d.live(in)
+	if d.Conditions[crdv1.ConditionReady] = ready; !ready.IsTrue() {
+		d.After = soon
+	}
+	if ready.Reason == ReasonSandboxNotFound || ready.Reason == ReasonNoFork {
+		d.Conditions[crdv1.ConditionAccepted] = ready
+	}
+	return d
+}
+
+// live attaches and redirects the forks, and returns the condition Ready.
+func (d *Decision) live(in Input) condition.Condition {
+	d.Status.Pods = nil
+	switch {
+	case in.Sandbox == nil:
+		return condition.False(ReasonSandboxNotFound, fmt.Sprintf("SignadotSandbox %s does not exist: create it.", in.Capture.Spec.Sandbox))
+	case len(in.Forks) == 0 && in.Capture.Spec.Workload != "":
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork %s in namespace %s: name a ForkedWorkload or its baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
+	case len(in.Forks) == 0:
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork in namespace %s: create the capture in the namespace of its forks.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+	}
+	var first *condition.Condition
+	var redirected []crdv1.CapturedFork
+	for _, f := range in.Forks {
+		pods, now, wrong := in.fork(f)
+		d.Status.Pods = append(d.Status.Pods, pods...)
+		if now != nil {
+			redirected = append(redirected, *now)
+		}
+		if first == nil {
+			first = wrong
+		}
+	}
+	d.Status.Redirected = redirected
+	if first != nil {
+		return *first
+	}
+	names := lists.Map(in.Forks, func(f Fork) string { return f.Workload.Name })
+	return condition.True("Recording", "Each request that begins now is recorded: "+condition.List(names, 3, ", ")+".")
+}
+
+// count copies the counts of the replicas, where they answer.
+func (d *Decision) count(in Input) {
+	if in.Counts == nil {
+		return
+	}
+	c := &crdv1.CaptureCounts{
+		Seen: number(in.Counts.GetSeen()), Stored: number(in.Counts.GetStored()), SampledOut: number(in.Counts.GetSampledOut()), Evicted: number(in.Counts.GetEvicted()),
+	}
+	for reason, n := range in.Counts.GetLost() {
+		if c.Lost == nil {
+			c.Lost = map[string]int64{}
+		}
+		c.Lost[reason] = number(n)
+	}
+	d.Status.Counts = c
+}
+
+func number(n uint64) int64 { return int64(min(n, 1<<62)) } //nolint:gosec // bounded
+
+// applied reports whether the container of a pod is listening for the capture. A container keeps its attachments while it is
+// attached to no replica, also when it is restarted: then the answer is that of the status.
+func (in Input) applied(pod *corev1.Pod) bool {
+	known := slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod.UID && p.Applied })
+	for _, p := range in.Counts.GetPods() {
+		switch {
+		case p.GetPodUid() != string(pod.UID):
+		case p.GetApplied():
+			return true
+		case p.GetAttached():
+			known = false
+		}
+	}
+	return known
+}

@@ -1,0 +1,153 @@
+package trafficcapture
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/fork/services"
+)
+
+// Reasons of the condition Ended: why a capture has ended.
+const (
+	ReasonDeleted        = "Deleted"
+	ReasonDisabled       = "CaptureDisabled"
+	ReasonLeaseExpired   = "LeaseExpired"
+	ReasonTimeLimit      = "TimeLimit"
+	ReasonSandboxDeleted = "SandboxDeleted"
+)
+
+// Longest is the longest life of a capture with a lease.
+const Longest = time.Hour
+
+// ends are the messages of the reasons.
+var ends = map[string]string{
+	ReasonDeleted:        "The capture is being deleted",
+	ReasonDisabled:       "Captures are disabled",
+	ReasonLeaseExpired:   "The client that records did not renew the lease: start it again",
+	ReasonTimeLimit:      "A capture with a lease ends after one hour: create another one, or one without a lease",
+	ReasonSandboxDeleted: "The sandbox was deleted",
+}
+
+// ended returns why a capture has ended; false while it is live. lease is its last change.
+func (in Input) ended(lease *crdv1.CaptureLeaseStatus) (cause string, ended bool) {
+	c := in.Capture
+	if was := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionEnded); was != nil && ends[was.Reason] != "" && c.DeletionTimestamp == nil {
+		return was.Reason, true
+	}
+	begun := len(c.Status.Pods) > 0
+	switch spec := c.Spec.Lease; {
+	case c.DeletionTimestamp != nil:
+		return ReasonDeleted, true
+	case in.Disabled != "":
+		return ReasonDisabled, true
+	case begun && (in.Sandbox == nil || in.Sandbox.DeletionTimestamp != nil):
+		return ReasonSandboxDeleted, true
+	case spec == nil:
+		return "", false
+	case in.Now.Sub(lease.SeenTime.Time) > time.Duration(max(spec.Seconds, 1))*time.Second:
+		return ReasonLeaseExpired, true
+	case in.Now.Sub(c.CreationTimestamp.Time) > Longest:
+		return ReasonTimeLimit, true
+	}
+	return "", false
+}
+
+// end takes the redirections back, then detaches the pods.
+func (d *Decision) end(in Input, cause string) {
+	d.Status.Redirected = nil
+	message := ends[cause]
+	if cause == ReasonDisabled {
+		message = in.Disabled
+		d.Conditions[crdv1.ConditionAccepted] = condition.False(cause, message+".")
+	}
+	waits := in.returning()
+	switch {
+	case len(d.Status.Pods) == 0:
+		waits = ""
+	case waits != "":
+		d.Status.Draining = nil
+	case d.Status.Draining == nil:
+		d.Status.Draining, waits = new(in.Now), "open connections drain"
+	case in.Now.Sub(d.Status.Draining.Time) < drain:
+		waits = "open connections drain"
+	default:
+		d.Status.Pods = nil
+	}
+	d.Conditions[crdv1.ConditionReady] = condition.False(cause, message+".")
+	if waits != "" {
+		d.After = soon
+		d.Conditions[crdv1.ConditionEnded] = condition.False(cause, fmt.Sprintf("%s. Requests still pass the containers that record: %s.", message, waits))
+		return
+	}
+	d.Over, d.After = true, 0
+	d.Conditions[crdv1.ConditionEnded] = condition.True(cause, message+".")
+}
+
+// returning returns the next condition to wait for until no proxy sends requests to a container of the capture; empty: nothing.
+func (in Input) returning() string {
+	if len(in.Capture.Status.Redirected) > 0 {
+		return "the Services are being changed back"
+	}
+	for _, f := range in.Forks {
+		if f.redirectedByOthers() {
+			continue // The other capture drains them at its end.
+		}
+		for _, m := range f.mapped() {
+			if m.second {
+				return fmt.Sprintf("Service %s is still in the status of ForkedWorkload %s", m.to, f.Workload.Name)
+			}
+		}
+		if c := f.acknowledged(); !c.IsTrue() {
+			return trimmed(c.Message)
+		}
+	}
+	return ""
+}
+
+// redirectedByOthers reports whether another capture has the requests of the fork redirected.
+func (f Fork) redirectedByOthers() bool {
+	for _, o := range f.Others {
+		if o.Redirects(f.Workload.Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// mapping is a Service in the status of a fork.
+type mapping struct {
+	to     string
+	second bool
+}
+
+// mapped returns the Services of the fork, as its status has them for proxies.
+func (f Fork) mapped() (out []mapping) {
+	if f.Workload.Status.RoutingConfig == nil {
+		return nil
+	}
+	for _, m := range f.Workload.Status.RoutingConfig.Services {
+		second := false
+		for _, s := range f.Services {
+			second = second || m.To == services.TrafficName(s)
+		}
+		out = append(out, mapping{m.To, second})
+	}
+	return out
+}
+
+// acknowledged returns whether every proxy has the Services in the status of the fork.
+func (f Fork) acknowledged() condition.Condition {
+	for _, r := range f.Routing {
+		if r.Config.DeletionTimestamp != nil {
+			continue
+		}
+		if c := r.ProxiesCurrent(); !c.IsTrue() {
+			return c
+		}
+	}
+	return condition.Condition{Status: metav1.ConditionTrue}
+}

@@ -1,0 +1,159 @@
+package trafficcapture
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/fork/traffic"
+)
+
+// fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
+// there is none.
+func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.CapturedFork, wrong *condition.Condition) {
+	name := f.Workload.Name
+	was := in.Capture.Redirects(name)
+	ports := f.Ports
+	if was != nil {
+		ports = was.Ports // They stay as long as the capture.
+	}
+	if wrong = in.unfit(f, ports); wrong != nil {
+		return nil, nil, wrong
+	}
+	ready, listening := 0, true
+	var missing string
+	for _, p := range lists.Pointers(f.Pods) {
+		switch {
+		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+			continue
+		case !records(p):
+			missing, listening = p.Name, false
+			continue
+		}
+		applied := in.applied(p)
+		pods = append(pods, crdv1.CapturedPod{Name: p.Name, UID: p.UID, Workload: name, Ports: ports, Applied: applied})
+		if isReady(p) {
+			ready++
+			listening = listening && applied
+		}
+	}
+	slices.SortFunc(pods, func(a, b crdv1.CapturedPod) int { return strings.Compare(a.Name, b.Name) })
+	switch {
+	case missing != "":
+		return pods, nil, no(ReasonContainerMissing, "Pod %s of ForkedWorkload %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
+			missing, name, traffic.ContainerName, replacePods(f.Workload))
+	case len(pods) == 0:
+		return nil, nil, no(ReasonNoPods, "ForkedWorkload %s has no pod: see its conditions.", name)
+	case ready == 0:
+		return pods, was, no(ReasonNoPods, "ForkedWorkload %s has no ready pod: see its conditions.", name)
+	case !listening:
+		return pods, nil, in.notListening(name)
+	}
+	if was == nil {
+		if wrong := in.unsettled(f); wrong != nil {
+			return pods, nil, wrong
+		}
+		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of ForkedWorkload %s are being changed.", name)
+	}
+	return pods, was, in.notReached(f, was)
+}
+
+// unfit returns why the requests of a fork cannot be recorded; nil: they can.
+func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
+	name := f.Workload.Name
+	if len(ports) == 0 && in.Capture.Spec.Port != 0 {
+		return no(ReasonNoPorts, "No Service of ForkedWorkload %s sends TCP requests to port %d of its application: name another port.", name, in.Capture.Spec.Port)
+	}
+	if len(ports) == 0 {
+		return no(ReasonNoPorts, "ForkedWorkload %s has no Service with a TCP port, so there is nothing to record.", name)
+	}
+	for _, o := range f.Others {
+		i := slices.IndexFunc(o.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name })
+		if i >= 0 && !slices.Equal(o.Status.Pods[i].Ports, ports) {
+			return no(ReasonOtherPorts, "TrafficCapture %s records other ports of ForkedWorkload %s. Delete it, or record the same ports.", o.Name, name)
+		}
+	}
+	if f.Policy != "" {
+		return no(ReasonPolicyRefuses, "NetworkPolicy %s allows requests to the application of ForkedWorkload %s and not to the container that records. Add port %d to it.", f.Policy, name, ports[0].Listening)
+	}
+	return nil
+}
+
+// notListening returns that a ready pod is not listening, and why if that is known.
+func (in Input) notListening(name string) *condition.Condition {
+	if in.Counts == nil {
+		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
+	}
+	for _, p := range in.Counts.GetPods() {
+		if p.GetAttached() && p.GetProblem() != "" {
+			return no(ReasonNotApplied, "Pod %s cannot record: %s.", p.GetPod(), trimmed(p.GetProblem()))
+		}
+	}
+	return no(ReasonNotApplied, "Waiting until the container %s of each pod of ForkedWorkload %s is listening. If that lasts, read its log.", traffic.ContainerName, name)
+}
+
+// unsettled returns which second Service cannot get requests yet; nil: none.
+func (in Input) unsettled(f Fork) *condition.Condition {
+	for _, s := range f.Services {
+		second, exists := f.Seconds[services.TrafficName(s)]
+		age := in.Now.Sub(second.Created.Time)
+		if !exists || age < settle || !second.Answers && age < patience {
+			return no(ReasonServicesPending, "Waiting until Service %s answers.", services.TrafficName(s))
+		}
+	}
+	return nil
+}
+
+// notReached returns why not all proxies send requests to the second Services; nil: they do.
+func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Condition {
+	second := func(m mapping) bool { return m.second }
+	if m := f.mapped(); len(f.Services) > 0 && !slices.ContainsFunc(m, second) {
+		return no(ReasonServicesPending, "The Services of ForkedWorkload %s are being changed.", f.Workload.Name)
+	}
+	if c := f.acknowledged(); !c.IsTrue() {
+		return no(ReasonProxiesPending, "%s", c.Message)
+	}
+	for _, r := range f.Routing {
+		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
+			return no(ReasonProxiesPending, "Waiting for the proxies of the mesh.")
+		}
+	}
+	return nil
+}
+
+// records reports whether a pod has the container that records.
+func records(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == traffic.ContainerName })
+}
+
+// isReady reports whether all containers of a pod that is not being deleted are ready.
+func isReady(p *corev1.Pod) bool {
+	all := p.Status.ContainerStatuses
+	return p.Status.Phase == corev1.PodRunning && len(all) > 0 && !slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready })
+}
+
+// replacePods is the command that replaces the pods of a fork one by one: the operator creates the workload again, with
+// the container, and it adopts the pods.
+func replacePods(w *crdv1.ForkedWorkload) string {
+	kind, name := "deployment", w.Name
+	if f := w.Status.Fork; f != nil && f.ObjectRef != nil {
+		kind, name = strings.ToLower(f.ObjectRef.Kind), f.ObjectRef.Name
+	}
+	return fmt.Sprintf("kubectl delete %s %s -n %s --cascade=orphan", kind, name, w.Namespace)
+}
+
+// no returns a condition that does not hold.
+func no(reason, format string, args ...any) *condition.Condition {
+	return new(condition.False(reason, fmt.Sprintf(format, args...)))
+}
+
+// trimmed returns a message as a part of a sentence.
+func trimmed(message string) string {
+	return strings.TrimSuffix(condition.OneSentence(message), ".")
+}

@@ -1,0 +1,204 @@
+package trafficcapture
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/sidecars/traffic/ports"
+)
+
+// gather reads what counts for a capture.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotsandboxes;routingconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
+func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input, error) {
+	in := Input{Capture: c, Now: metav1.NewTime(r.config.Now().UTC()), Disabled: r.config.Disabled}
+	sandbox := &crdv1.SignadotSandbox{}
+	err := r.config.Client.Get(ctx, client.ObjectKey{Name: c.Spec.Sandbox}, sandbox)
+	if client.IgnoreNotFound(err) != nil {
+		return in, fmt.Errorf("read SignadotSandbox %s: %w", c.Spec.Sandbox, err)
+	}
+	if err == nil {
+		in.Sandbox = sandbox
+	}
+	var all crdv1.ForkedWorkloadList
+	if err := r.config.Client.List(ctx, &all, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list the ForkedWorkloads of namespace %s: %w", c.Namespace, err)
+	}
+	var captures crdv1.TrafficCaptureList
+	if err := r.config.Client.List(ctx, &captures, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list the TrafficCaptures of namespace %s: %w", c.Namespace, err)
+	}
+	for _, w := range lists.Pointers(all.Items) {
+		if !c.AttachedTo(w.Name) && !names(c, in.Sandbox, w) {
+			continue
+		}
+		f := Fork{Workload: w}
+		for _, o := range lists.Pointers(captures.Items) {
+			if o.UID != c.UID && o.AttachedTo(w.Name) {
+				f.Others = append(f.Others, o)
+			}
+		}
+		if err := r.readFork(ctx, c, &f); err != nil {
+			return in, err
+		}
+		in.Forks = append(in.Forks, f)
+	}
+	if r.config.Receivers != nil && len(in.Forks) > 0 {
+		if in.Counts, err = r.config.Receivers.Counts(ctx, c.Namespace, c.Name); err != nil {
+			in.Counts, in.Trouble = nil, err.Error()
+		}
+	}
+	return in, nil
+}
+
+// names reports whether a capture is of a fork of this sandbox, which may be nil.
+func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, w *crdv1.ForkedWorkload) bool {
+	return sandbox != nil && apply.IsOwned(w, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == w.Name || c.Spec.Workload == w.Spec.Baseline.Name)
+}
+
+// readFork reads what counts for a fork.
+func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *Fork) error {
+	w, inNamespace := f.Workload, client.InNamespace(f.Workload.Namespace)
+	var pods corev1.PodList
+	var own corev1.ServiceList
+	for list, by := range map[client.ObjectList]client.ListOption{
+		&pods: client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(w.Name)},
+		&own:  client.MatchingFields{apply.IndexOwner: string(w.UID)},
+	} {
+		if err := r.config.Client.List(ctx, list, inNamespace, by, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list what ForkedWorkload %s/%s has: %w", w.Namespace, w.Name, err)
+		}
+	}
+	f.Pods = pods.Items
+	configs, err := member.NamedBy(ctx, r.config.Client, w)
+	if err != nil {
+		return err
+	}
+	for i := range configs {
+		var members []crdv1.Member
+		for _, m := range routing.Named(&configs[i]) {
+			one, err := member.Get(ctx, r.config.Client, m.Kind, m.Namespace, m.Name)
+			if err != nil {
+				return err
+			}
+			members = append(members, one)
+		}
+		f.Routing = append(f.Routing, routing.Of(&configs[i], members, r.config.KeyHeaders))
+	}
+	if w.Status.Fork == nil || w.Status.Fork.ObjectRef == nil {
+		return nil
+	}
+	live, err := baseline.Read(ctx, r.config.Client, *w.Status.Fork.ObjectRef)
+	if err != nil || live == nil {
+		return err
+	}
+	f.readServices(c, own.Items, live.Template.Spec)
+	f.Seconds = r.seconds(ctx, own.Items)
+	if c.Redirects(w.Name) == nil && len(f.Ports) > 0 {
+		f.Policy, err = r.policy(ctx, w.Namespace, live.Template.Labels, f.Ports)
+	}
+	return err
+}
+
+// readServices determines the ports that can be recorded, and the Services that have one. own are all Services of the
+// fork with this pod.
+func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod corev1.PodSpec) {
+	listening := map[int32]int32{} // the application's port
+	for _, t := range append([]*crdv1.TrafficCapture{c}, f.Others...) {
+		for _, p := range t.Status.Pods {
+			for _, port := range p.Ports {
+				if p.Workload == f.Workload.Name {
+					listening[port.Listening] = port.Application
+				}
+			}
+		}
+	}
+	firsts := slices.Clone(own)
+	for i := range firsts {
+		firsts[i].Spec.Ports = slices.Clone(firsts[i].Spec.Ports)
+		for j, p := range firsts[i].Spec.Ports {
+			if application := listening[p.TargetPort.IntVal]; application != 0 {
+				firsts[i].Spec.Ports[j].TargetPort = intstr.FromInt32(application)
+			}
+		}
+	}
+	firsts = slices.DeleteFunc(firsts, func(s corev1.Service) bool {
+		return slices.ContainsFunc(own, func(o corev1.Service) bool { return s.Name == services.TrafficName(o.Name) })
+	})
+	var declared []int32
+	for _, container := range power.Containers(pod) {
+		for _, p := range container.Ports {
+			declared = append(declared, p.ContainerPort)
+		}
+	}
+	all := services.Captured(firsts, pod)
+	pairs := ports.Listening(all, declared)
+	for _, application := range lists.Unique(all) {
+		if l := pairs[application]; l != 0 && (c.Spec.Port == 0 || c.Spec.Port == application) {
+			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l})
+		}
+	}
+	for i := range firsts {
+		has := services.Captured(firsts[i:i+1], pod)
+		if slices.ContainsFunc(f.Ports, func(p crdv1.CapturedPort) bool { return slices.Contains(has, p.Application) }) {
+			f.Services = append(f.Services, firsts[i].Name)
+		}
+	}
+	slices.Sort(f.Services)
+}
+
+// seconds returns which of the Services of a fork are second ones, and whether these answer.
+func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[string]Second {
+	out := map[string]Second{}
+	for _, first := range own {
+		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name) })
+		if second == nil {
+			continue
+		}
+		answers := member.Reachable(second)
+		for _, p := range second.Spec.Ports {
+			if answers && p.Protocol == corev1.ProtocolTCP && r.config.Dial != nil {
+				answers = r.config.Dial(ctx, net.JoinHostPort(second.Spec.ClusterIP, strconv.Itoa(int(p.Port)))) == nil
+			}
+		}
+		out[second.Name] = Second{Created: second.CreationTimestamp, Answers: answers}
+	}
+	return out
+}
+
+// policy returns the name of a NetworkPolicy of the namespace that refuses requests to the containers that record in pods
+// with these labels. The cache has only the selectors of policies.
+//
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list
+func (r *Reconciler) policy(ctx context.Context, namespace string, pod map[string]string, of []crdv1.CapturedPort) (string, error) {
+	var all networkingv1.NetworkPolicyList
+	if err := r.config.Live.List(ctx, &all, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list the NetworkPolicies of namespace %s: %w", namespace, err)
+	}
+	for _, p := range all.Items {
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err == nil && selector.Matches(labels.Set(pod)) && Refuses(p.Spec, of) {
+			return p.Name, nil
+		}
+	}
+	return "", nil
+}

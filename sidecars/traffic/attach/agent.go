@@ -1,0 +1,194 @@
+package attach
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/eventbus/records"
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/eventbus/wake"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/capture"
+	"switchyard.dev/sidecars/traffic/proxy"
+)
+
+const (
+	// reportEvery is the pause between reports, and compareEvery that between those that differ.
+	reportEvery, compareEvery = 10 * time.Second, time.Second
+	// linger is how long a port is served after its last capture: proxies can learn late that Services changed.
+	linger = 30 * time.Second
+	// atOnce bounds the bytes of a batch, but for a single exchange.
+	atOnce = 1 << 20
+	// retryMin and retryMax bound the pause before traffic-manager is asked again.
+	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
+	// alone is how long a new container waits for traffic-manager before it counts as started.
+	alone = 10 * time.Second
+	// freeEvery is the pause between returns of memory while nothing is attached.
+	freeEvery = time.Minute
+)
+
+// Config configures an Agent.
+type Config struct {
+	// Manager is host:port of traffic-manager. Roots verify its certificate.
+	Manager string
+	Roots   *trust.Roots
+	// TokenFile has the pod's token, and StateFile the last attachments.
+	TokenFile, StateFile string
+	Logger               *slog.Logger
+}
+
+// Agent is the container.
+type Agent struct {
+	cfg      Config
+	proxy    *proxy.Proxy
+	recorder *capture.Recorder
+	changed  chan struct{}
+
+	mu      sync.Mutex
+	state   *trafficv1.Attachments
+	problem string
+	until   map[proxy.Port]time.Time // when a port is not served any more; zero: it is attached
+}
+
+// Roots returns the authorities of a file, or if there is none those of a text, both as PEM.
+func Roots(file, text string) (*trust.Roots, error) {
+	if file != "" {
+		return trust.ReadRoots(file, file)
+	}
+	roots := trust.NewRoots("the environment of this container")
+	return roots, roots.Set([]byte(text))
+}
+
+// Run serves the attachments until ctx ends. The error is one of the configuration.
+func Run(ctx context.Context, cfg Config) error {
+	conn, err := trust.Dial(cfg.Manager, cfg.Manager, cfg.Roots, grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: 2 * time.Second}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	a := &Agent{cfg: cfg, changed: make(chan struct{}, 1), until: map[proxy.Port]time.Time{}, state: &trafficv1.Attachments{}}
+	out := &delivery{agent: a, client: trafficv1.NewSidecarsClient(conn)}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the queue has time of its own
+	defer stop()
+	queue := records.New(running, records.Config[capture.Finished]{
+		Sink: out, Maximum: math.MaxInt, AtOnce: atOnce, Weight: func(f capture.Finished) int { return f.Size },
+		Lost: out.ended, Name: "captured exchanges", Otherwise: "they are counted as lost", Logger: cfg.Logger,
+	})
+	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
+	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Logger: cfg.Logger}
+	a.load()
+	var all sync.WaitGroup
+	all.Go(func() { a.keepAttached(ctx, out.client) })
+	all.Go(func() { a.tick(ctx) })
+	all.Wait()
+	a.proxy.Close()
+	queue.Close()
+	return nil
+}
+
+// tick ends ports that have lingered, returns memory while nothing is attached, and lets the container count as started.
+func (a *Agent) tick(ctx context.Context) {
+	freed := time.Time{}
+	for began := time.Now(); wake.Sleep(ctx, time.Second); {
+		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
+			debug.FreeOSMemory()
+			freed = time.Now()
+		}
+		if _, err := os.Stat(a.cfg.StateFile); err != nil && time.Since(began) > alone {
+			a.save()
+		}
+	}
+}
+
+// keepAttached keeps a stream to traffic-manager until ctx ends.
+func (a *Agent) keepAttached(ctx context.Context, client trafficv1.SidecarsClient) {
+	reported := ""
+	for wait := retryMin; ; wait = min(2*wait, retryMax) {
+		began := time.Now()
+		err := a.attach(ctx, client)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > retryMax {
+			wait, reported = retryMin, ""
+		}
+		if why := fmt.Sprint(err); why != reported { // once for each reason
+			a.cfg.Logger.Warn("traffic-manager does not answer; the attachments stay", "address", a.cfg.Manager, "error", err)
+			reported = why
+		}
+		if !wake.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// attach keeps one stream until it ends.
+func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ctx, err := a.authorized(ctx)
+	if err != nil {
+		return err
+	}
+	stream, err := client.Attach(ctx)
+	if err != nil {
+		return err
+	}
+	received := make(chan error, 1)
+	var version uint64 // of this stream
+	var mu sync.Mutex
+	go func() {
+		for {
+			next, err := stream.Recv()
+			if err != nil {
+				received <- err
+				return
+			}
+			a.apply(next)
+			mu.Lock()
+			version = next.GetVersion()
+			mu.Unlock()
+			wake.Notify(a.changed)
+		}
+	}()
+	var last *trafficv1.Applied
+	var sent time.Time
+	for {
+		mu.Lock()
+		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}
+		mu.Unlock()
+		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
+			if err := stream.Send(report); err != nil {
+				return <-received // which has the reason
+			}
+			last, sent = report, time.Now()
+		}
+		select {
+		case err := <-received:
+			return err
+		case <-a.changed:
+		case <-time.After(compareEvery):
+		}
+	}
+}
+
+// authorized adds the pod's token, which the kubelet replaces now and then, to the calls of a context.
+func (a *Agent) authorized(ctx context.Context) (context.Context, error) {
+	token, err := os.ReadFile(a.cfg.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the pod's token: %w", err)
+	}
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
+}

@@ -1,0 +1,121 @@
+package attach
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/proxy"
+)
+
+// apply applies attachments, which replace all others.
+func (a *Agent) apply(next *trafficv1.Attachments) {
+	failed := a.recorder.Set(next.GetCaptures())
+	a.mu.Lock()
+	a.state = next
+	attached := map[proxy.Port]bool{}
+	for _, c := range next.GetCaptures() {
+		for _, p := range c.GetPorts() {
+			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening())} //nolint:gosec // ports
+			attached[port], a.until[port] = true, time.Time{}
+		}
+	}
+	for port, until := range a.until {
+		if !attached[port] && until.IsZero() {
+			a.until[port] = time.Now().Add(linger)
+		}
+	}
+	a.mu.Unlock()
+	failed = errors.Join(failed, a.listen())
+	a.mu.Lock()
+	a.problem = ""
+	if failed != nil {
+		a.problem = failed.Error()
+	}
+	a.mu.Unlock()
+	a.save()
+}
+
+// listen serves the ports that are attached, or were so lately.
+func (a *Agent) listen() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var ports []proxy.Port
+	for port, until := range a.until {
+		if !until.IsZero() && time.Now().After(until) {
+			delete(a.until, port)
+			continue
+		}
+		ports = append(ports, port)
+	}
+	return a.proxy.Listen(ports...)
+}
+
+// idle reports whether nothing is served.
+func (a *Agent) idle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.until) == 0
+}
+
+// wrong returns why not all that is attached is applied.
+func (a *Agent) wrong() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.problem
+}
+
+// load applies the attachments that an earlier container has kept.
+func (a *Agent) load() {
+	content, err := os.ReadFile(a.cfg.StateFile)
+	if err != nil {
+		return // it is the first container of its pod
+	}
+	state := &trafficv1.Attachments{}
+	if err := proto.Unmarshal(content, state); err != nil {
+		a.cfg.Logger.Warn("the last attachments cannot be read, and are requested from traffic-manager", "file", a.cfg.StateFile, "error", err)
+		return
+	}
+	a.apply(state)
+}
+
+// save keeps the attachments for the next container.
+func (a *Agent) save() {
+	a.mu.Lock()
+	content, err := proto.Marshal(a.state)
+	a.mu.Unlock()
+	if err == nil {
+		err = replace(a.cfg.StateFile, content)
+	}
+	if err != nil {
+		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
+	}
+}
+
+// replace replaces a file as a whole.
+func replace(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".attachments-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // fails when all went well
+	_, err = f.Write(content)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Started returns nil once the container with this file has applied the attachments of its pod, or has waited for them in
+// vain; else an error with the reason.
+func Started(stateFile string) error {
+	if _, err := os.Stat(stateFile); err != nil {
+		return fmt.Errorf("nothing was attached or found missing yet: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package capture
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/elide"
+	"switchyard.dev/sidecars/traffic/parse"
+	"switchyard.dev/sidecars/traffic/record"
+)
+
+// Unreadable is why an exchange is lost: its connection could not be parsed any more.
+const Unreadable = "unreadable"
+
+// Recorder has the captures of a container, and their books. It is safe for concurrent use.
+type Recorder struct {
+	// Incarnation names this process.
+	Incarnation string
+	// Finished receives each exchange that is complete, and must not wait. Delivered or Lost must be called for it.
+	Finished func(Finished)
+
+	mu       sync.Mutex
+	books    *record.Books
+	captures []*target
+	// last is when the captures in the books were last attached.
+	last map[string]time.Time
+}
+
+// remembered is how long counters are kept after the end of a capture.
+const remembered = 15 * time.Minute
+
+// Finished is a complete exchange.
+type Finished struct {
+	*trafficv1.Exchange
+	// Size is that of its message in bytes.
+	Size  int
+	entry *record.Entry
+}
+
+// target is a capture.
+type target struct {
+	*trafficv1.Capture
+	rules *elide.Rules
+	ports map[int32]bool
+}
+
+// New returns a Recorder without captures.
+func New(incarnation string, finished func(Finished)) *Recorder {
+	return &Recorder{Incarnation: incarnation, Finished: finished, books: record.New(record.InFlight), last: map[string]time.Time{}}
+}
+
+// Set replaces the captures. An error names those that cannot be applied; the others are.
+func (r *Recorder) Set(captures []*trafficv1.Capture) error {
+	var all []*target
+	var failed error
+	for _, c := range captures {
+		rules, err := elide.New(c)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("capture %s: %w", c.GetName(), err))
+			continue
+		}
+		t := &target{Capture: c, rules: rules, ports: map[int32]bool{}}
+		for _, p := range c.GetPorts() {
+			t.ports[int32(p.GetApplication())] = true //nolint:gosec // a port
+		}
+		all = append(all, t)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for uid, last := range r.last {
+		if time.Since(last) > remembered && r.books.Forget(uid) {
+			delete(r.last, uid)
+		}
+	}
+	for _, t := range append(r.captures, all...) {
+		r.last[t.GetUid()] = time.Now()
+	}
+	r.captures = all
+	return failed
+}
+
+// Delivered counts an exchange as delivered.
+func (r *Recorder) Delivered(f Finished) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.entry.Delivered()
+}
+
+// Lost counts an exchange as lost.
+func (r *Recorder) Lost(f Finished, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f.entry.Lost(reason)
+}
+
+// Counts returns the counters of captures, by UID; of all if none is named.
+func (r *Recorder) Counts(uids ...string) []*trafficv1.CaptureCounts {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.books.Counts(uids...)
+}
+
+// Observer returns the observer of connections to a port of the application. Each request is captured by the captures that
+// there are when it begins.
+func (r *Recorder) Observer(port int32) parse.Observer { return observer{r, port} }
+
+type observer struct {
+	*Recorder
+	port int32
+}
+
+// of returns the captures of the port.
+func (o observer) of() (all []*target) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range o.captures {
+		if t.ports[o.port] {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// Begin implements parse.Observer.
+func (o observer) Begin(h parse.Head) parse.Exchange {
+	var all copies
+	for _, t := range o.of() {
+		if c := o.begin(t, h, o.port); c != nil {
+			all = append(all, c)
+		}
+	}
+	switch len(all) {
+	case 0:
+		return nil
+	case 1:
+		return all[0]
+	}
+	return all
+}
+
+// Unreadable implements parse.Observer.
+func (o observer) Unreadable(string) {
+	all := o.of()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, t := range all {
+		if e := o.books.Begin(t.Capture, "", 0); e != nil {
+			e.Lost(Unreadable)
+		}
+	}
+}
+
+// copies are those of one exchange for several captures.
+type copies []*exchange
+
+// Respond implements parse.Exchange.
+func (c copies) Respond(h parse.Head) {
+	for _, x := range c {
+		x.Respond(h)
+	}
+}
+
+// Body implements parse.Exchange.
+func (c copies) Body(s parse.Side, b []byte) {
+	for _, x := range c {
+		x.Body(s, b)
+	}
+}
+
+// Message implements parse.Exchange.
+func (c copies) Message(s parse.Side) {
+	for _, x := range c {
+		x.Message(s)
+	}
+}
+
+// Trailers implements parse.Exchange.
+func (c copies) Trailers(s parse.Side, f []parse.Field) {
+	for _, x := range c {
+		x.Trailers(s, f)
+	}
+}
+
+// End implements parse.Exchange.
+func (c copies) End(problem string) {
+	for _, x := range c {
+		x.End(problem)
+	}
+}

@@ -1,0 +1,38 @@
+package manager
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
+	none := int32(0)
+	capture := func(namespace, uid string, pods ...types.UID) crdv1.TrafficCapture {
+		c := crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "n" + uid, UID: types.UID(uid)}}
+		for _, p := range pods {
+			c.Status.Pods = append(c.Status.Pods, crdv1.CapturedPod{UID: p})
+		}
+		return c
+	}
+	headers := capture("a", "1", "p", "q")
+	headers.Spec.Limits.BodyBytes = &none
+	all := []crdv1.TrafficCapture{capture("a", "3", "q"), capture("b", "4", "p"), capture("a", "2", "p"), headers, capture("a", "5", "")}
+	got := capturesOf("a", "p", all, Elision{})
+	if len(got) != 2 || got[0].GetUid() != "1" || got[1].GetUid() != "2" || got[0].GetBodyBytes() != 0 || got[1].GetBodyBytes() != defaultBody || got[1].GetSample() != 1 {
+		t.Errorf("pod p gets %v", got)
+	}
+	if got := capturesOf("a", "", all, Elision{}); len(got) != 0 {
+		t.Errorf("a pod without a UID gets %v", got)
+	}
+	over := capture("a", "1")
+	over.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionEnded, Status: "True"}}
+	attached := capture("a", "1", "p")
+	attached.Status.Conditions = over.Status.Conditions
+	if !ended(&over) || ended(&attached) || ended(&all[0]) {
+		t.Error("a capture has ended when its condition states so and it is attached to no pod")
+	}
+}

@@ -1,0 +1,152 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/sidecars/traffic/parse"
+)
+
+const (
+	// dialWithin bounds the time to connect to the application, in the same pod.
+	dialWithin = 10 * time.Second
+	// untilFree is how long to wait when no more files can be opened.
+	untilFree = 100 * time.Millisecond
+)
+
+// Proxy listens for the ports of an application.
+type Proxy struct {
+	// Observer returns the observer of a connection to a port of the application.
+	Observer func(application int32) parse.Observer
+	Logger   *slog.Logger
+
+	memory    parse.Memory
+	other     atomic.Uint64
+	mu        sync.Mutex
+	listeners map[Port]net.Listener
+	open      map[*net.TCPConn]struct{}
+	running   sync.WaitGroup
+}
+
+// Port is a port of the application and that on which the proxy listens for it.
+type Port struct{ Application, Listening int32 }
+
+// Other returns how many connections were passed on that are not HTTP.
+func (p *Proxy) Other() uint64 { return p.other.Load() }
+
+// Listen listens for these ports and no others. Open connections continue. An error names the ports that others have;
+// the proxy listens on the rest.
+func (p *Proxy) Listen(ports ...Port) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listeners == nil {
+		p.listeners, p.open = map[Port]net.Listener{}, map[*net.TCPConn]struct{}{}
+	}
+	wanted := map[Port]bool{}
+	var failed error
+	config := net.ListenConfig{}
+	config.SetMultipathTCP(false)
+	for _, port := range ports {
+		wanted[port] = true
+		if p.listeners[port] != nil {
+			continue
+		}
+		l, err := config.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port.Listening)))
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("listen for port %d of the application: %w", port.Application, err))
+			continue
+		}
+		p.listeners[port] = l
+		p.running.Go(func() { p.serve(l, port) })
+	}
+	maps.DeleteFunc(p.listeners, func(port Port, l net.Listener) bool {
+		if wanted[port] {
+			return false
+		}
+		_ = l.Close() // nothing is written to it
+		return true
+	})
+	return failed
+}
+
+// Close stops listening, resets all connections and waits for their end.
+func (p *Proxy) Close() {
+	_ = p.Listen() // none
+	p.mu.Lock()
+	for c := range p.open {
+		cut(c)
+	}
+	p.mu.Unlock()
+	p.running.Wait()
+}
+
+// serve accepts connections until the listener closes.
+func (p *Proxy) serve(l net.Listener, port Port) {
+	for {
+		client, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			p.Logger.Warn("a connection cannot be accepted", "port", port.Application, "error", err)
+			time.Sleep(untilFree)
+			continue
+		}
+		p.running.Go(func() { p.connect(client.(*net.TCPConn), port.Application) })
+	}
+}
+
+// keep adds or removes an open connection.
+func (p *Proxy) keep(c *net.TCPConn, open bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if open {
+		p.open[c] = struct{}{}
+	} else {
+		delete(p.open, c)
+	}
+}
+
+// connect passes a connection on to the application, at the address to which the client has connected.
+func (p *Proxy) connect(client *net.TCPConn, port int32) {
+	p.keep(client, true)
+	defer p.keep(client, false)
+	host, _, err := net.SplitHostPort(client.LocalAddr().String())
+	if err != nil {
+		cut(client)
+		return
+	}
+	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
+	if err != nil {
+		p.Logger.Debug("the application cannot be reached", "port", port, "error", err)
+		cut(client)
+		return
+	}
+	server := app.(*net.TCPConn)
+	read := parse.New(p.Observer(port), &p.memory)
+	var first atomic.Pointer[string]
+	var back sync.WaitGroup
+	back.Go((&direction{server, client, parse.Response, read, &first}).pass)
+	(&direction{client, server, parse.Request, read, &first}).pass()
+	back.Wait()
+	if !read.HTTP() {
+		p.other.Add(1)
+	}
+	read.Close(*first.Load())
+	_ = client.Close() // both directions have ended
+	_ = server.Close()
+}
+
+// cut closes a connection with a reset.
+func cut(c *net.TCPConn) {
+	_ = c.SetLinger(0) // else it would end like a closed one
+	_ = c.Close()      // it is aborted
+}

@@ -1,0 +1,180 @@
+// Package record keeps the books of captures. It is pure, and not safe for concurrent use.
+//
+//	Books    of a traffic container: seen = delivered + sampled out + lost(reason) + in flight, for each capture
+//	Merge    of the reports of all replicas of traffic-manager:
+//	         seen = stored + sampled out + evicted + lost(reason) + pending
+//	Sampled  whether a trace is in the sample of a capture, the same in each pod
+//	Add      adds to a set of numbers
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+)
+
+// InFlight is the bound on the bytes of a container's exchanges from their first byte until they are delivered.
+const InFlight = 16 << 20
+
+// The reasons for which exchanges are lost. Others are possible.
+const (
+	// Budget: there was no room for it in flight.
+	Budget = "budget"
+	// Refused by traffic-manager.
+	Refused = "refused"
+	// Ended: the capture or the container ended before it was delivered.
+	Ended = "ended"
+	// Restart: the container, or the replica that had stored it, terminated.
+	Restart = "restart"
+)
+
+// Books are those of one container. All its captures share the bytes in flight.
+type Books struct {
+	room     int64
+	captures map[string]*book
+}
+
+// book is that of one capture. inFlight counts exchanges, number the finished ones.
+type book struct {
+	seen, delivered, sampledOut, inFlight, number uint64
+	lost                                          map[string]uint64
+}
+
+// New returns books with a bound on the bytes in flight.
+func New(inFlight int64) *Books { return &Books{room: inFlight, captures: map[string]*book{}} }
+
+// Entry is an exchange in flight. It ends with Delivered or Lost; calls after that have no effect.
+type Entry struct {
+	books  *Books
+	book   *book
+	bytes  int64
+	number uint64
+	ended  bool
+}
+
+// Begin counts an exchange of a capture as seen. bytes is the room that it needs now. It returns nil, and has counted why, if
+// the exchange is not to be kept.
+func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
+	of := b.captures[c.GetUid()]
+	if of == nil {
+		of = &book{lost: map[string]uint64{}}
+		b.captures[c.GetUid()] = of
+	}
+	of.seen++
+	if !Sampled(trace, c.GetSample()) {
+		of.sampledOut++
+		return nil
+	}
+	of.inFlight++
+	e := &Entry{books: b, book: of}
+	if !e.Grow(bytes) {
+		return nil
+	}
+	return e
+}
+
+// Grow reserves more room, if bytes is negative less. If there is not enough the exchange is lost.
+func (e *Entry) Grow(bytes int64) bool {
+	if e.ended {
+		return false
+	}
+	if bytes > e.books.room {
+		e.Lost(Budget)
+		return false
+	}
+	e.books.room -= bytes
+	e.bytes += bytes
+	return true
+}
+
+// Finish returns the number of an exchange that is complete: from 1, without gaps. Later calls return the same; 0: it is lost.
+func (e *Entry) Finish() uint64 {
+	if e.number == 0 && !e.ended {
+		e.book.number++
+		e.number = e.book.number
+	}
+	return e.number
+}
+
+// Delivered counts an exchange as delivered.
+func (e *Entry) Delivered() {
+	if e.end() {
+		e.book.delivered++
+	}
+}
+
+// Lost counts an exchange as lost.
+func (e *Entry) Lost(reason string) {
+	if e.end() {
+		e.book.lost[reason]++
+	}
+}
+
+// end returns the room. It reports whether the exchange was in flight.
+func (e *Entry) end() bool {
+	if e.ended {
+		return false
+	}
+	e.ended = true
+	e.book.inFlight--
+	e.books.room += e.bytes
+	return true
+}
+
+// Counts returns the counters of captures, by UID; of all captures if none is named.
+func (b *Books) Counts(uids ...string) (all []*trafficv1.CaptureCounts) {
+	if len(uids) == 0 {
+		uids = slices.Sorted(maps.Keys(b.captures))
+	}
+	for _, uid := range uids {
+		if of := b.captures[uid]; of != nil {
+			all = append(all, &trafficv1.CaptureCounts{CaptureUid: uid, Seen: of.seen, Delivered: of.delivered, SampledOut: of.sampledOut, Lost: maps.Clone(of.lost)})
+		}
+	}
+	return all
+}
+
+// InFlight returns how many exchanges of a capture are in flight.
+func (b *Books) InFlight(uid string) uint64 {
+	if of := b.captures[uid]; of != nil {
+		return of.inFlight
+	}
+	return 0
+}
+
+// Forget removes the book of a capture that has ended. It reports false while exchanges are in flight.
+func (b *Books) Forget(uid string) bool {
+	if b.InFlight(uid) > 0 {
+		return false
+	}
+	delete(b.captures, uid)
+	return true
+}
+
+// Sampled reports whether a trace belongs to the share of traces, from 0 to 1, that is captured.
+func Sampled(trace string, share float64) bool {
+	if share >= 1 {
+		return true
+	}
+	sum := sha256.Sum256([]byte(trace))
+	const bits = 53 // of a float64, exactly
+	return float64(binary.BigEndian.Uint64(sum[:])>>(64-bits))/(1<<bits) < share
+}
+
+// Trace returns the IDs of trace and parent in a header traceparent (W3C Trace Context). Without a valid one the trace is own,
+// which is the request's ID.
+func Trace(traceparent, own string) (trace, parent string) {
+	parts := strings.Split(strings.ToLower(strings.TrimSpace(traceparent)), "-")
+	if len(parts) < 4 || !hex(parts[0], 2) || !hex(parts[1], 32) || !hex(parts[2], 16) || parts[0] == "ff" || strings.Trim(parts[1], "0") == "" || strings.Trim(parts[2], "0") == "" {
+		return own, ""
+	}
+	return parts[1], parts[2]
+}
+
+func hex(text string, n int) bool {
+	return len(text) == n && strings.Trim(text, "0123456789abcdef") == ""
+}

@@ -1,0 +1,6 @@
+// Package recording records the traffic of a sandbox's forks with the rights of a user: without flags, files and
+// printing.
+//
+//	Record     creates a TrafficCapture in each namespace with forks, keeps its lease, deletes it    record.go
+//	reading    every replica of traffic-manager, again where it was interrupted; each exchange once  read.go
+package recording

@@ -1,0 +1,274 @@
+package recording
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/wake"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+)
+
+// Longest is the longest recording.
+const Longest = time.Hour
+
+const (
+	// leaseSeconds is the time without a renewal after which a capture ends; renewEvery and renewSoon are the pauses between
+	// renewals, and after a failed one.
+	leaseSeconds          = 120
+	renewEvery, renewSoon = 30 * time.Second, 2 * time.Second
+	// pollEvery is the pause between two reads of captures, and of the replicas.
+	pollEvery = time.Second
+	// readyWithin bounds the wait for captures, drainWithin that for the last exchanges after their end, and callWithin
+	// a call of the API server or of a replica after it.
+	readyWithin, drainWithin, callWithin = 3 * time.Minute, time.Minute, 10 * time.Second
+)
+
+// Errors of Record.
+var (
+	// ErrNoSandbox: there is no such sandbox. ErrNoFork: it has no fork, or none of that workload.
+	ErrNoSandbox = errors.New("there is no such sandbox")
+	ErrNoFork    = errors.New("there is no fork to record")
+	// ErrNotReady: a capture was not ready in time, or has ended before. The note before has the reason.
+	ErrNotReady = errors.New("the recording does not begin")
+)
+
+// Asked is a recording that a user asks for.
+type Asked struct {
+	Sandbox string
+	// Workload is the name of a baseline of the sandbox; empty: all.
+	Workload string
+	// For is how long to record, at most Longest; 0: Longest.
+	For time.Duration
+}
+
+// Config is how a recording reaches the cluster. All fields are required.
+type Config struct {
+	// Client has the rights of the user.
+	Client client.Client
+	// Replicas returns the names of the replicas of traffic-manager that are ready.
+	Replicas func(ctx context.Context) ([]string, error)
+	// Dial connects to a replica until ctx ends.
+	Dial func(ctx context.Context, replica string) (trafficv1.ReadersClient, error)
+	// Ticket returns a ticket for a capture.
+	Ticket func(ctx context.Context, namespace, capture string) (string, error)
+	// Each gets each exchange once, with the workload that served it, KIND/NAMESPACE/NAME. Calls do not overlap. An error
+	// ends the recording.
+	Each func(x *trafficv1.Exchange, workload string) error
+	// Note gets a line about the progress.
+	Note func(text string)
+}
+
+// Result is how complete a recording is.
+type Result struct {
+	// Counts is the identity of the captures, as far as their replicas have answered.
+	Counts *trafficv1.Counts
+	// Read is the number of exchanges that Each got.
+	Read uint64
+	// Unanswered are the replicas that returned no counts.
+	Unanswered []string
+}
+
+// Record records until ctx ends, the time is over, or the operator ends the capture, and then deletes it and reads what
+// is left. It returns an error if it did not begin or could not go on. The result is there once a capture was created.
+func Record(ctx context.Context, cfg Config, asked Asked) (*Result, error) {
+	spaces, err := namespaces(ctx, cfg.Client, asked)
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(cfg)
+	for _, ns := range spaces {
+		c := &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{GenerateName: asked.Sandbox + "-", Namespace: ns}}
+		c.Spec.Sandbox, c.Spec.Workload = asked.Sandbox, asked.Workload
+		c.Spec.Lease = &crdv1.CaptureLease{RenewTime: metav1.NowMicro(), Seconds: leaseSeconds}
+		if err = cfg.Client.Create(ctx, c, client.FieldValidation("Strict")); err != nil {
+			err = fmt.Errorf("create a TrafficCapture in namespace %s: %w", ns, err)
+			break
+		}
+		r.captures = append(r.captures, c)
+		if _, err = cfg.Ticket(ctx, ns, c.Name); err != nil {
+			break
+		}
+		cfg.Note(fmt.Sprintf("TrafficCapture %s/%s is created", ns, c.Name))
+	}
+	if len(r.captures) == 0 {
+		return nil, err
+	}
+	return r.record(ctx, asked.For, err)
+}
+
+// namespaces returns those of the forks that are asked for.
+func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, error) {
+	s := &crdv1.SignadotSandbox{}
+	if err := c.Get(ctx, client.ObjectKey{Name: asked.Sandbox}, s); apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%w: %s", ErrNoSandbox, asked.Sandbox)
+	} else if err != nil {
+		return nil, fmt.Errorf("read SignadotSandbox %s: %w", asked.Sandbox, err)
+	}
+	in, names := map[string]bool{}, map[string]bool{}
+	if custom := s.Spec.Customization; custom != nil {
+		for _, p := range custom.Patches {
+			names[p.Target.Name] = true
+			if asked.Workload == "" || asked.Workload == p.Target.Name {
+				in[p.Target.Namespace] = true
+			}
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%w: sandbox %s forks no workload", ErrNoFork, asked.Sandbox)
+	case len(in) == 0:
+		return nil, fmt.Errorf("%w: sandbox %s has forks of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
+	}
+	return slices.Sorted(maps.Keys(in)), nil
+}
+
+// record records until the end. It deletes the captures whatever happens; err is that of their creation.
+func (r *run) record(ctx context.Context, most time.Duration, err error) (*Result, error) {
+	going, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	go r.renew(going)
+	if err == nil {
+		err = r.awaitReady(ctx)
+	}
+	ended := make(chan struct{})
+	if err == nil {
+		go func() { r.read(going); close(ended) }()
+		err = r.wait(ctx, most, ended)
+	} else {
+		close(ended)
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = nil // That is how it ends.
+	}
+	deleted := r.remove(going)
+	select {
+	case <-ended:
+	case <-time.After(drainWithin):
+		r.cfg.Note(fmt.Sprintf("the last requests have not arrived within %s of the end", drainWithin))
+	}
+	result := r.counts(going)
+	stop()
+	<-ended
+	result.Read = r.taken
+	return result, errors.Join(err, deleted)
+}
+
+// wait waits for the end of a recording. It returns why it could not go on.
+func (r *run) wait(ctx context.Context, most time.Duration, ended <-chan struct{}) error {
+	if most <= 0 || most > Longest {
+		most = Longest
+	}
+	late := time.NewTimer(most)
+	defer late.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-late.C:
+		r.cfg.Note(fmt.Sprintf("%s are over", most))
+		return nil
+	case err := <-r.failed:
+		return err
+	case <-ended:
+	}
+	for _, c := range r.captures {
+		if now, err := r.look(ctx, c); err == nil {
+			c = now
+		}
+		r.cfg.Note(fmt.Sprintf("TrafficCapture %s/%s has ended: %s", c.Namespace, c.Name, condition(c, crdv1.ConditionEnded).Message))
+	}
+	return nil
+}
+
+// condition returns a condition of a capture.
+func condition(c *crdv1.TrafficCapture, of string) crdv1.StatusCondition {
+	if found := crdv1.FindCondition(c.Status.Conditions, of); found != nil {
+		return *found
+	}
+	return crdv1.StatusCondition{Message: "the operator has not reported on it"}
+}
+
+// look returns a capture as it is now.
+func (r *run) look(ctx context.Context, c *crdv1.TrafficCapture) (*crdv1.TrafficCapture, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	now := &crdv1.TrafficCapture{}
+	err := r.cfg.Client.Get(ctx, client.ObjectKeyFromObject(c), now)
+	return now, err
+}
+
+// awaitReady waits until all captures are ready: all requests that begin later are seen.
+func (r *run) awaitReady(ctx context.Context) error {
+	for until := time.Now().Add(readyWithin); ; {
+		waits := 0
+		for _, c := range r.captures {
+			of := c.Namespace + "/" + c.Name
+			now, err := r.look(ctx, c)
+			switch ended, ready := condition(now, crdv1.ConditionEnded), condition(now, crdv1.ConditionReady); {
+			case apierrors.IsNotFound(err):
+				return fmt.Errorf("%w: TrafficCapture %s was deleted", ErrNotReady, of)
+			case err != nil:
+				waits++
+				r.once("TrafficCapture %s cannot be read: %v", of, err)
+			case ended.Status == string(metav1.ConditionTrue):
+				return fmt.Errorf("%w: TrafficCapture %s has ended: %s", ErrNotReady, of, ended.Message)
+			case ready.Status == string(metav1.ConditionTrue):
+				r.once("TrafficCapture %s is ready: %s", of, ready.Message)
+			default:
+				waits++
+				r.once("waiting for TrafficCapture %s: %s", of, ready.Message)
+			}
+		}
+		switch {
+		case waits == 0:
+			return nil
+		case time.Now().After(until):
+			return fmt.Errorf("%w: it was not ready within %s", ErrNotReady, readyWithin)
+		case !wake.Sleep(ctx, pollEvery):
+			return ctx.Err()
+		}
+	}
+}
+
+// renew keeps the leases until ctx ends.
+func (r *run) renew(ctx context.Context) {
+	wake.Keep(ctx, renewSoon, renewEvery, func(ctx context.Context) (err error) {
+		for _, c := range r.captures {
+			patch := fmt.Sprintf(`{"spec":{"lease":{"renewTime":%q}}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+			one, cancel := context.WithTimeout(ctx, callWithin)
+			o := &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
+			wrong := r.cfg.Client.Patch(one, o, client.RawPatch(types.MergePatchType, []byte(patch)))
+			cancel()
+			if wrong = client.IgnoreNotFound(wrong); wrong != nil {
+				err = fmt.Errorf("renew the lease of TrafficCapture %s/%s: %w", c.Namespace, c.Name, wrong)
+			}
+		}
+		return err
+	}, func(err error) { r.cfg.Note(err.Error()) })
+}
+
+// remove deletes the captures.
+func (r *run) remove(ctx context.Context) (err error) {
+	r.mu.Lock()
+	r.ending = true
+	r.mu.Unlock()
+	for _, c := range r.captures {
+		one, cancel := context.WithTimeout(ctx, callWithin)
+		wrong := r.cfg.Client.Delete(one, &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}})
+		cancel()
+		if wrong = client.IgnoreNotFound(wrong); wrong != nil {
+			err = errors.Join(err, fmt.Errorf("TrafficCapture %s/%s is not deleted, and ends within %d s by itself: %w", c.Namespace, c.Name, leaseSeconds, wrong))
+		}
+	}
+	return err
+}

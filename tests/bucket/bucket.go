@@ -1,0 +1,103 @@
+// Package bucket has a bucket of a real MinIO for tests, or a folder where MinIO is not to be compiled.
+package bucket
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"switchyard.dev/tests/port"
+	miniotool "switchyard.dev/tools/minio"
+	"switchyard.dev/tools/wait"
+	"switchyard.dev/workflows/jobexec/results"
+)
+
+// Name is that of the bucket.
+const Name = "jobs"
+
+// The credentials of the server.
+const user, password = "administrator", "a-password"
+
+// Kept returns a place for what jobs leave: with ALL in the environment a bucket, otherwise a folder.
+func Kept(t testing.TB) *results.Kept {
+	t.Helper()
+	c := results.Config{Folder: t.TempDir()}
+	if os.Getenv("ALL") != "" {
+		endpoint, _ := Server(t)
+		c = results.Config{S3: results.S3{Bucket: Name, Endpoint: endpoint}}
+	}
+	k, err := results.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	return k
+}
+
+// root returns the folder of the repository, above that of the test.
+func root(t testing.TB) string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(dir, "tools", "minio")); missing == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			err = errors.New("the test does not run in the repository")
+		}
+		dir = filepath.Dir(dir)
+	}
+	t.Fatal(err)
+	return ""
+}
+
+// Server starts MinIO with one bucket until the test ends, and returns its URL and a client. The environment of the test has the
+// credentials. Without ALL the test is skipped.
+func Server(t testing.TB) (string, *minio.Client) {
+	t.Helper()
+	if os.Getenv("ALL") == "" {
+		t.Skip("make test-all runs it: MinIO is compiled the first time, which takes five minutes")
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", user)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", password)
+	dir := t.TempDir()
+	program, err := miniotool.Find(t.Context(), root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+	var log bytes.Buffer
+	run := exec.CommandContext(t.Context(), program, "server", "--address", address, "--quiet", filepath.Join(dir, "data"))
+	run.Env = append(os.Environ(), "MINIO_ROOT_USER="+user, "MINIO_ROOT_PASSWORD="+password, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "HOME="+dir)
+	run.Stdout, run.Stderr = &log, &log
+	if err := run.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = run.Wait() }) // the context of the test has ended it
+	wait.Eventually(t, 2*time.Minute, "MinIO starts", func() error {
+		answer, err := http.Get("http://" + address + "/minio/health/cluster") //nolint:noctx // A test.
+		if err != nil {
+			return err
+		}
+		if _ = answer.Body.Close(); answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		return nil
+	})
+	c, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4(user, password, "")})
+	if err == nil {
+		err = c.MakeBucket(t.Context(), Name, minio.MakeBucketOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + address, c
+}

@@ -1,0 +1,206 @@
+// Package traffic contains the command that records the requests of sandboxes.
+//
+//	traffic record                   record.go
+//	the forms that it writes         output.go
+//	replicas and tickets             cluster.go
+//
+// The operations without flags and files are in sidecars/traffic/recording.
+package traffic
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/published"
+	"switchyard.dev/sidecars/traffic/recording"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/show"
+)
+
+// Command returns the command of this package.
+func Command(s *command.Session) *cobra.Command {
+	return command.Group(&cobra.Command{
+		Use: "traffic", Short: "Record the requests that sandboxes serve",
+		Long: "Record the requests that the forks of sandboxes serve; only a kubeconfig is needed.",
+	}, recordCommand(s))
+}
+
+// target is where a recording is written.
+type target struct {
+	dir, har, file string
+	short, clean   bool
+}
+
+const about = `Record the requests that the forks of a sandbox serve, with their responses, until it is
+interrupted, --for is over, or an hour. A line is printed for each request, or with -o json or
+yaml its metadata. The recording is a TrafficCapture, which is deleted at the end: if this
+program is killed, the operator ends it within two minutes. At the end the numbers of requests are
+printed: seen = stored + sampled out + evicted + lost.
+
+Authorization, cookies and headers of the hop are removed in the fork before the first copy,
+and bodies are cut after 64 KiB; the metadata states both. It takes the rights of the author of a
+fork and to create trafficcaptures in its namespace, to get pods/log there, a token in the
+kubeconfig or --token-file, and port-forwards to the operator.
+
+--out-dir has a folder for each request, named by its ID, with meta.json, request and response in
+the wire format of HTTP/1.1, and all metadata in meta.jsons (with -o yaml meta.yamls); an existing
+recording is continued, unless --clean deletes it. --har is an HTTP Archive 1.2. --short
+records no bodies and headers: --to-file is a file that metadata is appended to.`
+
+func recordCommand(s *command.Session) *cobra.Command {
+	var asked recording.Asked
+	var to target
+	c := &cobra.Command{
+		Use: "record --sandbox NAME", Short: "Record the requests of a sandbox's forks", Args: cobra.NoArgs, Long: about,
+		Example: "  switchyard traffic record --sandbox pr-12 --out-dir ./pr-12\n  switchyard traffic record --sandbox pr-12 --workload cart --for 5m --har pr-12.har\n  switchyard traffic record --sandbox pr-12 --short --to-file requests.jsons",
+	}
+	f := c.Flags()
+	f.StringVar(&asked.Sandbox, "sandbox", "", "`name` of the sandbox")
+	f.StringVar(&asked.Workload, "workload", "", "record only the fork of the baseline with this `name`")
+	f.DurationVar(&asked.For, "for", 0, "end after this time, at most 1h; 0: 1h")
+	f.StringVar(&to.dir, "out-dir", "", "write a folder for each request into this `folder`")
+	f.BoolVar(&to.clean, "clean", false, "delete earlier recordings from --out-dir first")
+	f.StringVar(&to.har, "har", "", "write an HTTP Archive to this `file`")
+	f.BoolVar(&to.short, "short", false, "record only the metadata of requests")
+	f.StringVar(&to.file, "to-file", "", "with --short, append metadata to this `file`")
+	c.MarkFlagsMutuallyExclusive("out-dir", "har", "short")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		switch {
+		case asked.Sandbox == "":
+			return exit.Usage.Errorf("give --sandbox NAME; %s sandbox list shows the existing ones", s.Name)
+		case asked.For < 0 || asked.For > recording.Longest:
+			return exit.Usage.Errorf("--for is at most %s, not %s", recording.Longest, asked.For)
+		case to.file != "" && !to.short:
+			return exit.Usage.Errorf("--to-file is for --short: use --out-dir or --har for whole requests")
+		case to.clean && to.dir == "":
+			return exit.Usage.Errorf("--clean needs --out-dir")
+		}
+		writer, err := s.Writer()
+		if err != nil {
+			return err
+		}
+		at, err := open(c.Context(), s)
+		if err != nil {
+			return exit.Unavailable.Errorf("%w", err)
+		}
+		return run(c.Context(), s, recording.Config{Client: writer, Replicas: at.replicas, Dial: at.dial, Ticket: at.ticket}, asked, to)
+	}
+	return c
+}
+
+// run records, and prints how complete the recording is.
+func run(ctx context.Context, s *command.Session, cfg recording.Config, asked recording.Asked, to target) error {
+	outputs, err := to.open(s)
+	if err != nil {
+		return exit.Failed.Errorf("%w", err)
+	}
+	cfg.Note = func(text string) { _, _ = io.WriteString(s.Err, show.Line(text)+"\n") }
+	cfg.Each = func(x *trafficv1.Exchange, workload string) error {
+		if _, err := published.Folder(x.GetId()); err != nil {
+			cfg.Note(fmt.Sprintf("a request of pod %s is left out: %v", x.GetPod(), err))
+			return nil
+		}
+		m := published.MetaOf(x, workload)
+		text := []byte(line(s, m))
+		if s.Show.Form != show.Table {
+			if text, err = record(m, s.Show.Form); err != nil {
+				return err
+			}
+		}
+		if _, err := s.Out.Write(text); err != nil {
+			return err
+		}
+		for _, o := range outputs {
+			if err := o.add(x, m); err != nil {
+				return fmt.Errorf("request %q is not written: %w", x.GetId(), err)
+			}
+		}
+		return nil
+	}
+	result, err := recording.Record(ctx, cfg, asked)
+	comment := ""
+	if result != nil {
+		comment = identity(result)
+		cfg.Note(comment)
+	}
+	for _, o := range outputs {
+		err = errors.Join(err, o.end(comment))
+	}
+	if errors.Is(err, recording.ErrNoSandbox) || errors.Is(err, recording.ErrNoFork) || errors.Is(err, recording.ErrNotReady) {
+		return exit.No.Errorf("%w", err)
+	}
+	return err
+}
+
+// open returns the outputs.
+func (t target) open(s *command.Session) (out []output, err error) {
+	switch {
+	case t.dir != "":
+		f, err := openFolder(t.dir, s.Show.Form, t.clean)
+		return []output{f}, err
+	case t.har != "":
+		a, err := openArchive(t.har, version())
+		return []output{a}, err
+	case t.file != "":
+		f, err := openShort(t.file, s.Show.Form)
+		return []output{f}, err
+	}
+	return nil, nil
+}
+
+// version returns the version of this program.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
+// line returns a request as one line.
+func line(s *command.Session, m published.Meta) string {
+	status := fmt.Sprint(m.Capture.Status)
+	if m.Capture.Response == nil {
+		status = "---"
+	}
+	out := fmt.Sprintf("%s %s %s %s%s %.1fms %s %s", m.When.In(s.Now().Location()).Format("15:04:05.000"), status, m.Method, m.Host, m.RequestURI, m.Capture.MillisecondsToEnd, m.DestWorkload, m.MiddlewareRequestID)
+	if m.Capture.Overridden {
+		out += " (override)"
+	}
+	if m.Capture.Problem != "" {
+		out += " (" + m.Capture.Problem + ")"
+	}
+	return show.Line(out) + "\n"
+}
+
+// identity states how complete a recording is.
+func identity(r *recording.Result) string {
+	c := r.Counts
+	var lost uint64
+	var reasons []string
+	for _, why := range slices.Sorted(maps.Keys(c.GetLost())) {
+		lost += c.GetLost()[why]
+		reasons = append(reasons, fmt.Sprintf("%s %d", why, c.GetLost()[why]))
+	}
+	out := fmt.Sprintf("requests: %d seen = %d stored + %d sampled out + %d evicted + %d lost", c.GetSeen(), c.GetStored(), c.GetSampledOut(), c.GetEvicted(), lost)
+	if lost > 0 {
+		out += " (" + strings.Join(reasons, ", ") + ")"
+	}
+	if p := c.GetPending(); p > 0 {
+		out += fmt.Sprintf(" + %d on their way", p)
+	}
+	out += fmt.Sprintf("; %d are recorded here", r.Read)
+	if len(r.Unanswered) > 0 {
+		out += "; without the counts of " + strings.Join(r.Unanswered, ", ")
+	}
+	return out
+}

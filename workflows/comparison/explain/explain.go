@@ -1,0 +1,86 @@
+// Package explain describes findings in plain words.
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/workflows/comparison/noise"
+)
+
+// longest is how many characters of a value are shown.
+const longest = 60
+
+// Finding returns two or three sentences: the place with what the baseline did in its runs and what the fork did, and what that means.
+func Finding(f noise.Finding) string {
+	where := f.Path
+	if f.At != f.Path {
+		where += " (at " + f.At + ")"
+	}
+	text := fmt.Sprintf("%s: %s. The baseline had %s; the fork had %s.", where, what(f), runs(f.Baseline), runs(f.Fork))
+	if f.Property != "value" && f.Property != "range" && f.Property != "stability" && f.Old != nil && f.New != nil {
+		text += fmt.Sprintf(" For example %s and %s.", short(f.Old.String()), short(f.New.String()))
+	}
+	return text + " " + meaning(f)
+}
+
+func what(f noise.Finding) string {
+	switch {
+	case f.Operation == noise.Remove:
+		return "removed"
+	case f.Operation == noise.Add:
+		return "added"
+	case f.Property == "range":
+		return "outside of the values of the baseline"
+	case f.Property == "stability" && constant(f.Baseline):
+		return "another random value in each run"
+	case f.Property == "stability":
+		return "no longer another value in each run"
+	case f.Property == "value":
+		return "another value"
+	}
+	return "another " + f.Property
+}
+
+func constant(all []string) bool {
+	return !slices.ContainsFunc(all, func(s string) bool { return s != all[0] })
+}
+
+func runs(all []string) string {
+	if constant(all) {
+		return fmt.Sprintf("%s in %s", short(all[0]), number(len(all)))
+	}
+	var shown []string
+	for _, s := range all {
+		shown = append(shown, short(s))
+	}
+	return strings.Join(shown, ", ")
+}
+
+func number(n int) string {
+	if n == 1 {
+		return "its only run"
+	}
+	return fmt.Sprintf("all %d runs", n)
+}
+
+func short(s string) string {
+	if s == "" {
+		return "none"
+	}
+	if runes := []rune(s); len(runes) > longest {
+		return string(runes[:longest]) + "…"
+	}
+	return s
+}
+
+func meaning(f noise.Finding) string {
+	switch {
+	case f.Colour == noise.Yellow:
+		return "This can be noise that the baseline's runs did not show: run both sides again."
+	case f.Level == 0:
+		return "Chance does not explain this."
+	}
+	return fmt.Sprintf("A place that varies by chance in each run looks like this in at most %.2g %% of comparisons.", 100*f.Level)
+}
