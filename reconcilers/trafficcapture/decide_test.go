@@ -1,6 +1,7 @@
 package trafficcapture_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
@@ -19,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/trafficcapture"
+	"switchyard.dev/tests/fields"
 )
 
 var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -27,6 +30,8 @@ var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 type world struct {
 	in  trafficcapture.Input
 	was trafficcapture.Decision
+	// before is the input of the last decision.
+	before trafficcapture.Input
 }
 
 func newWorld() *world {
@@ -57,12 +62,17 @@ func podOf(name string, ready bool) corev1.Pod {
 // decide decides after this time, and writes the status.
 func (w *world) decide(after time.Duration) *world {
 	w.in.Now = metav1.NewTime(w.in.Now.Add(after))
-	w.was = trafficcapture.Decide(w.in)
-	c := w.in.Capture.DeepCopy()
-	c.Status = w.was.Status
-	condition.Write(c, w.was.Conditions, w.in.Now)
-	w.in.Capture = c
+	w.before = w.in
+	w.was, w.in.Capture = decided(w.in)
 	return w
+}
+
+// decided returns a decision, and the capture with its status.
+func decided(in trafficcapture.Input) (trafficcapture.Decision, *crdv1.TrafficCapture) {
+	d, c := trafficcapture.Decide(in), in.Capture.DeepCopy()
+	c.Status = d.Status
+	condition.Write(c, d.Conditions, in.Now)
+	return d, c
 }
 
 func (w *world) renew() *world {
@@ -103,6 +113,12 @@ func (w *world) is(t *testing.T, conditionType, status, reason string) {
 	if c == nil || c.Status != status || c.Reason != reason {
 		t.Fatalf("%s is %+v, want %s %s", conditionType, c, status, reason)
 	}
+	fields.Row(t, crdv1.KindTrafficCapture, w.before.Capture, func(c *crdv1.TrafficCapture) (any, client.Object) {
+		in := w.before
+		in.Capture = c
+		d, after := decided(in)
+		return []any{d.Conditions, d.Over}, after
+	})
 }
 
 func TestACaptureBeginsStepByStep(t *testing.T) {
@@ -121,6 +137,21 @@ func TestACaptureBeginsStepByStep(t *testing.T) {
 	}
 	w.follow().decide(0).is(t, "Ready", "True", "Recording")
 	w.is(t, "Ended", "False", "Live")
+}
+
+func TestCountsAreThoseOfTheReplicas(t *testing.T) {
+	w := newWorld()
+	w.in.Counts = &trafficv1.Counts{Seen: 15, Stored: 5, SampledOut: 4, Evicted: 3, Lost: map[string]uint64{"restart": 2}, Pending: 1}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
+	want := crdv1.CaptureCounts{Seen: 15, Stored: 5, SampledOut: 4, Evicted: 3, Lost: map[string]int64{"restart": 2}}
+	if got := w.in.Capture.Status.Counts; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("they are %+v", got)
+	}
+	w.in.Counts = nil
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+	if got := w.in.Capture.Status.Counts; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("they are %+v while no replica answers", got)
+	}
 }
 
 func TestACaptureIsNotReadyBeforeProxiesAcknowledge(t *testing.T) {
