@@ -60,16 +60,19 @@ func listed(r Request, format string, args ...any) Listed {
 	return Listed{r.ID, r.Method, r.Target, fmt.Sprintf(format, args...)}
 }
 
-// Select returns the requests that are sent, at most so many, and the others with the reason: GET, HEAD and OPTIONS over
-// HTTP, and those that a rule names.
+// Select returns the requests that are sent, at most so many of each endpoint, and the others with the reason: GET, HEAD and
+// OPTIONS over HTTP, and those that a rule names.
 func Select(all []Request, rules []Rule, most int) (chosen []Request, others []Listed) {
+	count := map[[3]string]int{}
 	for _, r := range all {
+		endpoint := [3]string{r.Workload, r.Method, pairing.Template(r.Target)}
 		switch why := unfit(r, rules); {
 		case why != "":
 			others = append(others, listed(r, "%s", why))
-		case len(chosen) == most:
-			others = append(others, listed(r, "at most %d requests are sent", most))
+		case count[endpoint] == most:
+			others = append(others, listed(r, "at most %d requests of an endpoint are sent", most))
 		default:
+			count[endpoint]++
 			chosen = append(chosen, r)
 		}
 	}

@@ -19,7 +19,7 @@ type Config struct {
 	Find func(ctx context.Context, workload string, port uint32) (Target, error)
 	// Runs is how often each request is sent to each side, at least 1.
 	Runs int
-	// Rules name requests that can change data, and Most is how many requests are sent at most.
+	// Rules name requests that can change data, and Most is how many requests of an endpoint are sent at most.
 	Rules []Rule
 	Most  int
 	// Header is set in each request, such as credentials, which recordings do not have.
