@@ -115,11 +115,10 @@ type CaptureOverride struct {
 
 // OverrideTarget is the address that answers the requests for a port of an application.
 type OverrideTarget struct {
-	// The port that the application listens on. Absent: each port without a target of its own.
-	// +optional
+	// The port that the application listens on.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	Port int32 `json:"port,omitempty"`
+	Port int32 `json:"port"`
 
 	// The address, as host:port.
 	// +kubebuilder:validation:MinLength=3
