@@ -156,9 +156,12 @@ func (x *TicketAnswer) GetServerName() string {
 type Attachments struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Grows with each change, within one stream.
-	Version       uint64     `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Captures      []*Capture `protobuf:"bytes,2,rep,name=captures,proto3" json:"captures,omitempty"`
-	Override      *Override  `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	Version  uint64     `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Captures []*Capture `protobuf:"bytes,2,rep,name=captures,proto3" json:"captures,omitempty"`
+	Override *Override  `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	// The certificates that verify traffic-manager from now on, in PEM; empty: as before. A pod lives longer than those that it
+	// was created with.
+	Authorities   []byte `protobuf:"bytes,4,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +213,13 @@ func (x *Attachments) GetCaptures() []*Capture {
 func (x *Attachments) GetOverride() *Override {
 	if x != nil {
 		return x.Override
+	}
+	return nil
+}
+
+func (x *Attachments) GetAuthorities() []byte {
+	if x != nil {
+		return x.Authorities
 	}
 	return nil
 }
@@ -1787,11 +1797,12 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
 	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\xa0\x01\n" +
+	"serverName\"\xc2\x01\n" +
 	"\vAttachments\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12:\n" +
 	"\bcaptures\x18\x02 \x03(\v2\x1e.switchyard.traffic.v1.CaptureR\bcaptures\x12;\n" +
-	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xf2\x02\n" +
+	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\x12 \n" +
+	"\vauthorities\x18\x04 \x01(\fR\vauthorities\"\xf2\x02\n" +
 	"\aCapture\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
