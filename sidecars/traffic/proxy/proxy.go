@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"switchyard.dev/sidecars/traffic/parse"
@@ -26,6 +27,8 @@ const (
 type Proxy struct {
 	// Observer returns the observer of a connection to a port of the application.
 	Observer func(application int32) parse.Observer
+	// Override connects to what answers instead of a port of the application; nil, also as its result: the application does.
+	Override func(host string, application int32) (Conn, error)
 	Logger   *slog.Logger
 
 	memory    parse.Memory
@@ -34,6 +37,13 @@ type Proxy struct {
 	listeners map[Port]net.Listener
 	open      map[*net.TCPConn]struct{}
 	running   sync.WaitGroup
+}
+
+// Conn is a connection of TCP, or one within this machine.
+type Conn interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
 }
 
 // Port is a port of the application and that on which the proxy listens for it.
@@ -124,13 +134,12 @@ func (p *Proxy) connect(client *net.TCPConn, port int32) {
 		cut(client)
 		return
 	}
-	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
+	server, err := p.dial(host, port)
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port, "error", err)
 		cut(client)
 		return
 	}
-	server := app.(*net.TCPConn)
 	read := parse.New(p.Observer(port), &p.memory)
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
@@ -145,8 +154,24 @@ func (p *Proxy) connect(client *net.TCPConn, port int32) {
 	_ = server.Close()
 }
 
-// cut closes a connection with a reset.
-func cut(c *net.TCPConn) {
-	_ = c.SetLinger(0) // else it would end like a closed one
-	_ = c.Close()      // it is aborted
+// dial connects to the application, or to what answers instead.
+func (p *Proxy) dial(host string, port int32) (Conn, error) {
+	if p.Override != nil {
+		if c, err := p.Override(host, port); c != nil || err != nil {
+			return c, err
+		}
+	}
+	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
+	if err != nil {
+		return nil, err
+	}
+	return app.(*net.TCPConn), nil
+}
+
+// cut closes a connection, with a reset if it is one of TCP.
+func cut(c Conn) {
+	if tcp, is := c.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0) // else it would end like a closed one
+	}
+	_ = c.Close() // it is aborted
 }
