@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -103,7 +102,9 @@ func (a *Agent) tick(ctx context.Context) {
 	freed := time.Time{}
 	for began := time.Now(); wake.Sleep(ctx, time.Second); {
 		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
-			debug.FreeOSMemory()
+			if err := release(); err != nil {
+				a.cfg.Logger.Debug("the memory of this idle container stays", "error", err)
+			}
 			freed = time.Now()
 		}
 		if _, err := os.Stat(a.cfg.StateFile); err != nil && time.Since(began) > alone {
