@@ -3,7 +3,9 @@ package attach
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -36,6 +38,8 @@ const (
 	alone = 10 * time.Second
 	// freeEvery is the pause between returns of memory while nothing is attached.
 	freeEvery = time.Minute
+	// endWithin bounds the last report.
+	endWithin = 2 * time.Second
 )
 
 // Config configures an Agent.
@@ -54,6 +58,8 @@ type Agent struct {
 	proxy    *proxy.Proxy
 	recorder *capture.Recorder
 	changed  chan struct{}
+	// earlier are the last reports of former processes of this container.
+	earlier []*trafficv1.Applied
 
 	mu      sync.Mutex
 	state   *trafficv1.Attachments
@@ -86,6 +92,7 @@ func Run(ctx context.Context, cfg Config) error {
 		Lost: out.ended, Name: "captured exchanges", Otherwise: "they are counted as lost", Logger: cfg.Logger,
 	})
 	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
+	a.keepCounters()
 	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Logger: cfg.Logger}
 	a.load()
 	var all sync.WaitGroup
@@ -94,7 +101,19 @@ func Run(ctx context.Context, cfg Config) error {
 	all.Wait()
 	a.proxy.Close()
 	queue.Close()
+	a.reportEnd(running, out.client)
 	return nil
+}
+
+// keepCounters keeps the counters of captures in a file, and reads there what former processes have counted.
+func (a *Agent) keepCounters() {
+	c, err := openCounters(a.cfg.StateFile+".counters", a.recorder.Incarnation)
+	if err != nil {
+		a.cfg.Logger.Error("counters are kept in memory: those since the last report are missing if this process is killed", "error", err)
+		return
+	}
+	a.earlier = c.earlier()
+	a.recorder.CountIn(c.of)
 }
 
 // tick ends ports that have lingered, returns memory while nothing is attached, and lets the container count as started.
@@ -147,6 +166,12 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	if err != nil {
 		return err
 	}
+	for _, report := range a.earlier { // to each replica
+		if err := stream.Send(report); err != nil {
+			_, err = stream.Recv() // it has the reason
+			return err
+		}
+	}
 	received := make(chan error, 1)
 	var version uint64 // of this stream
 	var mu sync.Mutex
@@ -182,6 +207,26 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 		case <-a.changed:
 		case <-time.After(compareEvery):
 		}
+	}
+}
+
+// reportEnd reports the last counters of this process. traffic-manager has endWithin for it.
+func (a *Agent) reportEnd(ctx context.Context, client trafficv1.SidecarsClient) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	ctx, err := a.authorized(ctx)
+	if err != nil {
+		return // it was never attached
+	}
+	stream, err := client.Attach(ctx)
+	if err == nil {
+		err = errors.Join(stream.Send(&trafficv1.Applied{Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}), stream.CloseSend())
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if !errors.Is(err, io.EOF) {
+		a.cfg.Logger.Warn("traffic-manager has not received the last counters", "error", err)
 	}
 }
 
