@@ -37,6 +37,12 @@ injects the image, pull policy and resources. The names are the published ones.
       name: {{ $s3.secret }}
       key: {{ . }}
 {{- end }}
+- name: S3_CA
+  valueFrom:
+    secretKeyRef:
+      name: {{ $s3.secret }}
+      key: ca.crt
+      optional: true
 {{- end }}
 {{- end }}
 
