@@ -115,11 +115,12 @@ func message(answer *http.Response) (m exchange.Message, err error) {
 	return m, err
 }
 
-// fields returns headers or trailers without those of the operator's proxies.
+// fields returns headers or trailers without those of the operator's proxies, and without the time of the answer, which changes
+// once in a second.
 func fields(h http.Header) (all []exchange.Field) {
 	for name, values := range h {
 		for _, value := range values {
-			if !strings.HasPrefix(name, ownHeaders) {
+			if !strings.HasPrefix(name, ownHeaders) && name != "Date" {
 				all = append(all, exchange.Field{Name: name, Value: value})
 			}
 		}

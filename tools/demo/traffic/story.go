@@ -68,23 +68,31 @@ func Story(ctx context.Context) (err error) {
 	return errors.Join(err, left)
 }
 
+// notes is the file with what the command line has written to its standard error.
+const notes = "notes.log"
+
 // runs runs the command line on the developer's machine, prints the command with its output, and returns its standard output
 // and its exit code.
 func (s *story) runs(ctx context.Context, args ...string) (out string, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	fmt.Printf("   dora@workstation$ switchyard %s\n", strings.Join(args, " "))
+	to, err := os.Create(s.at.File(notes))
+	if err != nil {
+		return "", 0, err
+	}
+	defer to.Close()
 	c := s.at.Command(ctx, append([]string{local.Program("switchyard")}, args...)...)
-	var notes strings.Builder
-	c.Stderr = &notes
+	c.Stderr = to
 	text, err := c.Output()
-	for line := range strings.Lines(notes.String() + string(text)) {
+	noted, unread := os.ReadFile(to.Name())
+	for line := range strings.Lines(string(noted) + string(text)) {
 		fmt.Print("   " + line)
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() >= 0 {
-		return string(text), exit.ExitCode(), nil
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
+		code, err = exit.ExitCode(), nil
 	}
-	return string(text), 0, err
+	return string(text), code, errors.Join(err, unread)
 }
 
 // succeeds is runs of a command that has to exit with 0.
@@ -113,36 +121,39 @@ func (s *story) apply(ctx context.Context) error {
 // record records requests that the frontend gets with the routing key, and those that it sends to customer.
 func (s *story) record(ctx context.Context) error {
 	s.step("the requests of its forks are recorded for %s", recordFor)
-	args := []string{"traffic", "record", "--sandbox", sandbox, "--out-dir", "record", "--for", recordFor.String()}
-	fmt.Printf("   dora@workstation$ switchyard %s\n", strings.Join(args, " "))
-	log, err := os.Create(s.at.File("record.log"))
-	if err != nil {
-		return err
+	_, code, err := s.recording(ctx, "traffic", "record", "--sandbox", sandbox, "--out-dir", "record", "--for", recordFor.String())
+	if err == nil && code != 0 {
+		err = fmt.Errorf("switchyard traffic record: exit code %d", code)
 	}
-	defer log.Close()
-	recording := s.at.Command(ctx, append([]string{local.Program("switchyard")}, args...)...)
-	recording.Stdout, recording.Stderr = log, log
-	if err := recording.Start(); err != nil {
-		return err
-	}
-	err = s.requests(ctx, log.Name())
-	if err != nil {
-		_ = recording.Process.Signal(os.Interrupt) // It may have ended.
-	}
-	err = errors.Join(err, recording.Wait())
-	text, unread := os.ReadFile(log.Name())
-	for line := range strings.Lines(string(text)) {
-		fmt.Print("   " + line)
-	}
-	return errors.Join(err, unread)
+	return err
 }
 
-// requests sends requests once the log shows that they are recorded.
-func (s *story) requests(ctx context.Context, log string) error {
+// recording is runs of a command that records, to which requests are sent once it does.
+func (s *story) recording(ctx context.Context, args ...string) (out string, code int, err error) {
+	if err := os.WriteFile(s.at.File(notes), nil, 0o600); err != nil { // of an earlier command
+		return "", 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	sent := make(chan error, 1)
+	go func() {
+		err := s.requests(ctx)
+		if err != nil {
+			cancel()
+		}
+		sent <- err
+	}()
+	out, code, err = s.runs(ctx, args...)
+	cancel()
+	return out, code, errors.Join(<-sent, err)
+}
+
+// requests sends requests once they are recorded.
+func (s *story) requests(ctx context.Context) error {
 	if err := wait.Until(ctx, patience, "the requests are recorded", func() error {
-		text, err := os.ReadFile(log)
-		if err == nil && !strings.Contains(string(text), " is ready") {
-			err = fmt.Errorf("the log is %s", text)
+		text, err := os.ReadFile(s.at.File(notes))
+		if err == nil && !strings.Contains(string(text), " is ready: ") {
+			err = fmt.Errorf("the command has written %s", text)
 		}
 		return err
 	}); err != nil {
@@ -159,8 +170,11 @@ func (s *story) requests(ctx context.Context, log string) error {
 			return err
 		}
 		_, err = io.Copy(io.Discard, answer.Body)
-		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s: status %d, %w", path, answer.StatusCode, err)
+		if err = errors.Join(err, answer.Body.Close()); err == nil && answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("%s: status %d", path, answer.StatusCode)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -178,13 +192,13 @@ func (s *story) inspect(ctx context.Context) error {
 // compare compares: the names of customers differ each time, and rides vary on both sides.
 func (s *story) compare(ctx context.Context) error {
 	s.step("each is sent three times to the fork and to the baseline: what differs beyond what varies by itself?")
-	args := []string{"traffic", "compare", "--dir", "record"}
-	if _, code, err := s.runs(ctx, args...); err != nil || code != 1 {
+	if _, code, err := s.runs(ctx, "traffic", "compare", "--dir", "record"); err != nil || code != 1 {
 		return errors.Join(err, fmt.Errorf("with a red difference the exit code is 1, and it was %d", code))
 	}
-	out, _, err := s.runs(ctx, append(args, "-o", "json")...)
-	if err != nil {
-		return err
+	s.step("the same in one command, which records first, as JSON")
+	out, code, err := s.recording(ctx, "traffic", "compare", "--sandbox", sandbox, "--for", recordFor.String(), "-o", "json")
+	if err != nil || code != 1 {
+		return errors.Join(err, fmt.Errorf("with a red difference the exit code is 1, and it was %d", code))
 	}
 	var r replay.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
