@@ -24,8 +24,8 @@ const (
 
 // Proxy listens for the ports of an application.
 type Proxy struct {
-	// Observer returns the observer of a connection to a port of the application.
-	Observer func(application int32) parse.Observer
+	// Observer returns the observer of a connection to a listening port.
+	Observer func(listening int32) parse.Observer
 	Logger   *slog.Logger
 
 	memory    parse.Memory
@@ -36,8 +36,12 @@ type Proxy struct {
 	running   sync.WaitGroup
 }
 
-// Port is a port of the application and that on which the proxy listens for it.
-type Port struct{ Application, Listening int32 }
+// Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
+// if that is empty, to the application at the address to which the client has connected.
+type Port struct {
+	Application, Listening int32
+	To                     string
+}
 
 // Other returns how many connections were passed on that are not HTTP.
 func (p *Proxy) Other() uint64 { return p.other.Load() }
@@ -100,7 +104,7 @@ func (p *Proxy) serve(l net.Listener, port Port) {
 			time.Sleep(untilFree)
 			continue
 		}
-		p.running.Go(func() { p.connect(client.(*net.TCPConn), port.Application) })
+		p.running.Go(func() { p.connect(client.(*net.TCPConn), port) })
 	}
 }
 
@@ -115,23 +119,18 @@ func (p *Proxy) keep(c *net.TCPConn, open bool) {
 	}
 }
 
-// connect passes a connection on to the application, at the address to which the client has connected.
-func (p *Proxy) connect(client *net.TCPConn, port int32) {
+// connect passes a connection on.
+func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	p.keep(client, true)
 	defer p.keep(client, false)
-	host, _, err := net.SplitHostPort(client.LocalAddr().String())
+	app, err := dial(client, port)
 	if err != nil {
-		cut(client)
-		return
-	}
-	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
-	if err != nil {
-		p.Logger.Debug("the application cannot be reached", "port", port, "error", err)
+		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		cut(client)
 		return
 	}
 	server := app.(*net.TCPConn)
-	read := parse.New(p.Observer(port), &p.memory)
+	read := parse.New(p.Observer(port.Listening), &p.memory)
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
 	back.Go((&direction{server, client, parse.Response, read, &first}).pass)
@@ -143,6 +142,18 @@ func (p *Proxy) connect(client *net.TCPConn, port int32) {
 	read.Close(*first.Load())
 	_ = client.Close() // both directions have ended
 	_ = server.Close()
+}
+
+// dial connects to the destination of a client's connection.
+func dial(client *net.TCPConn, port Port) (net.Conn, error) {
+	if port.To != "" {
+		return net.DialTimeout("tcp", port.To, dialWithin)
+	}
+	host, _, err := net.SplitHostPort(client.LocalAddr().String())
+	if err != nil {
+		return nil, err
+	}
+	return net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port.Application))), dialWithin)
 }
 
 // cut closes a connection with a reset.
