@@ -224,7 +224,7 @@ lint: ## golangci-lint, built from its module
 .PHONY: fields
 fields: ## which row of which decision table shows that each published field counts (BRIEF=1: only what none shows)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods,job,jobrunnergroup} ./workflows/jobpod && \
+		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods,job,jobrunnergroup,trafficcapture} ./workflows/jobpod ./sidecars/traffic/manager && \
 		$(GO) run ./tests/fields/cmd/fields $(if $(BRIEF),-brief) "$$dir"
 
 .PHONY: bench-table

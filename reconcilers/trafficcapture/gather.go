@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -134,7 +133,7 @@ func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *F
 	}
 	f.readServices(c, own, live.Template.Spec)
 	if c.Redirects(w.Name) == nil && len(f.Ports) > 0 {
-		f.Policy, err = r.policy(ctx, w.Namespace, live.Template.Labels, f.Ports)
+		f.Policy, err = r.policy(ctx, w, *live.Template, f.Ports)
 	}
 	return err
 }
@@ -210,20 +209,18 @@ func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[stri
 	return out
 }
 
-// policy returns the name of a NetworkPolicy of the namespace that refuses requests to the containers that record in pods
-// with these labels. The cache has only the selectors of policies.
+// policy returns the name of a NetworkPolicy that refuses requests to the containers that record in the pods of a fork. The cache has
+// only the selectors of policies.
 //
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list
-func (r *Reconciler) policy(ctx context.Context, namespace string, pod map[string]string, of []crdv1.CapturedPort) (string, error) {
+func (r *Reconciler) policy(ctx context.Context, w *crdv1.ForkedWorkload, fork corev1.PodTemplateSpec, of []crdv1.CapturedPort) (string, error) {
 	var all networkingv1.NetworkPolicyList
-	if err := r.config.Live.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-		return "", fmt.Errorf("list the NetworkPolicies of namespace %s: %w", namespace, err)
+	if err := r.config.Live.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
+		return "", fmt.Errorf("list the NetworkPolicies of namespace %s: %w", w.Namespace, err)
 	}
-	for _, p := range all.Items {
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err == nil && selector.Matches(labels.Set(pod)) && Refuses(p.Spec, of) {
-			return p.Name, nil
-		}
+	callers, err := baseline.Read(ctx, r.config.Client, w.Spec.Baseline)
+	if err != nil || callers == nil {
+		return "", err
 	}
-	return "", nil
+	return Refusing(all.Items, fork, *callers.Template, of), nil
 }

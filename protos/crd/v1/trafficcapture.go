@@ -89,6 +89,42 @@ type TrafficCaptureSpec struct {
 	// always removed.
 	// +optional
 	Elide *CaptureElision `json:"elide,omitempty"`
+
+	// Another address that answers the requests first. Nothing is recorded then. The operator writes it for the
+	// middleware override of a sandbox.
+	// +optional
+	Override *CaptureOverride `json:"override,omitempty"`
+}
+
+// CaptureOverride is an address that answers the requests of a fork first, and which of its answers count. The fork
+// answers all others.
+type CaptureOverride struct {
+	// The addresses, as the pods of the fork reach them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Targets []OverrideTarget `json:"targets"`
+
+	// Whether answers count by their status. Otherwise those with the header or the gRPC metadata sd-override: true do.
+	// +optional
+	ByStatus bool `json:"byStatus,omitempty"`
+
+	// With byStatus, the statuses of answers that do not count. Those below 100 are statuses of gRPC.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	ExceptStatuses []int32 `json:"exceptStatuses,omitempty"`
+}
+
+// OverrideTarget is the address that answers the requests for a port of an application.
+type OverrideTarget struct {
+	// The port that the application listens on.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// The address, as host:port.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=260
+	Address string `json:"address"`
 }
 
 // CaptureLease is the sign of life of a client that records.

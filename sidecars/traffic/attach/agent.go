@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/capture"
+	"switchyard.dev/sidecars/traffic/override"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
@@ -53,6 +54,7 @@ type Config struct {
 type Agent struct {
 	cfg      Config
 	proxy    *proxy.Proxy
+	override *override.Server
 	recorder *capture.Recorder
 	changed  chan struct{}
 
@@ -87,13 +89,15 @@ func Run(ctx context.Context, cfg Config) error {
 		Lost: out.ended, Name: "captured exchanges", Otherwise: "they are counted as lost", Logger: cfg.Logger,
 	})
 	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
-	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Logger: cfg.Logger}
+	a.override = override.New(a.overrideOf, cfg.Logger)
+	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Override: a.overridden, Logger: cfg.Logger}
 	a.load()
 	var all sync.WaitGroup
 	all.Go(func() { a.keepAttached(ctx, out.client) })
 	all.Go(func() { a.tick(ctx) })
 	all.Wait()
 	a.proxy.Close()
+	a.override.Stop()
 	queue.Close()
 	return nil
 }
@@ -167,7 +171,7 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	var sent time.Time
 	for {
 		mu.Lock()
-		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}
+		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Counts: a.recorder.Counts()}
 		mu.Unlock()
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {

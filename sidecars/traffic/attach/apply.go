@@ -16,6 +16,11 @@ import (
 // apply applies attachments, which replace all others.
 func (a *Agent) apply(next *trafficv1.Attachments) {
 	failed := a.recorder.Set(next.GetCaptures())
+	if pem := next.GetAuthorities(); len(pem) > 0 {
+		if err := a.cfg.Roots.Set(pem); err != nil { // those before stay
+			failed = errors.Join(failed, fmt.Errorf("the authorities of traffic-manager cannot be read: %w", err))
+		}
+	}
 	a.mu.Lock()
 	a.state = next
 	attached := map[proxy.Port]bool{}

@@ -49,6 +49,7 @@ type receiver struct {
 
 	mu          sync.Mutex
 	attachments *trafficv1.Attachments
+	authorities []byte // that are announced
 	changed     chan struct{}
 	applied     *trafficv1.Applied
 	// stored has the exchanges by number.
@@ -85,7 +86,7 @@ func (r *receiver) kill() { r.server.Stop() }
 func (r *receiver) set(captures ...*trafficv1.Capture) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.attachments = &trafficv1.Attachments{Version: r.attachments.GetVersion() + 1, Captures: captures}
+	r.attachments = &trafficv1.Attachments{Version: r.attachments.GetVersion() + 1, Captures: captures, Authorities: r.authorities}
 	close(r.changed)
 	r.changed = make(chan struct{})
 }
@@ -316,6 +317,27 @@ func (p *pod) settled(n int) (delivered uint64, lost map[string]uint64) {
 
 // many is more than fits into record.InFlight.
 const many = 500
+
+func TestAContainerFollowsTheAuthorities(t *testing.T) {
+	p := newPod(t)
+	created := p.roots.PEM()
+	p.start()
+	p.capture()
+	next := trusttest.New(t, "next")
+	p.authorities = next.Bundle()
+	p.capture() // announced while the first ones vouch
+	p.kill()
+	p.pair = next.Leaf(t, "127.0.0.1")
+	p.receiver.start()
+	p.capture()
+	p.stop()
+	p.roots = trust.NewRoots("the environment of a container that starts again")
+	if err := p.roots.Set([]byte(created)); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	p.capture()
+}
 
 func TestNothingIsLostOfAReceiverThatWorks(t *testing.T) {
 	p := newPod(t)

@@ -26,6 +26,9 @@ const (
 	offset = 8
 )
 
+// overrideHeader marks answers of an override.
+const overrideHeader = "sd-override"
+
 // exchange is the copy of one exchange for one capture.
 type exchange struct {
 	r     *Recorder
@@ -110,6 +113,7 @@ func (e *exchange) Respond(h parse.Head) {
 	m := &trafficv1.Message{Status: uint32(h.Status)} //nolint:gosec // three digits
 	m.Headers, m.Elided = e.of.headers(elide.Response, h.Fields)
 	e.x.Response, e.x.ToHeaders = m, durationpb.New(time.Since(e.began))
+	e.x.Overridden = strings.EqualFold(first(h.Fields, overrideHeader), "true")
 	if h.Status == 101 && strings.EqualFold(first(h.Fields, "upgrade"), "websocket") {
 		e.x.Protocol = "websocket"
 	}

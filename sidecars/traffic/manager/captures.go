@@ -34,7 +34,7 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			RequestHeadersElided:  slices.Concat(always.RequestHeaders, texts(elide.RequestHeaders)),
 			ResponseHeadersElided: slices.Concat(always.ResponseHeaders, texts(elide.ResponseHeaders)),
 			JsonPathsElided:       texts(elide.JSONPaths),
-			Ports: portsOf(c.Namespace, at),
+			Ports:                 portsOf(c.Namespace, at),
 		})
 	}
 	slices.SortFunc(out, func(a, b *trafficv1.Capture) int { return cmp.Compare(a.Uid, b.Uid) })

@@ -1,12 +1,16 @@
 package manager
 
 import (
+	"fmt"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/tests/fields"
 )
 
 func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
@@ -35,6 +39,16 @@ func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
 	}
 	if got := capturesOf("a", "", all, Elision{}); len(got) != 0 {
 		t.Errorf("a pod without a UID gets %v", got)
+	}
+	headers.Spec.SamplePercent = 25
+	headers.Spec.Elide = &crdv1.CaptureElision{RequestHeaders: []crdv1.HeaderName{"x-a"}, ResponseHeaders: []crdv1.HeaderName{"x-b"}, JSONPaths: []crdv1.JSONPath{"$.c"}}
+	is := func(c *crdv1.TrafficCapture) (any, client.Object) {
+		return capturesOf("a", "p", []crdv1.TrafficCapture{*c}, Elision{RequestHeaders: []string{"x-d"}, ResponseHeaders: []string{"x-e"}}), c
+	}
+	fields.Row(t, crdv1.KindTrafficCapture, &headers, is)
+	of, _ := is(&headers)
+	if c := of.([]*trafficv1.Capture)[0]; c.GetSample() != 0.25 || fmt.Sprint(c.GetRequestHeadersElided(), c.GetResponseHeadersElided(), c.GetJsonPathsElided()) != "[x-d x-a] [x-e x-b] [$.c]" {
+		t.Errorf("a sample without parts is %v", c)
 	}
 	over := capture("a", "1")
 	over.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionEnded, Status: "True"}}

@@ -37,10 +37,10 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.Namespace, "namespace", "signadot", "namespace of the operator")
 	flags.StringVar(&s.TLSDir, "tls-dir", "/var/run/secrets/tls", "directory with tls.crt, tls.key and ca.crt; it is read again when it changes")
 	flags.StringVar(&s.Store, "store", "/var/lib/traffic", "directory of the stored exchanges")
-	flags.Func("store-size", "maximum size of the stored exchanges, such as 512Mi (default 512Mi)", func(text string) error {
+	flags.Func("store-size", "size of that directory, such as 512Mi (default 512Mi): the exchanges have seven eighths of it", func(text string) error {
 		q, err := resource.ParseQuantity(text)
-		if err == nil && q.Value() < 4*maxBatch {
-			err = fmt.Errorf("at least %d bytes are needed", 4*maxBatch)
+		if err == nil && q.Value() < minStore {
+			err = fmt.Errorf("at least %d bytes are needed", minStore)
 		}
 		s.StoreBytes = q.Value()
 		return err

@@ -48,6 +48,11 @@ func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.
 	return captures, nil
 }
 
+// announced returns what a pod has to do, with the authorities of the present certificate.
+func (s *server) announced(version uint64, captures []*trafficv1.Capture) *trafficv1.Attachments {
+	return &trafficv1.Attachments{Version: version, Captures: captures, Authorities: []byte(s.cfg.TLS.Roots().PEM())}
+}
+
 // Attach implements trafficv1.SidecarsServer.
 func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 	who, leave, err := s.sidecar(stream.Context(), s.attaches)
@@ -69,7 +74,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 		if err != nil {
 			return err
 		}
-		if next := (&trafficv1.Attachments{Version: last.GetVersion(), Captures: captures}); last.GetVersion() == 0 || !proto.Equal(next, last) {
+		if next := s.announced(last.GetVersion(), captures); last.GetVersion() == 0 || !proto.Equal(next, last) {
 			next.Version++
 			if err := stream.Send(next); err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"switchyard.dev/sidecars/traffic/parse"
@@ -26,6 +27,8 @@ const (
 type Proxy struct {
 	// Observer returns the observer of a connection to a listening port.
 	Observer func(listening int32) parse.Observer
+	// Override connects to what answers instead of a port of the application; nil, also as its result: the application does.
+	Override func(host string, application int32) (Conn, error)
 	Logger   *slog.Logger
 
 	memory    parse.Memory
@@ -34,6 +37,13 @@ type Proxy struct {
 	listeners map[Port]net.Listener
 	open      map[*net.TCPConn]struct{}
 	running   sync.WaitGroup
+}
+
+// Conn is a connection of TCP, or one within this machine.
+type Conn interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
 }
 
 // Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
@@ -123,13 +133,12 @@ func (p *Proxy) keep(c *net.TCPConn, open bool) {
 func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	p.keep(client, true)
 	defer p.keep(client, false)
-	app, err := dial(client, port)
+	server, err := p.dial(client, port)
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		cut(client)
 		return
 	}
-	server := app.(*net.TCPConn)
 	read := parse.New(p.Observer(port.Listening), &p.memory)
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
@@ -144,20 +153,32 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	_ = server.Close()
 }
 
-// dial connects to the destination of a client's connection.
-func dial(client *net.TCPConn, port Port) (net.Conn, error) {
-	if port.To != "" {
-		return net.DialTimeout("tcp", port.To, dialWithin)
+// dial connects to the destination of a client's connection: the application, or what answers instead.
+func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
+	to := port.To
+	if to == "" {
+		host, _, err := net.SplitHostPort(client.LocalAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		if p.Override != nil {
+			if c, err := p.Override(host, port.Application); c != nil || err != nil {
+				return c, err
+			}
+		}
+		to = net.JoinHostPort(host, strconv.Itoa(int(port.Application)))
 	}
-	host, _, err := net.SplitHostPort(client.LocalAddr().String())
+	app, err := net.DialTimeout("tcp", to, dialWithin)
 	if err != nil {
 		return nil, err
 	}
-	return net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port.Application))), dialWithin)
+	return app.(*net.TCPConn), nil
 }
 
-// cut closes a connection with a reset.
-func cut(c *net.TCPConn) {
-	_ = c.SetLinger(0) // else it would end like a closed one
-	_ = c.Close()      // it is aborted
+// cut closes a connection, with a reset if it is one of TCP.
+func cut(c Conn) {
+	if tcp, is := c.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0) // else it would end like a closed one
+	}
+	_ = c.Close() // it is aborted
 }

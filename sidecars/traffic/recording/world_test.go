@@ -77,7 +77,7 @@ func newSite(t *testing.T) *site {
 	for _, name := range []string{"one", "two"} {
 		s.configs[name] = manager.Config{
 			REST: access, TicketKeys: func() *ticket.Keys { return &keys },
-			Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 16 << 20, Replica: name,
+			Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 20 << 20, Replica: name,
 			Address: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		}
 	}
