@@ -154,7 +154,7 @@ func TestMessagesOfAWebSocket(t *testing.T) {
 func TestConnectionsThatCannotBeReadAreCounted(t *testing.T) {
 	k := recording(t, of("a", 4))
 	k.exchange(request("x")+"garbage\x00\r\n\r\n", response("ok"))
-	if got := fmt.Sprint(k.Counts("a")[0]); got != counts(2, 0, 0, map[string]uint64{capture.Unreadable: 1}) || len(k.all) != 1 || k.all[0].GetProblem() == "" {
+	if got := fmt.Sprint(k.Counts("a")[0]); got != counts(2, 0, 0, map[string]uint64{record.Unreadable: 1}) || len(k.all) != 1 || k.all[0].GetProblem() == "" {
 		t.Errorf("%s, %v", got, k.all)
 	}
 }

@@ -12,9 +12,6 @@ import (
 	"switchyard.dev/sidecars/traffic/record"
 )
 
-// Unreadable is why an exchange is lost: its connection could not be parsed any more.
-const Unreadable = "unreadable"
-
 // Recorder has the captures of a container, and their books. It is safe for concurrent use.
 type Recorder struct {
 	// Incarnation names this process.
@@ -52,6 +49,9 @@ type target struct {
 func New(incarnation string, finished func(Finished)) *Recorder {
 	return &Recorder{Incarnation: incarnation, Finished: finished, books: record.New(record.InFlight), last: map[string]time.Time{}}
 }
+
+// CountIn sets record.Books.Counters. It is called before anything else.
+func (r *Recorder) CountIn(counters func(capture string) *record.Counters) { r.books.Counters = counters }
 
 // Set replaces the captures. An error names those that cannot be applied; the others are.
 func (r *Recorder) Set(captures []*trafficv1.Capture) error {
@@ -149,7 +149,7 @@ func (o observer) Unreadable(string) {
 	defer o.mu.Unlock()
 	for _, t := range all {
 		if e := o.books.Begin(t.Capture, "", 0); e != nil {
-			e.Lost(Unreadable)
+			e.Lost(record.Unreadable)
 		}
 	}
 }

@@ -88,6 +88,9 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			silent.Reset(reportWithin)
 			of := source{who.Pod, who.UID, applied.GetIncarnation()}
 			s.books.report(of, applied.GetCounts())
+			if applied.GetVersion() == 0 {
+				continue // it applies nothing yet, or has ended
+			}
 			s.books.attach(a, of, sent[applied.GetVersion()], clip(applied.GetProblem()))
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")

@@ -558,7 +558,8 @@ func (x *OverrideTarget) GetAddress() string {
 // Applied is a pod's report.
 type Applied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version of Attachments that it applies; 0: none yet.
+	// The version of Attachments that it applies. 0: none, and counts are all that counts. A container reports the last
+	// counters of its former processes so, with their incarnations, and its own when it ends.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Of each capture since the incarnation began, also of those that have ended.
 	Counts []*CaptureCounts `protobuf:"bytes,2,rep,name=counts,proto3" json:"counts,omitempty"`
