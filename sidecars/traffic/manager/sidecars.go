@@ -30,11 +30,15 @@ const (
 
 // attachments returns the captures of a pod, which it can deliver for from now on.
 func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.Capture, error) {
-	all, err := s.cluster.captures(ctx, who.Namespace)
+	namespace := who.Namespace
+	if s.isReplica(who) {
+		namespace = ""
+	}
+	all, err := s.cluster.captures(ctx, namespace)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	captures := capturesOf(who.Namespace, types.UID(who.UID), all, s.cfg.Always)
+	captures := capturesOf(namespace, types.UID(who.UID), all, s.cfg.Always)
 	if s.books.grant(who.UID, captures...) {
 		// Before the ring has exchanges of a capture, its name is on disk.
 		if err := s.save(); err != nil {
