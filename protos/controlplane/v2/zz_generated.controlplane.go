@@ -452,6 +452,8 @@ type Job struct {
 
 // JobArtifact defines model for JobArtifact.
 type JobArtifact struct {
+	// ExpiresAt When it is deleted at the latest; an addition to the published API.
+	ExpiresAt    *string `json:"expiresAt,omitempty"`
 	LastModified *string `json:"lastModified,omitempty"`
 	Path         string  `json:"path"`
 
