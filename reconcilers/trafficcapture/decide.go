@@ -156,8 +156,14 @@ func (d *Decision) live(in Input) condition.Condition {
 		return *first
 	}
 	names := lists.Map(in.Forks, func(f Fork) string { return f.Workload.Name })
+	if o := in.Capture.Spec.Override; o != nil {
+		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first: %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+	}
 	return condition.True("Recording", "Each request that begins now is recorded: "+condition.List(names, 3, ", ")+".")
 }
+
+// overrides reports whether the capture is an override.
+func (in Input) overrides() bool { return in.Capture.Spec.Override != nil }
 
 // count copies the counts of the replicas, where they answer.
 func (d *Decision) count(in Input) {

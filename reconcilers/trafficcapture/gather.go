@@ -111,7 +111,7 @@ func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *F
 		return err
 	}
 	f.readServices(c, own.Items, live.Template.Spec)
-	f.Seconds = r.seconds(ctx, own.Items)
+	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
 	if c.Redirects(w.Name) == nil && len(f.Ports) > 0 {
 		f.Policy, err = r.policy(ctx, w, *live.Template, f.Ports)
 	}
@@ -141,7 +141,9 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 		}
 	}
 	firsts = slices.DeleteFunc(firsts, func(s corev1.Service) bool {
-		return slices.ContainsFunc(own, func(o corev1.Service) bool { return s.Name == services.TrafficName(o.Name) })
+		return slices.ContainsFunc(own, func(o corev1.Service) bool {
+			return s.Name == services.TrafficName(o.Name, false) || s.Name == services.TrafficName(o.Name, true)
+		})
 	})
 	var declared []int32
 	for _, container := range power.Containers(pod) {
@@ -165,11 +167,11 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 	slices.Sort(f.Services)
 }
 
-// seconds returns which of the Services of a fork are second ones, and whether these answer.
-func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[string]Second {
+// seconds returns which of the Services of a fork are second ones, of captures or of an override, and whether these answer.
+func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service, override bool) map[string]Second {
 	out := map[string]Second{}
 	for _, first := range own {
-		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name) })
+		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name, override) })
 		if second == nil {
 			continue
 		}

@@ -294,7 +294,9 @@ func (c *TrafficCapture) StatusConditions() *[]StatusCondition { return &c.Statu
 
 // ConditionTypes returns the condition types that are always all present, the
 // most telling first.
-func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionAccepted, ConditionEnded} }
+func (*TrafficCapture) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionEnded}
+}
 
 // Redirects returns the fork with requests that the capture records; nil: its Services send requests to the
 // application.

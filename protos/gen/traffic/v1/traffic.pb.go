@@ -484,9 +484,8 @@ func (x *Override) GetTargets() []*OverrideTarget {
 
 // OverrideTarget is the address that answers the requests for a port of the application.
 type OverrideTarget struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// 0: each port without a target of its own.
-	Application uint32 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Application uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
 	// host:port.
 	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	unknownFields protoimpl.UnknownFields
