@@ -98,7 +98,7 @@ func (in Input) returning() string {
 		}
 		for _, m := range f.mapped() {
 			if m.second {
-				return fmt.Sprintf("Service %s is still in the status of ForkedWorkload %s", m.to, f.Workload.Name)
+				return fmt.Sprintf("Service %s is still in the status of %s", m.to, f)
 			}
 		}
 		if c := f.acknowledged(); !c.IsTrue() {
@@ -111,7 +111,7 @@ func (in Input) returning() string {
 // redirectedByOthers reports whether another capture has the requests of the fork redirected.
 func (f Fork) redirectedByOthers() bool {
 	for _, o := range f.Others {
-		if o.Redirects(f.Workload.Name) != nil {
+		if o.Redirects(f.name()) != nil {
 			return true
 		}
 	}
@@ -126,10 +126,11 @@ type mapping struct {
 
 // mapped returns the Services of the fork, as its status has them for proxies.
 func (f Fork) mapped() (out []mapping) {
-	if f.Workload.Status.RoutingConfig == nil {
+	info := f.member().RoutingInfo()
+	if info == nil {
 		return nil
 	}
-	for _, m := range f.Workload.Status.RoutingConfig.Services {
+	for _, m := range info.Services {
 		one := mapping{to: m.To}
 		for _, s := range f.Services {
 			one.override = one.override || m.To == services.TrafficName(s, true)

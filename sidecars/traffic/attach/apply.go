@@ -26,7 +26,7 @@ func (a *Agent) apply(next *trafficv1.Attachments) {
 	attached := map[proxy.Port]bool{}
 	for _, c := range next.GetCaptures() {
 		for _, p := range c.GetPorts() {
-			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening())} //nolint:gosec // ports
+			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening()), To: p.GetTo()} //nolint:gosec // ports
 			attached[port], a.until[port] = true, time.Time{}
 		}
 	}

@@ -43,7 +43,7 @@ type exchange struct {
 }
 
 // begin returns nil if the exchange is not kept.
-func (r *Recorder) begin(t *target, h parse.Head, port int32) *exchange {
+func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchange {
 	id := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
 	trace, parent := record.Trace(first(h.Fields, "traceparent"), id)
 	r.mu.Lock()
@@ -56,7 +56,7 @@ func (r *Recorder) begin(t *target, h parse.Head, port int32) *exchange {
 	request := &trafficv1.Message{Method: valid(h.Method), Target: valid(h.Target), Authority: valid(h.Authority)}
 	request.Headers, request.Elided = t.headers(elide.Request, h.Fields)
 	e.x = &trafficv1.Exchange{
-		Id: id, CaptureUid: t.GetUid(), Port: uint32(port), //nolint:gosec // a port
+		Id: id, CaptureUid: t.GetUid(), Port: port.GetApplication(), Member: port.GetMember(),
 		Began: timestamppb.New(e.began), Request: request, Protocol: protocol(h),
 		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation,
 		RoutingKey: routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil),

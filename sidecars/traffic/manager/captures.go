@@ -16,12 +16,12 @@ type Elision struct{ RequestHeaders, ResponseHeaders []string }
 
 const defaultBody = 64 << 10
 
-// capturesOf returns the captures of a pod, by UID: those of its namespace that the manager has attached to it.
+// capturesOf returns the captures of a pod, by UID: those of its namespace, of all for "", that the manager has attached to it.
 func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, always Elision) (out []*trafficv1.Capture) {
 	for i := range all {
 		c := &all[i]
-		at := slices.IndexFunc(c.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod })
-		if c.Namespace != namespace || pod == "" || at < 0 {
+		at := lists.Filter(c.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod })
+		if namespace != "" && c.Namespace != namespace || pod == "" || len(at) == 0 {
 			continue
 		}
 		body, elide := int32(defaultBody), cmp.Or(c.Spec.Elide, &crdv1.CaptureElision{})
@@ -34,9 +34,7 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			RequestHeadersElided:  slices.Concat(always.RequestHeaders, texts(elide.RequestHeaders)),
 			ResponseHeadersElided: slices.Concat(always.ResponseHeaders, texts(elide.ResponseHeaders)),
 			JsonPathsElided:       texts(elide.JSONPaths),
-			Ports: lists.Map(c.Status.Pods[at].Ports, func(p crdv1.CapturedPort) *trafficv1.Port {
-				return &trafficv1.Port{Application: uint32(p.Application), Listening: uint32(p.Listening)} //nolint:gosec // ports
-			}),
+			Ports:                 portsOf(c.Namespace, at),
 		})
 		if c.Spec.Override != nil { // Nothing is recorded; older containers pass requests on.
 			out[len(out)-1].Sample, out[len(out)-1].BodyBytes = 0, 0
@@ -73,6 +71,20 @@ func appliedBy(report *trafficv1.Applied, captures []string, o *trafficv1.Overri
 	}
 	return lists.Filter(captures, func(uid string) bool { return uid != o.GetUid() }),
 		cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override: replace the pods of the fork")
+}
+
+// portsOf returns the ports of a capture in a pod. A pod of traffic-manager records several members.
+func portsOf(namespace string, pods []crdv1.CapturedPod) (out []*trafficv1.Port) {
+	for _, pod := range pods {
+		for _, p := range pod.Ports {
+			port := &trafficv1.Port{Application: uint32(p.Application), Listening: uint32(p.Listening), To: p.To} //nolint:gosec // ports
+			if kind, name := crdv1.CapturedMember(pod.Workload); kind != crdv1.KindForkedWorkload {
+				port.Member = kind + "/" + namespace + "/" + name
+			}
+			out = append(out, port)
+		}
+	}
+	return out
 }
 
 func texts[T ~string](all []T) []string {

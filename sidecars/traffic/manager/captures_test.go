@@ -29,6 +29,14 @@ func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
 	if len(got) != 2 || got[0].GetUid() != "1" || got[1].GetUid() != "2" || got[0].GetBodyBytes() != 0 || got[1].GetBodyBytes() != defaultBody || got[1].GetSample() != 1 {
 		t.Errorf("pod p gets %v", got)
 	}
+	// A replica of traffic-manager has several members of a capture, in any namespace.
+	twice := capture("b", "6", "r", "r")
+	twice.Status.Pods[0].Workload, twice.Status.Pods[0].Ports = "SignadotExternalWorkload/x", []crdv1.CapturedPort{{Application: 80, Listening: 8080, To: "10.0.0.1:80"}}
+	twice.Status.Pods[1].Workload, twice.Status.Pods[1].Ports = "SignadotExternalWorkload/y", []crdv1.CapturedPort{{Application: 80, Listening: 8081}}
+	got = capturesOf("", "r", append(all, twice), Elision{})
+	if len(got) != 1 || len(got[0].GetPorts()) != 2 || got[0].GetPorts()[0].GetMember() != "SignadotExternalWorkload/b/x" || got[0].GetPorts()[0].GetTo() != "10.0.0.1:80" || got[0].GetPorts()[1].GetListening() != 8081 {
+		t.Errorf("the replica gets %v", got)
+	}
 	if got := capturesOf("a", "", all, Elision{}); len(got) != 0 {
 		t.Errorf("a pod without a UID gets %v", got)
 	}

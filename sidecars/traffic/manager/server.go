@@ -41,9 +41,11 @@ const (
 
 // Config configures a Main. Fields without a default are required, except TicketKeys, Readers and Always.
 type Config struct {
-	// REST reads and watches the cluster. TLS is the certificate to serve with.
-	REST *rest.Config
-	TLS  *trust.Folder
+	// REST reads and watches the cluster. TLS is the certificate to serve with. Namespace is that of traffic-manager; default:
+	// signadot.
+	REST      *rest.Config
+	TLS       *trust.Folder
+	Namespace string
 	// TicketKeys returns the keys of tickets. Nil, and a result that is nil: no ticket is accepted.
 	TicketKeys func() *ticket.Keys
 	// Readers are accounts, as NAMESPACE:NAME, that can read all captures.
@@ -65,6 +67,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Address, c.HealthAddress = cmp.Or(c.Address, ":7444"), cmp.Or(c.HealthAddress, ":16001")
+	c.Namespace = cmp.Or(c.Namespace, "signadot")
 	c.Logger, c.Metrics = cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), cmp.Or(c.Metrics, prometheus.NewRegistry())
 	if c.Clock == nil {
 		c.Clock = time.Now

@@ -31,11 +31,15 @@ const (
 // attachments returns what a pod has to do, with the authorities of the present certificate. The pod can deliver for its
 // captures from now on.
 func (s *server) attachments(ctx context.Context, who serve.Peer) (*trafficv1.Attachments, error) {
-	all, err := s.cluster.captures(ctx, who.Namespace)
+	namespace := who.Namespace
+	if s.isReplica(who) {
+		namespace = ""
+	}
+	all, err := s.cluster.captures(ctx, namespace)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	captures := capturesOf(who.Namespace, types.UID(who.UID), all, s.cfg.Always)
+	captures := capturesOf(namespace, types.UID(who.UID), all, s.cfg.Always)
 	if s.books.grant(who.UID, captures...) {
 		// Before the ring has exchanges of a capture, its name is on disk.
 		if err := s.save(); err != nil {
@@ -80,6 +84,9 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			silent.Reset(reportWithin)
 			of := source{who.Pod, who.UID, applied.GetIncarnation()}
 			s.books.report(of, applied.GetCounts())
+			if applied.GetVersion() == 0 {
+				continue // it applies nothing yet, or has ended
+			}
 			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last.GetOverride())
 			s.books.attach(a, of, captures, clip(problem))
 		case <-a.replaced:

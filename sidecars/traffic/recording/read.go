@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,7 +190,7 @@ func (r *run) take(ctx context.Context, c *crdv1.TrafficCapture, x *trafficv1.Ex
 		return nil
 	}
 	r.taken++
-	return r.cfg.Each(x, r.workload(ctx, c, x.GetPod()))
+	return r.cfg.Each(x, cmp.Or(x.GetMember(), r.workload(ctx, c, x.GetPod())))
 }
 
 // workload returns the workload of a pod, KIND/NAMESPACE/NAME; the pod itself if the capture does not name it.

@@ -349,9 +349,14 @@ func (x *Capture) GetPorts() []*Port {
 
 // Port is a port of the application, and the one on which the traffic container listens for it.
 type Port struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Application   uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
-	Listening     uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Application uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	Listening   uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	// host:port to which connections are passed on, for a member without pods: traffic-manager listens for it. Empty: the
+	// application in the pod.
+	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// That member, as KIND/NAMESPACE/NAME.
+	Member        string `protobuf:"bytes,4,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -398,6 +403,20 @@ func (x *Port) GetListening() uint32 {
 		return x.Listening
 	}
 	return 0
+}
+
+func (x *Port) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Port) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
 }
 
 // Override requests that another address answers requests first. One of captures has its UID and its ports, and the
@@ -539,7 +558,8 @@ func (x *OverrideTarget) GetAddress() string {
 // Applied is a pod's report.
 type Applied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version of Attachments that it applies; 0: none yet.
+	// The version of Attachments that it applies. 0: none, and counts are all that counts. A container reports the last
+	// counters of its former processes so, with their incarnations, and its own when it ends.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Of each capture since the incarnation began, also of those that have ended.
 	Counts []*CaptureCounts `protobuf:"bytes,2,rep,name=counts,proto3" json:"counts,omitempty"`
@@ -849,8 +869,11 @@ type Exchange struct {
 	Overridden bool `protobuf:"varint,15,opt,name=overridden,proto3" json:"overridden,omitempty"`
 	// Counts the exchanges of this pod, incarnation and capture that are neither sampled out nor lost, from 1 and
 	// without gaps. An exchange that is delivered again keeps it, and is stored once.
-	Number        uint64 `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`
-	Incarnation   string `protobuf:"bytes,17,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Number      uint64 `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`
+	Incarnation string `protobuf:"bytes,17,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The member that the request was for, as KIND/NAMESPACE/NAME, if traffic-manager itself has recorded it; pod is then
+	// its own. Empty: the fork of the pod.
+	Member        string `protobuf:"bytes,18,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1000,6 +1023,13 @@ func (x *Exchange) GetNumber() uint64 {
 func (x *Exchange) GetIncarnation() string {
 	if x != nil {
 		return x.Incarnation
+	}
+	return ""
+}
+
+func (x *Exchange) GetMember() string {
+	if x != nil {
+		return x.Member
 	}
 	return ""
 }
@@ -1814,10 +1844,12 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x11json_paths_elided\x18\b \x03(\tR\x0fjsonPathsElided\x12\x1f\n" +
 	"\vrouting_key\x18\t \x01(\tR\n" +
 	"routingKey\x121\n" +
-	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"F\n" +
+	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"n\n" +
 	"\x04Port\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x1c\n" +
-	"\tlistening\x18\x02 \x01(\rR\tlistening\"\xd0\x01\n" +
+	"\tlistening\x18\x02 \x01(\rR\tlistening\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\x12\x16\n" +
+	"\x06member\x18\x04 \x01(\tR\x06member\"\xd0\x01\n" +
 	"\bOverride\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12'\n" +
 	"\x0fexcept_statuses\x18\x04 \x03(\rR\x0eexceptStatuses\x12\x1b\n" +
@@ -1852,7 +1884,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x06counts\x18\x03 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\">\n" +
 	"\x06Stored\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x18\n" +
-	"\arefused\x18\x02 \x03(\tR\arefused\"\xde\x04\n" +
+	"\arefused\x18\x02 \x03(\tR\arefused\"\xf6\x04\n" +
 	"\bExchange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
 	"\vcapture_uid\x18\x02 \x01(\tR\n" +
@@ -1876,7 +1908,8 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"overridden\x18\x0f \x01(\bR\n" +
 	"overridden\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x04R\x06number\x12 \n" +
-	"\vincarnation\x18\x11 \x01(\tR\vincarnation\"\xe5\x02\n" +
+	"\vincarnation\x18\x11 \x01(\tR\vincarnation\x12\x16\n" +
+	"\x06member\x18\x12 \x01(\tR\x06member\"\xe5\x02\n" +
 	"\aMessage\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1c\n" +
