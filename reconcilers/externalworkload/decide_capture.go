@@ -99,7 +99,7 @@ func (d *Decision) capture(in Input) {
 			continue
 		}
 		second := first.DeepCopy()
-		second.Name = services.TrafficName(first.Name)
+		second.Name = services.TrafficName(first.Name, false)
 		d.Slices = append(d.Slices, r.slices(in, first, second.Name, d.Slices)...)
 		if r.redirected {
 			d.Services[i].Service, second = second, first
@@ -169,7 +169,7 @@ func firsts(in Input, all []member.Mapping, standing map[string]*corev1.Service)
 		}
 		first := partOf(in.Workload, m.From).Name
 		have := lists.First(lists.Pointers(in.Services), func(o *corev1.Service) bool { return o.Name == first })
-		if s.Name == services.TrafficName(first) && have != nil {
+		if s.Name == services.TrafficName(first, false) && have != nil {
 			standing[m.From] = have
 		}
 	}

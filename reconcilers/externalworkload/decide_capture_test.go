@@ -51,7 +51,7 @@ func TestRequestsPassTrafficManagerWhileTheyAreRecorded(t *testing.T) {
 	w.in.Neighbours[0].Spec.Ports = append(w.in.Neighbours[0].Spec.Ports, corev1.ServicePort{Name: "admin", Port: 81, TargetPort: intstr.FromInt32(9090), Protocol: corev1.ProtocolTCP})
 	_, _, before := w.turn()
 	first := before.Status.RoutingConfig.Services[0].To
-	second := services.TrafficName(first)
+	second := services.TrafficName(first, false)
 
 	w.in.Captures = []crdv1.TrafficCapture{recorded(false)}
 	d, _, after := w.turn()

@@ -167,6 +167,9 @@ func (d *Decision) live(in Input) condition.Condition {
 		return *first
 	}
 	names := lists.Map(served, Fork.name)
+	if o := in.Capture.Spec.Override; o != nil {
+		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first: %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+	}
 	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
 	for _, f := range unserved {
 		message += " " + f.Unserved
@@ -187,6 +190,9 @@ func (f Fork) name() string { return crdv1.CapturedName(f.member().MemberKind(),
 
 // String implements fmt.Stringer.
 func (f Fork) String() string { return f.member().MemberKind() + " " + f.member().GetName() }
+
+// overrides reports whether the capture is an override.
+func (in Input) overrides() bool { return in.Capture.Spec.Override != nil }
 
 // count copies the counts of the replicas, where they answer.
 func (d *Decision) count(in Input) {

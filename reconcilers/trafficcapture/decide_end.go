@@ -118,10 +118,10 @@ func (f Fork) redirectedByOthers() bool {
 	return false
 }
 
-// mapping is a Service in the status of a fork.
+// mapping is a Service in the status of a fork: whether it is a second one, and whether that of an override.
 type mapping struct {
-	to     string
-	second bool
+	to               string
+	second, override bool
 }
 
 // mapped returns the Services of the fork, as its status has them for proxies.
@@ -131,11 +131,12 @@ func (f Fork) mapped() (out []mapping) {
 		return nil
 	}
 	for _, m := range info.Services {
-		second := false
+		one := mapping{to: m.To}
 		for _, s := range f.Services {
-			second = second || m.To == services.TrafficName(s)
+			one.override = one.override || m.To == services.TrafficName(s, true)
+			one.second = one.second || one.override || m.To == services.TrafficName(s, false)
 		}
-		out = append(out, mapping{m.To, second})
+		out = append(out, one)
 	}
 	return out
 }

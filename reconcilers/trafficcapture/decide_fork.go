@@ -80,6 +80,13 @@ func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 	if len(ports) == 0 {
 		return no(ReasonNoPorts, "%s has no Service with a TCP port, so there is nothing to record.", f)
 	}
+	if o := in.Capture.Spec.Override; o != nil {
+		for _, t := range o.Targets {
+			if !slices.ContainsFunc(ports, func(p crdv1.CapturedPort) bool { return p.Application == t.Port }) {
+				return no(ReasonNoPorts, "No Service of %s sends TCP requests to port %d of its application: override another port.", f, t.Port)
+			}
+		}
+	}
 	for _, o := range f.Others {
 		i := slices.IndexFunc(o.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name })
 		if i >= 0 && !slices.Equal(o.Status.Pods[i].Ports, ports) {
@@ -119,10 +126,11 @@ func (f Fork) addresses(p *corev1.Pod) []string {
 // unsettled returns which second Service cannot get requests yet; nil: none.
 func (in Input) unsettled(f Fork) *condition.Condition {
 	for _, s := range f.Services {
-		second, exists := f.Seconds[services.TrafficName(s)]
+		name := services.TrafficName(s, in.overrides())
+		second, exists := f.Seconds[name]
 		age := in.Now.Sub(second.Created.Time)
 		if !exists || age < settle || !second.Answers && age < patience {
-			return no(ReasonServicesPending, "Waiting until Service %s answers.", services.TrafficName(s))
+			return no(ReasonServicesPending, "Waiting until Service %s answers.", name)
 		}
 	}
 	return nil
@@ -130,7 +138,7 @@ func (in Input) unsettled(f Fork) *condition.Condition {
 
 // notReached returns why not all proxies send requests to the second Services; nil: they do.
 func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Condition {
-	second := func(m mapping) bool { return m.second }
+	second := func(m mapping) bool { return m.override || m.second && !in.overrides() }
 	if m := f.mapped(); len(f.Services) > 0 && !slices.ContainsFunc(m, second) {
 		return no(ReasonServicesPending, "The Services of %s are being changed.", f)
 	}

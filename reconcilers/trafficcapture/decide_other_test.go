@@ -36,7 +36,7 @@ func replica(name string, ready bool) corev1.Pod {
 // followExternal does what the other controllers do.
 func (w *world) followExternal() *world {
 	f := &w.in.Forks[0]
-	second := services.TrafficName("feature-cart")
+	second := services.TrafficName("feature-cart", false)
 	if _, exists := f.Seconds[second]; !exists {
 		f.Seconds[second] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	}

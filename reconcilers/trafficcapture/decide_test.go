@@ -92,7 +92,7 @@ func (w *world) apply(pods ...string) *world {
 // follow does what the other controllers do.
 func (w *world) follow() *world {
 	f := &w.in.Forks[0]
-	second := services.TrafficName("feature-cart")
+	second := services.TrafficName("feature-cart", w.in.Capture.Spec.Override != nil)
 	if _, exists := f.Seconds[second]; !exists && w.in.Capture.AttachedTo("feature-cart") {
 		f.Seconds[second] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	}

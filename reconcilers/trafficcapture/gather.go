@@ -78,6 +78,9 @@ func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, m crdv1.Memb
 
 // read reads what counts for a member.
 func (r *Reconciler) read(ctx context.Context, c *crdv1.TrafficCapture, f *Fork) error {
+	if c.Spec.Override != nil && f.Workload == nil {
+		f.Unserved = f.String() + " has no override: only forks have. Name a fork in spec.workload."
+	}
 	if f.Unserved != "" {
 		return nil
 	}
@@ -86,7 +89,7 @@ func (r *Reconciler) read(ctx context.Context, c *crdv1.TrafficCapture, f *Fork)
 	if err := r.config.Client.List(ctx, &own, client.InNamespace(m.GetNamespace()), client.MatchingFields{apply.IndexOwner: string(m.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the Services of %s: %w", f, err)
 	}
-	f.Seconds = r.seconds(ctx, own.Items)
+	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
 	if err := r.readRouting(ctx, f); err != nil {
 		return err
 	}
@@ -186,15 +189,17 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 // firstOf returns the Services of a member that are no second ones.
 func firstOf(own []corev1.Service) []corev1.Service {
 	return lists.Filter(own, func(s corev1.Service) bool {
-		return !slices.ContainsFunc(own, func(o corev1.Service) bool { return s.Name == services.TrafficName(o.Name) })
+		return !slices.ContainsFunc(own, func(o corev1.Service) bool {
+			return s.Name == services.TrafficName(o.Name, false) || s.Name == services.TrafficName(o.Name, true)
+		})
 	})
 }
 
-// seconds returns which of the Services of a fork are second ones, and whether these answer.
-func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[string]Second {
+// seconds returns which of the Services of a fork are second ones, of captures or of an override, and whether these answer.
+func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service, override bool) map[string]Second {
 	out := map[string]Second{}
 	for _, first := range own {
-		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name) })
+		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name, override) })
 		if second == nil {
 			continue
 		}

@@ -303,7 +303,9 @@ func (c *TrafficCapture) StatusConditions() *[]StatusCondition { return &c.Statu
 
 // ConditionTypes returns the condition types that are always all present, the
 // most telling first.
-func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionAccepted, ConditionEnded} }
+func (*TrafficCapture) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionEnded}
+}
 
 // CapturedName returns the name of a member in the status of captures.
 func CapturedName(kind, name string) string {

@@ -2,6 +2,7 @@ package attach
 
 import (
 	"switchyard.dev/sidecars/traffic/override"
+	"switchyard.dev/sidecars/traffic/override/policy"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
@@ -14,7 +15,7 @@ func (a *Agent) overrideOf(application int32) override.Settings {
 		if int32(t.GetApplication()) != application { //nolint:gosec // a port
 			continue
 		}
-		out := override.Settings{Address: t.GetAddress(), RoutingKey: o.GetRoutingKey(), Policy: override.Policy{ByStatus: o.GetByStatus()}}
+		out := override.Settings{Address: t.GetAddress(), RoutingKey: o.GetRoutingKey(), Policy: policy.Policy{ByStatus: o.GetByStatus()}}
 		for _, status := range o.GetExceptStatuses() {
 			out.Except = append(out.Except, int(status))
 		}

@@ -36,9 +36,41 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			JsonPathsElided:       texts(elide.JSONPaths),
 			Ports:                 portsOf(c.Namespace, at),
 		})
+		if c.Spec.Override != nil { // Nothing is recorded; older containers pass requests on.
+			out[len(out)-1].Sample, out[len(out)-1].BodyBytes = 0, 0
+		}
 	}
 	slices.SortFunc(out, func(a, b *trafficv1.Capture) int { return cmp.Compare(a.Uid, b.Uid) })
 	return out
+}
+
+// overrideOf returns the override of a pod with these captures; nil: it has none. Of several it is the first.
+func overrideOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) *trafficv1.Override {
+	for _, of := range captures {
+		i := slices.IndexFunc(all, func(c crdv1.TrafficCapture) bool { return string(c.UID) == of.GetUid() && c.Spec.Override != nil })
+		if i < 0 {
+			continue
+		}
+		o := all[i].Spec.Override
+		return &trafficv1.Override{
+			Uid: of.GetUid(), RoutingKey: of.GetRoutingKey(), ByStatus: o.ByStatus,
+			ExceptStatuses: lists.Map(o.ExceptStatuses, func(status int32) uint32 { return uint32(max(0, status)) }), //nolint:gosec // not negative
+			Targets: lists.Map(o.Targets, func(t crdv1.OverrideTarget) *trafficv1.OverrideTarget {
+				return &trafficv1.OverrideTarget{Application: uint32(t.Port), Address: t.Address} //nolint:gosec // a port
+			}),
+		}
+	}
+	return nil
+}
+
+// appliedBy returns which of these captures a container has applied by its report, and its problem. One of an earlier release
+// does not override.
+func appliedBy(report *trafficv1.Applied, captures []string, o *trafficv1.Override) (applied []string, problem string) {
+	if o == nil || report.GetOverrides() || !slices.Contains(captures, o.GetUid()) {
+		return captures, report.GetProblem()
+	}
+	return lists.Filter(captures, func(uid string) bool { return uid != o.GetUid() }),
+		cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override: replace the pods of the fork")
 }
 
 // portsOf returns the ports of a capture in a pod. A pod of traffic-manager records several members.

@@ -28,8 +28,9 @@ const (
 	maxVersions = 64
 )
 
-// attachments returns the captures of a pod, which it can deliver for from now on.
-func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.Capture, error) {
+// attachments returns what a pod has to do, with the authorities of the present certificate. The pod can deliver for its
+// captures from now on.
+func (s *server) attachments(ctx context.Context, who serve.Peer) (*trafficv1.Attachments, error) {
 	namespace := who.Namespace
 	if s.isReplica(who) {
 		namespace = ""
@@ -45,12 +46,7 @@ func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	return captures, nil
-}
-
-// announced returns what a pod has to do, with the authorities of the present certificate.
-func (s *server) announced(version uint64, captures []*trafficv1.Capture) *trafficv1.Attachments {
-	return &trafficv1.Attachments{Version: version, Captures: captures, Authorities: []byte(s.cfg.TLS.Roots().PEM())}
+	return &trafficv1.Attachments{Captures: captures, Override: overrideOf(captures, all), Authorities: []byte(s.cfg.TLS.Roots().PEM())}, nil
 }
 
 // Attach implements trafficv1.SidecarsServer.
@@ -70,16 +66,16 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 	sent := map[uint64][]string{}
 	for {
 		changed := s.cluster.changed.Next()
-		captures, err := s.attachments(ctx, who)
+		next, err := s.attachments(ctx, who)
 		if err != nil {
 			return err
 		}
-		if next := s.announced(last.GetVersion(), captures); last.GetVersion() == 0 || !proto.Equal(next, last) {
+		if next.Version = last.GetVersion(); next.Version == 0 || !proto.Equal(next, last) {
 			next.Version++
 			if err := stream.Send(next); err != nil {
 				return err
 			}
-			last, sent[next.Version] = next, lists.Map(captures, (*trafficv1.Capture).GetUid)
+			last, sent[next.Version] = next, lists.Map(next.GetCaptures(), (*trafficv1.Capture).GetUid)
 			delete(sent, next.Version-min(next.Version, maxVersions))
 		}
 		select {
@@ -91,7 +87,8 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			if applied.GetVersion() == 0 {
 				continue // it applies nothing yet, or has ended
 			}
-			s.books.attach(a, of, sent[applied.GetVersion()], clip(applied.GetProblem()))
+			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last.GetOverride())
+			s.books.attach(a, of, captures, clip(problem))
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:

@@ -1,7 +1,7 @@
 // Package override has requests answered by another address first, and by the application of a fork if that answer does not
 // count.
 //
-//	Policy     which answers count                                    policy.go (pure)
+//	Policy     which answers count                                    policy (pure)
 //	RoundTrip  asks the one and then the other                        override.go
 //	  hold       the body of a request, for two receivers               hold.go
 //	Server     serves HTTP on connections of callers; passes on others  server.go

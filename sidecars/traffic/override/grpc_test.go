@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/sidecars/traffic/override"
+	"switchyard.dev/sidecars/traffic/override/policy"
 )
 
 // calls serves any method: it answers each message with its name and the message, and the method's status.
@@ -82,17 +83,17 @@ func TestUnaryCalls(t *testing.T) {
 	marked := metadata.Pairs("sd-override", "true")
 	for name, c := range map[string]struct {
 		header, trailer metadata.MD
-		policy          override.Policy
+		policy          policy.Policy
 		method, by      string
 	}{
-		"marked at first":             {marked, nil, override.Policy{}, "/s/m", "override"},
-		"marked at its end":           {nil, marked, override.Policy{}, "/s/m", "override"},
-		"not marked":                  {nil, nil, override.Policy{}, "/s/m", "app"},
-		"not implemented, not marked": {nil, nil, override.Policy{}, "/unimplemented/m", "app"},
-		"by status":                   {nil, nil, override.Policy{ByStatus: true}, "/s/m", "override"},
-		"an excluded status":          {nil, nil, override.Policy{ByStatus: true, Except: []int{12}}, "/unimplemented/m", "app"},
-		"an excluded status at last":  {nil, nil, override.Policy{ByStatus: true, Except: []int{14}}, "/late/m", "app"},
-		"another status":              {nil, nil, override.Policy{ByStatus: true, Except: []int{14}}, "/s/m", "override"},
+		"marked at first":             {marked, nil, policy.Policy{}, "/s/m", "override"},
+		"marked at its end":           {nil, marked, policy.Policy{}, "/s/m", "override"},
+		"not marked":                  {nil, nil, policy.Policy{}, "/s/m", "app"},
+		"not implemented, not marked": {nil, nil, policy.Policy{}, "/unimplemented/m", "app"},
+		"by status":                   {nil, nil, policy.Policy{ByStatus: true}, "/s/m", "override"},
+		"an excluded status":          {nil, nil, policy.Policy{ByStatus: true, Except: []int{12}}, "/unimplemented/m", "app"},
+		"an excluded status at last":  {nil, nil, policy.Policy{ByStatus: true, Except: []int{14}}, "/late/m", "app"},
+		"another status":              {nil, nil, policy.Policy{ByStatus: true, Except: []int{14}}, "/s/m", "override"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, conn := grpcWorld(t, c.header, c.trailer)
@@ -101,7 +102,7 @@ func TestUnaryCalls(t *testing.T) {
 			if got != c.by+": hello" {
 				t.Errorf("%q", got)
 			}
-			if is := mark(header, override.Header) == "true"; is != (c.by == "override") || mark(header, override.AskedHeader) == "true" == is {
+			if is := mark(header, policy.Header) == "true"; is != (c.by == "override") || mark(header, policy.AskedHeader) == "true" == is {
 				t.Errorf("%v", header)
 			}
 		})
@@ -127,7 +128,7 @@ func TestStreamedCalls(t *testing.T) {
 			t.Fatal(out, err)
 		}
 	}
-	if h, err := s.Header(); err != nil || mark(h, override.SkippedHeader) != "stream" {
+	if h, err := s.Header(); err != nil || mark(h, policy.SkippedHeader) != "stream" {
 		t.Error(h, err)
 	}
 }

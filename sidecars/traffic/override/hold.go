@@ -80,7 +80,7 @@ func (b *body) Close() error {
 }
 
 // hold reads the body of a request that ends within MaxBody, and in time if its length is unknown; otherwise the reason is one
-// of SkippedHeader, and the body of r continues from its beginning. An error is one of the caller.
+// of policy.SkippedHeader, and the body of r continues from its beginning. An error is one of the caller.
 func (o *Override) hold(r *http.Request) (held []byte, reason string, err error) {
 	switch {
 	case r.Header.Get("Upgrade") != "":

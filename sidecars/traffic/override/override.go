@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"switchyard.dev/sidecars/traffic/override/policy"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -18,12 +19,9 @@ const (
 	reasonSelection   = routingkey.Selection
 )
 
-// Middlewares are the names that a request can select.
-var Middlewares = []string{Name, "trafficwatch"}
-
 // Override asks an override, and then the application of a fork. It is safe for concurrent use.
 type Override struct {
-	Policy
+	policy.Policy
 	// First sends requests to the override, and Then to the application.
 	First, Then http.RoundTripper
 	// RoutingKey is the key of requests that can select middlewares.
@@ -44,11 +42,11 @@ const maxRest = 4 << 10
 func (o *Override) RoundTrip(r *http.Request) (*http.Response, error) {
 	uses, wrong := o.selected(r)
 	if !uses {
-		return o.then(r, SkippedHeader, reasonSelection)
+		return o.then(r, policy.SkippedHeader, reasonSelection)
 	}
 	a, err := o.answer(r)
 	if err == nil && wrong != "" {
-		a.Header.Set(IgnoredHeader, wrong)
+		a.Header.Set(policy.IgnoredHeader, wrong)
 	}
 	return a, err
 }
@@ -59,7 +57,7 @@ func (o *Override) selected(r *http.Request) (uses bool, wrong string) {
 	if o.RoutingKey == "" || routingkey.Of(lines, nil) != o.RoutingKey {
 		return true, ""
 	}
-	return routingkey.Selects(lines, Name, Middlewares)
+	return routingkey.Selects(lines, policy.Name, policy.All())
 }
 
 func (o *Override) answer(r *http.Request) (*http.Response, error) {
@@ -68,7 +66,7 @@ func (o *Override) answer(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if reason != "" {
-		return o.then(r, SkippedHeader, reason)
+		return o.then(r, policy.SkippedHeader, reason)
 	}
 	r.Header.Del("Expect") // the body is here
 	a, err := o.First.RoundTrip(with(detached(r), held))
@@ -76,17 +74,17 @@ func (o *Override) answer(r *http.Request) (*http.Response, error) {
 		if r.Context().Err() != nil {
 			return nil, r.Context().Err()
 		}
-		return o.then(with(r, held), SkippedHeader, reasonUnreachable)
+		return o.then(with(r, held), policy.SkippedHeader, reasonUnreachable)
 	}
 	if o.counts(a) {
-		a.Header.Set(Header, "true")
+		a.Header.Set(policy.Header, "true")
 		return a, nil
 	}
 	if a.ContentLength >= 0 && a.ContentLength <= maxRest {
 		_, _ = io.CopyN(io.Discard, a.Body, a.ContentLength) // else the connection is closed
 	}
 	_ = a.Body.Close()
-	return o.then(with(r, held), AskedHeader, "true")
+	return o.then(with(r, held), policy.AskedHeader, "true")
 }
 
 // then has the application answer, with a header.
@@ -95,7 +93,7 @@ func (o *Override) then(r *http.Request, name, value string) (*http.Response, er
 	if err != nil {
 		return nil, err
 	}
-	a.Header.Del(Header) // it is not the override's answer
+	a.Header.Del(policy.Header) // it is not the override's answer
 	a.Header.Set(name, value)
 	return a, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/traffic/override"
+	"switchyard.dev/sidecars/traffic/override/policy"
 )
 
 // echo answers with what it got.
@@ -37,7 +38,7 @@ func both(t *testing.T, run func(t *testing.T, two bool)) {
 }
 
 func (a answer) marks() string {
-	return fmt.Sprintf("override=%s asked=%s skipped=%s", a.header.Get(override.Header), a.header.Get(override.AskedHeader), a.header.Get(override.SkippedHeader))
+	return fmt.Sprintf("override=%s asked=%s skipped=%s", a.header.Get(policy.Header), a.header.Get(policy.AskedHeader), a.header.Get(policy.SkippedHeader))
 }
 
 const (
@@ -74,7 +75,7 @@ func TestTheMarkedAnswerCounts(t *testing.T) {
 func TestAnswersCountByTheirStatus(t *testing.T) {
 	both(t, func(t *testing.T, two bool) {
 		w := newWorld(t, echo("app"), echo("override"))
-		w.settle(func(s *override.Settings) { s.Policy = override.Policy{ByStatus: true, Except: []int{404, 503}} })
+		w.settle(func(s *override.Settings) { s.Policy = policy.Policy{ByStatus: true, Except: []int{404, 503}} })
 		c := client(t, two)
 		for status, want := range map[int]string{200: "override", 500: "override", 404: "app", 503: "app"} {
 			a := w.ask(c, "GET", fmt.Sprintf("/?status=%d", status), nil)
@@ -182,7 +183,7 @@ func TestAStreamPasses(t *testing.T) {
 		if rest, err := io.ReadAll(out); len(rest) > 0 || err != nil {
 			t.Errorf("%q, %v", rest, err)
 		}
-		if by := w.by(); by != "app /" || a.Header.Get(override.SkippedHeader) != "stream" {
+		if by := w.by(); by != "app /" || a.Header.Get(policy.SkippedHeader) != "stream" {
 			t.Errorf("served by %s, %v", by, a.Header)
 		}
 	})
@@ -233,7 +234,7 @@ func TestOtherProtocolsPass(t *testing.T) {
 			want := begin
 			if name == "an upgrade" {
 				a, err := http.ReadResponse(in, nil)
-				if err != nil || a.StatusCode != 101 || a.Header.Get(override.SkippedHeader) != "stream" {
+				if err != nil || a.StatusCode != 101 || a.Header.Get(policy.SkippedHeader) != "stream" {
 					t.Fatal(a, err)
 				}
 				want = ""
@@ -266,8 +267,8 @@ func TestSelection(t *testing.T) {
 		{"sd-routing-key=k,sd-traffic=nnone", marksOverride, `sd-traffic selects "nnone", which is none of override, trafficwatch`},
 	} {
 		a := w.ask(c, "GET", "/", nil, "Baggage", test.baggage)
-		if a.marks() != test.marks || a.header.Get(override.IgnoredHeader) != test.ignored {
-			t.Errorf("%q: %s, %q", test.baggage, a.marks(), a.header.Get(override.IgnoredHeader))
+		if a.marks() != test.marks || a.header.Get(policy.IgnoredHeader) != test.ignored {
+			t.Errorf("%q: %s, %q", test.baggage, a.marks(), a.header.Get(policy.IgnoredHeader))
 		}
 		if by := w.by(); strings.Contains(test.marks, "skipped=sd-traffic") && by != "app /" {
 			t.Errorf("%q: served by %s", test.baggage, by)

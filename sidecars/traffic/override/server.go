@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/sidecars/traffic/override/policy"
 )
 
 const (
@@ -31,7 +33,7 @@ type halves interface {
 
 // Settings are the override of a port. The zero value: there is none.
 type Settings struct {
-	Policy
+	policy.Policy
 	// Address is host:port of the override; empty: there is none.
 	Address string
 	// RoutingKey and Stream are as in Override.

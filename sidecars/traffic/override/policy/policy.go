@@ -1,4 +1,5 @@
-package override
+// Package policy decides which answers of an override count, and reads its configuration. It is pure.
+package policy
 
 import (
 	"bytes"
@@ -6,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +28,9 @@ const (
 // Name is the name of the middleware.
 const Name = "override"
 
+// All returns the names of the middlewares that a request can select.
+func All() []string { return []string{Name, "trafficwatch"} }
+
 // Policy decides which answers of an override count. The zero value: those with Header.
 type Policy struct {
 	// ByStatus: answers count by their status, all but Except. Statuses below 100 are those of gRPC.
@@ -35,9 +38,9 @@ type Policy struct {
 	Except   []int `json:"excludedStatusCodes"`
 }
 
-// ParsePolicy reads the argument policy of the middleware, a JSON object with the fields of Policy; "" is the zero value.
+// Parse reads the argument policy of the middleware, a JSON object with the fields of Policy; "" is the zero value.
 // The error states the problem and the remedy.
-func ParsePolicy(text string) (p Policy, err error) {
+func Parse(text string) (p Policy, err error) {
 	if strings.TrimSpace(text) == "" {
 		return p, nil
 	}
@@ -74,15 +77,15 @@ func CheckStatus(code int) error {
 	return fmt.Errorf("has status %d: those of answers are %d to %d, and 0 to %d with gRPC", code, minHTTP, maxHTTP, maxGRPC)
 }
 
-// Counts reports whether an answer counts. known is false if that depends on its trailers, and these are nil because
-// they have not arrived.
-func (p Policy) Counts(status int, header, trailer http.Header) (counts, known bool) {
-	grpc := strings.HasPrefix(header.Get("Content-Type"), "application/grpc")
+// Counts reports whether an answer counts, by its status and its header and trailers, with names as http.Header has them. known
+// is false if that depends on the trailers, and these are nil because they have not arrived.
+func (p Policy) Counts(status int, header, trailer map[string][]string) (counts, known bool) {
+	grpc := strings.HasPrefix(first(header, "Content-Type"), "application/grpc")
 	if !p.ByStatus {
 		if marked(header) || marked(trailer) {
 			return true, true
 		}
-		return false, !grpc || trailer != nil || header.Get(grpcStatus) != ""
+		return false, !grpc || trailer != nil || first(header, grpcStatus) != ""
 	}
 	if slices.Contains(p.Except, status) {
 		return false, true
@@ -90,12 +93,12 @@ func (p Policy) Counts(status int, header, trailer http.Header) (counts, known b
 	if !grpc || !slices.ContainsFunc(p.Except, func(code int) bool { return code <= maxGRPC }) {
 		return true, true
 	}
-	text := header.Get(grpcStatus) // of an answer that is nothing else
+	text := first(header, grpcStatus) // of an answer that is nothing else
 	if text == "" && trailer == nil {
 		return false, false
 	}
 	if text == "" {
-		text = trailer.Get(grpcStatus)
+		text = first(trailer, grpcStatus)
 	}
 	code, err := strconv.Atoi(text)
 	return err != nil || !slices.Contains(p.Except, code), true
@@ -103,4 +106,11 @@ func (p Policy) Counts(status int, header, trailer http.Header) (counts, known b
 
 const grpcStatus = "Grpc-Status"
 
-func marked(h http.Header) bool { return strings.EqualFold(h.Get(Header), "true") }
+func marked(h map[string][]string) bool { return strings.EqualFold(first(h, Header), "true") }
+
+func first(h map[string][]string, name string) string {
+	if len(h[name]) == 0 {
+		return ""
+	}
+	return h[name][0]
+}

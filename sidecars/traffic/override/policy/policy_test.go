@@ -1,21 +1,21 @@
-package override_test
+package policy_test
 
 import (
 	"net/http"
 	"strings"
 	"testing"
 
-	"switchyard.dev/sidecars/traffic/override"
+	"switchyard.dev/sidecars/traffic/override/policy"
 )
 
 func TestWhichAnswersCount(t *testing.T) {
 	const grpc = "application/grpc+proto"
 	marked := http.Header{"Sd-Override": {"true"}}
 	status := func(code string) http.Header { return http.Header{"Grpc-Status": {code}} }
-	plain, not404 := override.Policy{}, override.Policy{ByStatus: true, Except: []int{404, 503}}
-	notUnavailable := override.Policy{ByStatus: true, Except: []int{14, 404}}
+	plain, not404 := policy.Policy{}, policy.Policy{ByStatus: true, Except: []int{404, 503}}
+	notUnavailable := policy.Policy{ByStatus: true, Except: []int{14, 404}}
 	for name, c := range map[string]struct {
-		policy          override.Policy
+		by              policy.Policy
 		status          int
 		kind            string
 		header, trailer http.Header
@@ -48,7 +48,7 @@ func TestWhichAnswersCount(t *testing.T) {
 			for k, v := range c.header {
 				h[k] = v
 			}
-			if counts, known := c.policy.Counts(c.status, h, c.trailer); counts != c.counts || known != c.known {
+			if counts, known := c.by.Counts(c.status, h, c.trailer); counts != c.counts || known != c.known {
 				t.Errorf("counts %v, known %v", counts, known)
 			}
 		})
@@ -69,7 +69,7 @@ func TestPoliciesAreRead(t *testing.T) {
 		`{} {}`:                                                              "more than one",
 		`{"overrideByDefault"`:                                               "is not a JSON object",
 	} {
-		p, err := override.ParsePolicy(text)
+		p, err := policy.Parse(text)
 		if wrong == "" && err != nil || wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)) {
 			t.Errorf("%s: %v", text, err)
 		}
