@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -43,7 +44,8 @@ func (w *World) workOnce(ctx context.Context) error {
 		return err
 	}
 	for i := range deployments.Items {
-		if err := w.rollOut(ctx, &deployments.Items[i]); err != nil {
+		d := &deployments.Items[i]
+		if err := errors.Join(w.rollOut(ctx, d), w.startRecorded(ctx, d)); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,8 @@
 //	State      all that there is, without what differs from run to run  package state
 //	Golden     the States of a run in which nothing goes wrong         run.go
 //
+//	Recorded   another: a fork with requests that are recorded          captures.go
+//
 //	Crashes    the process dies at write 1, 2, … N                     crash.go
 //	Stale      every cache is older than the truth                     stale.go
 //	Guards     with a guard disabled, the same checks find a fault     guards.go
