@@ -31,6 +31,8 @@ type Config struct {
 	apply.Access
 	// Disabled is why no capture is possible in this installation; empty: captures are.
 	Disabled string
+	// Namespaces are those in which the operator may work; empty: all.
+	Namespaces []string
 	// Receivers are asked what containers have applied; nil: there are none, and no capture becomes ready.
 	Receivers Receivers
 	// KeyHeaders are the custom headers that carry routing keys.
