@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/recorded"
 	"switchyard.dev/tools/wait"
 )
 
@@ -45,7 +46,7 @@ func (w *World) workOnce(ctx context.Context) error {
 	}
 	for i := range deployments.Items {
 		d := &deployments.Items[i]
-		if err := errors.Join(w.rollOut(ctx, d), w.startRecorded(ctx, d)); err != nil {
+		if err := errors.Join(w.rollOut(ctx, d), recorded.Start(ctx, w.people, d)); err != nil {
 			return err
 		}
 	}
