@@ -125,6 +125,8 @@ func forks() []row {
 		sandboxOf("a sandbox that asks for nothing", "yyyyyy", ""),
 		forkOf("a fork without changes", "yyyynn", "template: false"),
 		forkOf("another image", "yyyynn", container("image: other")),
+		sandboxOf("a fork with middleware trafficwatch", "yyyynn", "customization: {patches: ["+patchesFor("shop", "customer", "template: false")+"]}, "+
+			"requestMiddlewares: [{instance: {middleware: trafficwatch}, workload: {kind: Deployment, namespace: shop, name: customer}}]"),
 		forkOf("a variable with a text", "yyyynn", container("env: [{name: V, value: x}]")),
 		sandboxOf("a fork in the namespace pay", "ynnnyn", "customization: {patches: ["+patchesFor("pay", "ledger", container("image: other"))+"]}"),
 		sandboxOf("forks in both namespaces", "ynnnnn", "customization: {patches: ["+patchesFor("pay", "ledger", container("image: other"))+", "+

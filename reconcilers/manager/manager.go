@@ -133,6 +133,8 @@ type Config struct {
 	RouteServerToken string
 	// TunnelProxyToken is the file with the token for tunnel proxies. If it is empty, they are not polled.
 	TunnelProxyToken string
+	// Dial connects to a Service of a fork, to check that it answers; nil: over TCP.
+	Dial func(ctx context.Context, address string) error
 	// DialProxy reaches the control port of a tunnel proxy; nil: over TCP.
 	DialProxy func(ctx context.Context, address string) (net.Conn, error)
 	// Trust are the CAs that this process trusts. They are set to those of the certificates that the
@@ -363,7 +365,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 			},
 			Publisher: m.publisher, Injected: now,
 		},
-		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace,
+		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace, Dial: m.config.Dial,
 		Policies: m.policyReader(), PolicySettings: m.policySettings(),
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),

@@ -310,6 +310,21 @@ func TestADisabledCaptureIsRefused(t *testing.T) {
 	}
 }
 
+func TestACaptureIsRefusedWhereTheOperatorMayNotWork(t *testing.T) {
+	for _, allowed := range [][]string{nil, {"pay", "shop"}} {
+		if why := trafficcapture.Outside(allowed, "shop"); why != "" {
+			t.Errorf("of %q: %s", allowed, why)
+		}
+	}
+	w := newWorld().live()
+	w.in.Forks, w.in.Counts, w.in.Disabled = nil, nil, trafficcapture.Outside([]string{"pay"}, "shop")
+	w.decide(0).decide(0).is(t, "Ended", "False", trafficcapture.ReasonDisabled)
+	w.decide(time.Minute).is(t, "Ended", "True", trafficcapture.ReasonDisabled)
+	if m := w.was.Conditions[crdv1.ConditionReady].Message; !strings.Contains(m, "namespace shop: add it to allowedNamespaces") || len(w.in.Capture.Status.Pods) > 0 {
+		t.Errorf("the message is %q, with pods %v", m, w.in.Capture.Status.Pods)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	of := []crdv1.CapturedPort{{Application: 8080, Listening: 25800}}
 	type ports = []networkingv1.NetworkPolicyPort

@@ -31,6 +31,10 @@ import (
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
 func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input, error) {
 	in := Input{Capture: c, Now: metav1.NewTime(r.config.Now().UTC()), Disabled: r.config.Disabled}
+	if why := Outside(r.config.Namespaces, c.Namespace); why != "" { // the cache has no pods there
+		in.Disabled = why
+		return in, nil
+	}
 	sandbox := &crdv1.SignadotSandbox{}
 	err := r.config.Client.Get(ctx, client.ObjectKey{Name: c.Spec.Sandbox}, sandbox)
 	if client.IgnoreNotFound(err) != nil {

@@ -1,6 +1,7 @@
 package trafficcapture
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/power"
 )
+
+// Outside returns why no capture is possible in a namespace: the operator may not work there. Empty: it may. Without allowed ones all are.
+func Outside(allowed []string, namespace string) string {
+	if len(allowed) == 0 || slices.Contains(allowed, namespace) {
+		return ""
+	}
+	return fmt.Sprintf("The operator may not work in namespace %s: add it to allowedNamespaces in the values of the chart", namespace)
+}
 
 // Refusing returns the name of a NetworkPolicy that allows some connections to the application of a fork and not those to the
 // container that records: by ingress of the fork, or by egress of its baseline, of which the sidecars call the fork. Empty: there

@@ -34,6 +34,8 @@ type Config struct {
 	Disabled string
 	// Namespace is that of traffic-manager.
 	Namespace string
+	// Namespaces are those in which the operator may work; empty: all.
+	Namespaces []string
 	// Receivers are asked what containers have applied; nil: there are none, and no capture becomes ready.
 	Receivers Receivers
 	// KeyHeaders are the custom headers that carry routing keys.

@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/recorded"
 	"switchyard.dev/tools/wait"
 )
 
@@ -43,7 +45,8 @@ func (w *World) workOnce(ctx context.Context) error {
 		return err
 	}
 	for i := range deployments.Items {
-		if err := w.rollOut(ctx, &deployments.Items[i]); err != nil {
+		d := &deployments.Items[i]
+		if err := errors.Join(w.rollOut(ctx, d), recorded.Start(ctx, w.people, d)); err != nil {
 			return err
 		}
 	}

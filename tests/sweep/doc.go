@@ -7,6 +7,8 @@
 //	World      an API server, the log, people, the rest of a cluster   world.go
 //	State      all that there is, without what differs from run to run  package state
 //	Golden     the States of a run in which nothing goes wrong         run.go
+//	Recorded   another scenario: a fork that is recorded, with its pods and
+//	           traffic-manager                                     captures.go, package recorded
 //
 //	Crashes    the process dies at write 1, 2, … N                     crash.go
 //	Stale      every cache is older than the truth                     stale.go

@@ -90,6 +90,21 @@ func TestAProcessThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
 	}
 }
 
+func TestAProcessThatDiesLeavesNoForkRedirected(t *testing.T) {
+	world := newWorld(t)
+	g := golden(t, world.WithCaptures(), Recorded())
+	at := 1 + int(*seed%uint64(g.Writes))
+	way := wire.Ways()[*seed%3]
+	t.Logf("seed %d: a process dies at write %d of %d, %s", *seed, at, g.Writes, way)
+	out, err := Crashes{Ways: []wire.Way{way}, First: at, Step: g.Writes}.Run(t.Context(), world, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range out.Failures {
+		t.Errorf("%s:\n%s", f.Name, strings.Join(f.Findings, "\n"))
+	}
+}
+
 // check fails the test for each run that failed.
 func check(t *testing.T, o Outcome) {
 	t.Helper()

@@ -95,7 +95,7 @@ func renaming(objects []unstructured.Unstructured) *strings.Replacer {
 var differs = map[string]bool{
 	"resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true, "generation": true,
 	"lastTransitionTime": true, "lastUpdateTime": true, "lastProbeTime": true, "lastCheckTime": true, "lastConnectedTime": true,
-	"nodePort": true, "signadot.com/desired": true, "signadot.com/on-behalf-of": true,
+	"seenTime": true, "since": true, "nodePort": true, "signadot.com/desired": true, "signadot.com/on-behalf-of": true,
 }
 
 // clean removes what differs. Whether a status speaks of the present generation stays.
@@ -107,7 +107,8 @@ func clean(value any, within string) {
 		}
 		for key, item := range v {
 			_, number := item.(int64)
-			if differs[key] || number && key == "observedGeneration" { // It counts generations of another object.
+			pod := within == ".status.pods[]" && key == "uid"                 // of a capture, which the rest of the cluster creates
+			if differs[key] || pod || number && key == "observedGeneration" { // It counts generations of another object.
 				delete(v, key)
 				continue
 			}

@@ -40,7 +40,7 @@ func parse(args []string) (settings, error) {
 // all does everything. What cannot be measured does not keep the rest from it.
 func (s settings) all(ctx context.Context, w *sweep.World) error {
 	var failed error
-	for _, part := range []func(context.Context, *sweep.World) error{s.missing, s.comings, s.churn, s.old, s.crashes} {
+	for _, part := range []func(context.Context, *sweep.World) error{s.missing, s.comings, s.churn, s.old, s.crashes, s.recorded} {
 		failed = errors.Join(failed, part(ctx, w))
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -66,6 +66,20 @@ func (s settings) crashes(ctx context.Context, w *sweep.World) error {
 	}
 	out, err := sweep.Crashes{Ways: wire.Ways(), First: 1, Step: s.step, Report: report}.Run(ctx, w, g)
 	out.Print(os.Stdout, "crash")
+	return err
+}
+
+// recorded has no step of its own: a run waits for proxies and open connections.
+func (s settings) recorded(ctx context.Context, w *sweep.World) error {
+	if s.step == 0 {
+		return nil
+	}
+	g, err := w.WithCaptures().Golden(ctx, sweep.Recorded())
+	if err != nil {
+		return err
+	}
+	out, err := sweep.Crashes{Ways: wire.Ways(), First: 1, Step: s.step, Report: report}.Run(ctx, w, g)
+	out.Print(os.Stdout, "capture-crash")
 	return err
 }
 
