@@ -86,7 +86,7 @@ type Site struct {
 	conn     *grpc.ClientConn
 }
 
-// New creates the objects of a site, whose capture is attached to nothing. bytes is the size of the ring.
+// New creates the objects of a site. Its capture is attached to nothing. bytes is the size of the ring.
 func New(ctx context.Context, api *apiserver.Server, namespace, dir string, bytes int64) (*Site, error) {
 	s := &Site{Dir: dir}
 	kube, err := kubernetes.NewForConfig(api.Config)
@@ -163,6 +163,12 @@ func (s *Site) Attach(ctx context.Context, ports ...crdv1.CapturedPort) error {
 	s.object.Status.RoutingKey = "key"
 	s.object.Status.Pods = []crdv1.CapturedPod{{Name: s.pod.Name, UID: s.pod.UID, Workload: "w", Ports: ports}}
 	return s.client.Status().Update(ctx, s.object)
+}
+
+// Sample captures a share of the traces, in percent.
+func (s *Site) Sample(ctx context.Context, percent int32) error {
+	s.object.Spec.SamplePercent = percent
+	return s.client.Update(ctx, s.object)
 }
 
 // StartManager starts traffic-manager on the store that there is.
