@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/record"
@@ -38,6 +41,7 @@ type whole struct {
 
 // whole starts one. end stops its processes.
 func (b *bench) whole(ctx context.Context, name string) (h *whole, end func(), err error) {
+	ctrl.SetLogger(logr.Discard())
 	server, err := apiserver.Start()
 	if err != nil {
 		return nil, nil, err
