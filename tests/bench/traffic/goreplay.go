@@ -24,6 +24,7 @@ func (b *bench) goreplay(ctx context.Context, s settings, w io.Writer) error {
 	}
 	p := b.places[0]
 	b.places = nil
+	defer b.programs[len(b.programs)-1].Kill()
 	cmd := exec.Command(filepath.Join(replayer(s.cache), "goreplay"), "--input-raw", b.app.String(), "--input-raw-track-response", "--output-stdout") //nolint:gosec // from the cache
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(replayer(s.cache), libraries))
 	out, err := cmd.StdoutPipe()

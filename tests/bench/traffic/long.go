@@ -54,7 +54,7 @@ func (b *bench) whole(ctx context.Context, name string) (h *whole, end func(), e
 	}
 	dir := filepath.Join(b.dir, name)
 	if err = os.Mkdir(dir, 0o700); err == nil {
-		h.Site, err = captured.New(ctx, server, "shop", dir, store)
+		h.Site, err = captured.New(ctx, server, "shop", dir, store, 100)
 	}
 	if err == nil {
 		h.address, err = captured.Free()

@@ -186,8 +186,8 @@ func (b *bench) traffic(ctx context.Context) error {
 
 // container starts a traffic container, and waits until it applies what m attaches.
 func (b *bench) container(ctx context.Context, name string, m *manager) (*program.Program, error) {
-	dir := filepath.Join(b.dir, name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	dir, err := os.MkdirTemp(b.dir, name)
+	if err != nil {
 		return nil, err
 	}
 	address, err := m.serve(ctx, dir)
