@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +22,14 @@ import (
 // settings are those of the command line.
 type settings struct {
 	rate, slow, rounds int
-	slice              time.Duration
-	highest            bool
-	cache              string
+	slice, idle, long  time.Duration
+	kills, requests    int
+	only, cache        string
 }
 
 func run(ctx context.Context, s settings, w io.Writer) error {
 	if !podnet.Inside() {
-		if err := install(ctx, s.cache); err != nil {
+		if err := s.install(ctx); err != nil {
 			return err
 		}
 	}
@@ -47,6 +48,20 @@ func run(ctx context.Context, s settings, w io.Writer) error {
 	}
 	b.app = l.Addr().(*net.TCPAddr).AddrPort()
 	go func() { _ = http.Serve(l, b.served) }() //nolint:gosec // for this process alone
+	for _, part := range []struct {
+		name string
+		run  func(context.Context, settings, io.Writer) error
+	}{{"idle", b.idle}, {"long", b.long}, {"kill", b.kill}, {"goreplay", b.goreplay}} {
+		if !s.measures(part.name) {
+			continue
+		}
+		if err := part.run(ctx, s, w); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	if !s.measures("cost", "highest") {
+		return nil
+	}
 	b.places = []*place{{name: "bare", address: b.app.String()}}
 	if err := errors.Join(b.envoy("envoy", nil, nil), b.tap(), b.extProc(), b.traffic(ctx), b.mitmproxy(ctx, s.cache, s.slow)); err != nil {
 		return err
@@ -57,14 +72,22 @@ func run(ctx context.Context, s settings, w io.Writer) error {
 		}
 	}
 	for _, k := range kinds {
+		if !s.measures("cost") {
+			break
+		}
 		if err := b.compare(s, k, w); err != nil {
 			return err
 		}
 	}
-	if s.highest {
+	if s.measures("highest") {
 		return b.climb(s, w)
 	}
 	return nil
+}
+
+// measures reports whether one of some parts is to be measured.
+func (s settings) measures(parts ...string) bool {
+	return s.only == "" || slices.ContainsFunc(strings.Split(s.only, ","), func(one string) bool { return slices.Contains(parts, one) })
 }
 
 // measured has the measurements of a place.

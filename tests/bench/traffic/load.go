@@ -28,11 +28,12 @@ func (k kind) request() []byte {
 	return append(fmt.Appendf(nil, "%sContent-Length: %d\r\n\r\n", head, k.body), make([]byte, k.body)...)
 }
 
-// application answers with the body of the request, and counts.
-type application struct{ served atomic.Int64 }
+// application answers with the body of the request, and counts those that arrive and those that it serves.
+type application struct{ arrived, served atomic.Int64 }
 
 // ServeHTTP implements http.Handler.
 func (a *application) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.arrived.Add(1)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return

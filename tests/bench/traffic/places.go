@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -12,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
@@ -175,31 +173,48 @@ func (b *bench) traffic(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &manager{applied: make(chan struct{}), attachments: &trafficv1.Attachments{Version: 1, Captures: []*trafficv1.Capture{{
+	m := newManager(&trafficv1.Capture{
 		Uid: "bench", Name: "bench", Sample: 1, BodyBytes: kept, Ports: []*trafficv1.Port{{Application: uint32(b.app.Port()), Listening: uint32(at.Port())}},
-	}}}}
-	address, err := m.serve(ctx, b.dir)
+	})
+	p, err := b.container(ctx, "traffic", m)
 	if err != nil {
 		return err
-	}
-	file := func(name string) string { return filepath.Join(b.dir, name) }
-	cmd := exec.Command(sidecar.Built(container), "-manager", address, "-token", file("token"), "-ca", file("ca"), "-state", file("state")) //nolint:gosec // built by Isolate
-	cmd.Env = append(os.Environ(), "GOGC=100")
-	p, err := b.start("traffic", cmd)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-m.applied:
-	case <-time.After(patience):
-		return errors.New("the traffic container has not applied the capture")
 	}
 	b.places = append(b.places, &place{name: "traffic", address: at.String(), processes: []int{p.PID()}, captured: func() (int64, error) { return m.stored.Load(), nil }})
 	return nil
 }
 
-//go:embed mitmproxy.txt
-var pinned string
+// container starts a traffic container, and waits until it applies what m attaches.
+func (b *bench) container(ctx context.Context, name string, m *manager) (*program.Program, error) {
+	dir, err := os.MkdirTemp(b.dir, name)
+	if err != nil {
+		return nil, err
+	}
+	address, err := m.serve(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	p, err := b.start(name, attached(address, dir))
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.applied:
+		return p, nil
+	case <-p.Ended():
+		return nil, p.Running()
+	case <-time.After(patience):
+		return nil, errors.New("the traffic container has not applied its attachments")
+	}
+}
+
+// attached is the program of a traffic container that has its token and authorities in a folder.
+func attached(manager, dir string) *exec.Cmd {
+	file := func(name string) string { return filepath.Join(dir, name) }
+	cmd := exec.Command(sidecar.Built(container), "-manager", manager, "-token", file("token"), "-ca", file("ca"), "-state", file("state")) //nolint:gosec // built by Isolate
+	cmd.Env = append(os.Environ(), "GOGC=100")
+	return cmd
+}
 
 // counting is an addon of mitmproxy that counts responses.
 const counting = `
@@ -214,10 +229,10 @@ addons = [Count()]
 
 // mitmproxy is installed from the Python package index into a folder of the cache.
 func (b *bench) mitmproxy(ctx context.Context, cache string, rate int) error {
-	venv := filepath.Join(cache, "mitmproxy", strings.TrimSpace(strings.ReplaceAll(pinned, "==", "-")))
+	venv := environment(cache)
 	program := filepath.Join(venv, "bin", "mitmdump")
 	if _, err := os.Stat(program); err != nil {
-		return fmt.Errorf("%w: install it with -install, outside of the network namespace", err)
+		return err
 	}
 	at, err := free()
 	if err != nil {
@@ -240,20 +255,6 @@ func (b *bench) mitmproxy(ctx context.Context, cache string, rate int) error {
 		n, also := strconv.ParseInt(string(text), 10, 64)
 		return n, errors.Join(err, also)
 	}})
-	return nil
-}
-
-// install installs mitmproxy.
-func install(ctx context.Context, cache string) error {
-	venv := filepath.Join(cache, "mitmproxy", strings.TrimSpace(strings.ReplaceAll(pinned, "==", "-")))
-	if _, err := os.Stat(filepath.Join(venv, "bin", "mitmdump")); err == nil {
-		return nil
-	}
-	for _, c := range [][]string{{"python3", "-m", "venv", venv}, {filepath.Join(venv, "bin", "pip"), "install", "-q", strings.TrimSpace(pinned)}} {
-		if out, err := exec.CommandContext(ctx, c[0], c[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("install mitmproxy: %w: %s", err, out)
-		}
-	}
 	return nil
 }
 

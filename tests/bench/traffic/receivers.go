@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	extprocv3 "github.com/envoyproxy/go-control-plane/envoy/service/ext_proc/v3"
 	"google.golang.org/grpc"
@@ -70,6 +71,11 @@ type manager struct {
 	stored      atomic.Int64
 }
 
+// newManager returns a manager that attaches captures.
+func newManager(captures ...*trafficv1.Capture) *manager {
+	return &manager{applied: make(chan struct{}), attachments: &trafficv1.Attachments{Version: 1, Captures: captures}}
+}
+
 // serve serves until ctx ends. It writes the authorities and a token into a folder.
 func (m *manager) serve(ctx context.Context, dir string) (address string, err error) {
 	pair, err := selfsigned.New("localhost", net.IPv4(127, 0, 0, 1))
@@ -87,7 +93,7 @@ func (m *manager) serve(ctx context.Context, dir string) (address string, err er
 	if err != nil {
 		return "", err
 	}
-	s := grpc.NewServer(grpc.Creds(trust.ServerCredentials(config, false)), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{PermitWithoutStream: true}))
+	s := grpc.NewServer(grpc.Creds(trust.ServerCredentials(config, false)), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}))
 	trafficv1.RegisterSidecarsServer(s, m)
 	context.AfterFunc(ctx, s.Stop)
 	go func() { _ = s.Serve(l) }() // it ends with ctx
