@@ -51,7 +51,9 @@ func New(incarnation string, finished func(Finished)) *Recorder {
 }
 
 // CountIn sets record.Books.Counters. It is called before anything else.
-func (r *Recorder) CountIn(counters func(capture string) *record.Counters) { r.books.Counters = counters }
+func (r *Recorder) CountIn(counters func(capture string) *record.Counters) {
+	r.books.Counters = counters
+}
 
 // Set replaces the captures. An error names those that cannot be applied; the others are.
 func (r *Recorder) Set(captures []*trafficv1.Capture) error {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// dialWithin bounds the time to connect, and idleFor that of a connection without a request: applications close
-	// theirs later, as a rule.
+	// dialWithin bounds the time to connect, and idleFor that of a connection without a request: applications keep
+	// connections for longer, as a rule.
 	dialWithin, idleFor = 3 * time.Second, 2 * time.Second
 	// maxMethod bounds the method of a request.
 	maxMethod = 20
