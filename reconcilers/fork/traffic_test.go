@@ -105,8 +105,8 @@ func TestAnOverrideHasASecondServiceOfItsOwn(t *testing.T) {
 	}{
 		"attached":                    {[]crdv1.TrafficCapture{override(false)}, itself, []func(string) string{overriding}},
 		"redirected":                  {[]crdv1.TrafficCapture{override(true)}, overriding, []func(string) string{itself}},
-		"attached beside a capture":   {[]crdv1.TrafficCapture{override(false), capture(true, web)}, recording, []func(string) string{itself, overriding}},
-		"redirected beside a capture": {[]crdv1.TrafficCapture{capture(true, web), override(true)}, overriding, []func(string) string{recording, itself}},
+		"attached beside a capture":   {[]crdv1.TrafficCapture{override(false), capture(true, web)}, ofCaptures, []func(string) string{itself, overriding}},
+		"redirected beside a capture": {[]crdv1.TrafficCapture{capture(true, web), override(true)}, overriding, []func(string) string{ofCaptures, itself}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := mapped(t, "[]", of)
@@ -125,7 +125,7 @@ func TestAnOverrideHasASecondServiceOfItsOwn(t *testing.T) {
 }
 
 func itself(first string) string     { return first }
-func recording(first string) string  { return services.TrafficName(first, false) }
+func ofCaptures(first string) string { return services.TrafficName(first, false) }
 func overriding(first string) string { return services.TrafficName(first, true) }
 
 func TestServicesWhileACaptureIsAttached(t *testing.T) {

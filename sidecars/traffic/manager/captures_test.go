@@ -82,6 +82,11 @@ func TestAPodGetsItsOverride(t *testing.T) {
 		_, o := of(c)
 		return o, c
 	})
+	ending := c.DeepCopy()
+	ending.DeletionTimestamp = new(metav1.Now())
+	if captures, o := of(ending); len(captures) != 2 || o != nil {
+		t.Errorf("one that is being deleted: %v, %v", captures, o)
+	}
 	uids := []string{"0", "1"}
 	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, o); len(applied) != 2 || problem != "" {
 		t.Errorf("applied are %v, %s", applied, problem)
