@@ -88,6 +88,46 @@ func capture(redirected bool, ports ...crdv1.CapturedPort) crdv1.TrafficCapture 
 	return c
 }
 
+// Connections that proxies have to the Service of a capture do not reach an override, so it has another one.
+func TestAnOverrideHasASecondServiceOfItsOwn(t *testing.T) {
+	of := service(t, `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{name: web, port: 80, targetPort: http, protocol: TCP}]}}`)
+	web := crdv1.CapturedPort{Application: 8081, Listening: 25801}
+	pod := clone(t, fork.Plan{}).Spec.Template.Spec
+	override := func(redirected bool) crdv1.TrafficCapture {
+		c := capture(redirected, web)
+		c.Spec.Override = &crdv1.CaptureOverride{}
+		return c
+	}
+	for name, c := range map[string]struct {
+		captures []crdv1.TrafficCapture
+		in       func(first string) string // the Service that replaces the baseline's
+		beside   []func(first string) string
+	}{
+		"attached":                    {[]crdv1.TrafficCapture{override(false)}, itself, []func(string) string{overriding}},
+		"redirected":                  {[]crdv1.TrafficCapture{override(true)}, overriding, []func(string) string{itself}},
+		"attached beside a capture":   {[]crdv1.TrafficCapture{override(false), capture(true, web)}, ofCaptures, []func(string) string{itself, overriding}},
+		"redirected beside a capture": {[]crdv1.TrafficCapture{capture(true, web), override(true)}, overriding, []func(string) string{ofCaptures, itself}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := mapped(t, "[]", of)
+			first := all[0].Service.Name
+			beside := services.Redirect(all, pod, c.captures, identity().ForkedWorkload)
+			if all[0].Service.Name != c.in(first) || len(beside) != len(c.beside) {
+				t.Fatalf("Service %s replaces the baseline's, beside %d", all[0].Service.Name, len(beside))
+			}
+			for i, of := range c.beside {
+				if beside[i].Name != of(first) || beside[i].Spec.Ports[0].TargetPort != intstr.FromInt32(25801) {
+					t.Errorf("beside it is %s, port 80 to %s", beside[i].Name, beside[i].Spec.Ports[0].TargetPort.String())
+				}
+			}
+		})
+	}
+}
+
+func itself(first string) string     { return first }
+func ofCaptures(first string) string { return services.TrafficName(first, false) }
+func overriding(first string) string { return services.TrafficName(first, true) }
+
 func TestServicesWhileACaptureIsAttached(t *testing.T) {
 	of := service(t, `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{name: web, port: 80, targetPort: http, protocol: TCP}, {name: plain, port: 9, targetPort: 9999, protocol: TCP}]}}`)
 	web := crdv1.CapturedPort{Application: 8081, Listening: 25801}

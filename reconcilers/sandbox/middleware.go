@@ -71,7 +71,7 @@ func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, ma
 		to, refusal, err := made.target(ctx, c, *mw)
 		if refusal != nil || err != nil {
 			made.Unwatched = cmp.Or(refusal, made.Unwatched)
-			return err // what is attached stays
+			return err // the capture stays
 		}
 		want.Spec.Override = to
 	}

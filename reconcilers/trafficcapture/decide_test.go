@@ -390,3 +390,17 @@ func TestPolicies(t *testing.T) {
 		})
 	}
 }
+
+// An override waits for its own second Services, and for a port that the fork has.
+func TestAnOverrideBegins(t *testing.T) {
+	w := newWorld()
+	w.in.Capture.Spec.Lease = nil
+	w.in.Capture.Spec.Override = &crdv1.CaptureOverride{Targets: []crdv1.OverrideTarget{{Port: 9090, Address: "10.0.0.1:80"}}}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNoPorts)
+	w.in.Capture.Spec.Override.Targets[0].Port = 8080
+	w.in.Forks[0].Workload.Status.RoutingConfig.Services[0].To = services.TrafficName("feature-cart", false)
+	w.decide(0).apply("a").decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+	w.in.Forks[0].Seconds[services.TrafficName("feature-cart", true)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
+	w.decide(5*time.Second).decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending) // routes are those of a capture
+	w.follow().decide(0).is(t, "Ready", "True", "Overriding")
+}

@@ -68,6 +68,7 @@ var (
 		"sidecars/redirect/spec",
 		"sidecars/redirect/xtables",
 		"sidecars/traffic/elide",
+		"sidecars/traffic/override/policy",
 		"sidecars/traffic/record",
 		"sidecars/traffic/ticket",
 		"sidecars/traffic/har",

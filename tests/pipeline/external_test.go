@@ -118,8 +118,8 @@ func (w *path) checked(connected bool) []byte {
 // refused while there is none.
 func (w *path) route(x *crdv1.SignadotExternalWorkload) {
 	w.Helper()
-	service := &corev1.Service{}
-	w.get(service, x.Status.RoutingConfig.Services[0].To)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Status.RoutingConfig.Services[0].To}}
+	w.Get(service)
 	w.routeService(service)
 }
 
@@ -143,7 +143,7 @@ func (w *path) routeService(service *corev1.Service) {
 			go func() {
 				defer connections.Done()
 				defer conn.Close()
-				if err := w.forward(conn, service.Name); err != nil && w.Context().Err() == nil && !errors.Is(err, net.ErrClosed) {
+				if err := w.forward(conn, service); err != nil && w.Context().Err() == nil && !errors.Is(err, net.ErrClosed) {
 					w.logger.Info("a connection was not forwarded", "reason", err)
 				}
 			}()
@@ -157,9 +157,9 @@ func (w *path) routeService(service *corev1.Service) {
 }
 
 // forward carries one connection to a ready endpoint of the Service.
-func (w *path) forward(conn net.Conn, service string) error {
+func (w *path) forward(conn net.Conn, service *corev1.Service) error {
 	var slices discoveryv1.EndpointSliceList
-	err := w.Client.List(w.Context(), &slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service})
+	err := w.Client.List(w.Context(), &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,7 @@ const (
 )
 
 // Selects reports whether a request uses the middleware of a name, which is one of all that are before its destination. A
-// request without a Selection uses all, and so does one whose Selection is wrong, for the reason that is returned. The
-// function lines is as in Of.
+// request without a Selection uses all, and so does one with a wrong Selection, for the returned reason. The function lines is as in Of.
 func Selects(lines func(name string) []string, middleware string, all []string) (uses bool, wrong string) {
 	value := last(members(lines(Baggage), Selection, property))
 	if value == "" {

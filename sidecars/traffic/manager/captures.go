@@ -44,10 +44,13 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 	return out
 }
 
-// overrideOf returns the override of a pod with these captures; nil: it has none. Of several it is the first.
+// overrideOf returns the override of a pod with these captures; nil: it has none. Of several it is the first. One that is being
+// deleted has ended, before its requests take another way.
 func overrideOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) *trafficv1.Override {
 	for _, of := range captures {
-		i := slices.IndexFunc(all, func(c crdv1.TrafficCapture) bool { return string(c.UID) == of.GetUid() && c.Spec.Override != nil })
+		i := slices.IndexFunc(all, func(c crdv1.TrafficCapture) bool {
+			return string(c.UID) == of.GetUid() && c.Spec.Override != nil && c.DeletionTimestamp == nil
+		})
 		if i < 0 {
 			continue
 		}

@@ -58,3 +58,40 @@ func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
 		t.Error("a capture has ended when its condition states so and it is attached to no pod")
 	}
 }
+
+func TestAPodGetsItsOverride(t *testing.T) {
+	c := crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "n", UID: "1"}}
+	c.Spec.Override = &crdv1.CaptureOverride{Targets: []crdv1.OverrideTarget{{Port: 8080, Address: "10.0.0.1:80"}}, ByStatus: true, ExceptStatuses: []int32{404, 14}}
+	c.Status.RoutingKey, c.Status.Pods = "k", []crdv1.CapturedPod{{UID: "p"}}
+	other := *c.DeepCopy()
+	other.UID, other.Spec.Override = "0", nil
+	of := func(c *crdv1.TrafficCapture) (captures []*trafficv1.Capture, o *trafficv1.Override) {
+		all := []crdv1.TrafficCapture{*c, other}
+		captures = capturesOf("a", "p", all, Elision{})
+		return captures, overrideOf(captures, all)
+	}
+	captures, o := of(&c)
+	if len(captures) != 2 || captures[0].GetSample() != 1 || captures[1].GetUid() != "1" || captures[1].GetSample() != 0 || captures[1].GetBodyBytes() != 0 {
+		t.Errorf("the captures are %v", captures)
+	}
+	if o.GetUid() != "1" || o.GetRoutingKey() != "k" || !o.GetByStatus() || fmt.Sprint(o.GetExceptStatuses()) != "[404 14]" ||
+		o.GetTargets()[0].GetApplication() != 8080 || o.GetTargets()[0].GetAddress() != "10.0.0.1:80" {
+		t.Errorf("the override is %v", o)
+	}
+	fields.Row(t, crdv1.KindTrafficCapture, &c, func(c *crdv1.TrafficCapture) (any, client.Object) {
+		_, o := of(c)
+		return o, c
+	})
+	ending := c.DeepCopy()
+	ending.DeletionTimestamp = new(metav1.Now())
+	if captures, o := of(ending); len(captures) != 2 || o != nil {
+		t.Errorf("one that is being deleted: %v, %v", captures, o)
+	}
+	uids := []string{"0", "1"}
+	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, o); len(applied) != 2 || problem != "" {
+		t.Errorf("applied are %v, %s", applied, problem)
+	}
+	if applied, problem := appliedBy(&trafficv1.Applied{}, uids, o); fmt.Sprint(applied) != "[0]" || problem == "" {
+		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
+	}
+}

@@ -63,7 +63,7 @@ func grpcWorld(t *testing.T, header, trailer metadata.MD) (*world, *grpc.ClientC
 	return w, conn
 }
 
-// unary calls a method, and returns what it answers with the headers.
+// unary calls a method, and returns its answer with the headers.
 func unary(t *testing.T, conn *grpc.ClientConn, method string) (string, metadata.MD) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -12,13 +12,13 @@ import (
 // MaxBody is how much of a request's body is held.
 const MaxBody = 1 << 20
 
-// piece is what one read of a body has returned.
+// piece is the result of one read of a body.
 type piece struct {
 	data []byte
 	err  error
 }
 
-// body is a body that is read ahead: held has what was read, and the rest comes from pieces.
+// body is a body that is read ahead: held has its beginning, and the rest comes from pieces.
 type body struct {
 	source io.Closer
 	held   bytes.Buffer
@@ -51,7 +51,7 @@ func readAhead(from io.ReadCloser) *body {
 	return b
 }
 
-// take adds a piece to what is held.
+// take adds a piece to held.
 func (b *body) take(p piece) {
 	_, _ = b.held.Write(p.data) // it returns no error
 	b.err = p.err

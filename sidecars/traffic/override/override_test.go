@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/sidecars/traffic/override/policy"
 )
 
-// echo answers with what it got.
+// echo answers with the request.
 func echo(name string, header ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)

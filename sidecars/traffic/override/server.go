@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// dialWithin bounds the time to connect, and idleFor that of a connection without a request: applications close
-	// theirs later, as a rule.
+	// dialWithin bounds the time to connect, and idleFor that of a connection without a request: applications keep
+	// connections for longer, as a rule.
 	dialWithin, idleFor = 3 * time.Second, 2 * time.Second
 	// maxMethod bounds the method of a request.
 	maxMethod = 20
@@ -61,7 +61,7 @@ func New(settings func(application int32) Settings, logger *slog.Logger) *Server
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	s.first.one, s.first.two = transport(AnswerWithin)
 	s.then.one, s.then.two = transport(0)
-	s.http = &http.Server{
+	s.http = &http.Server{ //nolint:gosec // the application has the limits
 		Handler: s, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), MaxHeaderBytes: 1 << 20,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 	}

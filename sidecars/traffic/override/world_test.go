@@ -17,11 +17,11 @@ import (
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
-// nobody observes nothing.
-type nobody struct{}
+// unobserved is an observer of no exchange.
+type unobserved struct{}
 
-func (nobody) Begin(parse.Head) parse.Exchange { return nil }
-func (nobody) Unreadable(string)               {}
+func (unobserved) Begin(parse.Head) parse.Exchange { return nil }
+func (unobserved) Unreadable(string)               {}
 
 // world is an application with a proxy before it, and an override.
 type world struct {
@@ -49,7 +49,7 @@ func newWorld(t *testing.T, app, first http.Handler) *world {
 		return w.set
 	}, slog.New(slog.DiscardHandler))
 	t.Cleanup(server.Stop)
-	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return nobody{} }, Logger: slog.New(slog.DiscardHandler),
+	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return unobserved{} }, Logger: slog.New(slog.DiscardHandler),
 		Override: func(host string, application int32) (proxy.Conn, error) { return server.Dial(host, application) }}
 	t.Cleanup(p.Close)
 	l := listen(t)
@@ -98,7 +98,7 @@ func (w *world) settle(change func(*override.Settings)) {
 	change(&w.set)
 }
 
-// by returns who has served requests since the last call.
+// by returns which of both have served requests since the last call.
 func (w *world) by() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -59,6 +59,8 @@ func wrongObjects() []wrong {
 		{"a capture has a sandbox", "TrafficCapture", "spec.sandbox", nil, "spec.sandbox: Required value"},
 		{"a port is at most 65535", "TrafficCapture", "spec.port", 65536, "spec.port in body should be less than or equal to 65535"},
 		{"a lease is at most two minutes", "TrafficCapture", "spec.lease.seconds", 3600, "spec.lease.seconds in body should be less than or equal to 120"},
+		{"an override has a target", "TrafficCapture", "spec.override", map[string]any{"targets": []any{}}, "spec.override.targets in body should have at least 1 items"},
+		{"an override is for a port", "TrafficCapture", "spec.override", map[string]any{"targets": []any{map[string]any{"address": "a:80"}}}, "spec.override.targets[0].port: Required value"},
 		{"a part of nothing is no part", "TrafficCapture", "spec.samplePercent", 0, "spec.samplePercent in body should be greater than or equal to 1"},
 		{"a body is recorded up to a mebibyte", "TrafficCapture", "spec.limits.bodyBytes", 2 << 20, "spec.limits.bodyBytes in body should be less than or equal to 1048576"},
 		{"the name of a header has no colon", "TrafficCapture", "spec.elide.requestHeaders.0", "x-key: v", "spec.elide.requestHeaders[0] in body should match"},

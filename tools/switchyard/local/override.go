@@ -42,7 +42,7 @@ type overriding struct {
 	wait   time.Duration
 }
 
-// joinEvery is the pause between two looks at an existing connection, and joinWithin how long it has to serve the override.
+// joinEvery is the pause between two reads of the status of an existing connection, and joinWithin how long it has to serve the override.
 const joinEvery, joinWithin = time.Second, 10 * time.Second
 
 func override(s *command.Session) *cobra.Command {

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/tools/switchyard/show"
 )
 
-// Change changes a sandbox, again when another user has changed it meanwhile.
+// Change changes a sandbox. It tries again after a conflict with another change.
 func Change(ctx context.Context, s *command.Session, cluster client.WithWatch, name string, do func(*crdv1.SignadotSandbox) error) error {
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
