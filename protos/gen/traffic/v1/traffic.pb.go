@@ -927,6 +927,60 @@ func (x *Exchange) GetIncarnation() string {
 	return ""
 }
 
+// Recorded is an exchange as readers keep it.
+type Recorded struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Exchange *Exchange              `protobuf:"bytes,1,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	// The workload that served it, KIND/NAMESPACE/NAME.
+	Workload      string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recorded) Reset() {
+	*x = Recorded{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recorded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recorded) ProtoMessage() {}
+
+func (x *Recorded) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
+func (*Recorded) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Recorded) GetExchange() *Exchange {
+	if x != nil {
+		return x.Exchange
+	}
+	return nil
+}
+
+func (x *Recorded) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
 // Message is a request or a response.
 type Message struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -951,7 +1005,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +1017,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +1030,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Message) GetMethod() string {
@@ -1066,7 +1120,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1132,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1145,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Header) GetName() string {
@@ -1121,7 +1175,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1133,7 +1187,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1146,7 +1200,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReadRequest) GetCaptureNamespace() string {
@@ -1191,7 +1245,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1203,7 +1257,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1216,7 +1270,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cursor) GetReplica() string {
@@ -1254,7 +1308,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1320,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1333,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Entry) GetNext() *Cursor {
@@ -1323,7 +1377,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1389,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1402,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Gap) GetEvicted() uint64 {
@@ -1375,7 +1429,7 @@ type CountsRequest struct {
 
 func (x *CountsRequest) Reset() {
 	*x = CountsRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1441,7 @@ func (x *CountsRequest) String() string {
 func (*CountsRequest) ProtoMessage() {}
 
 func (x *CountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1454,7 @@ func (x *CountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountsRequest.ProtoReflect.Descriptor instead.
 func (*CountsRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CountsRequest) GetCaptureNamespace() string {
@@ -1437,7 +1491,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1503,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1516,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Counts) GetSeen() uint64 {
@@ -1541,7 +1595,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1553,7 +1607,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1566,7 +1620,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *PodCounts) GetPod() string {
@@ -1664,7 +1718,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1676,7 +1730,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1689,7 +1743,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Span) GetFirst() uint64 {
@@ -1793,7 +1847,10 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"overridden\x18\x0f \x01(\bR\n" +
 	"overridden\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x04R\x06number\x12 \n" +
-	"\vincarnation\x18\x11 \x01(\tR\vincarnation\"\xe5\x02\n" +
+	"\vincarnation\x18\x11 \x01(\tR\vincarnation\"c\n" +
+	"\bRecorded\x12;\n" +
+	"\bexchange\x18\x01 \x01(\v2\x1f.switchyard.traffic.v1.ExchangeR\bexchange\x12\x1a\n" +
+	"\bworkload\x18\x02 \x01(\tR\bworkload\"\xe5\x02\n" +
 	"\aMessage\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1c\n" +
@@ -1885,7 +1942,7 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
@@ -1898,61 +1955,63 @@ var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Batch)(nil),                 // 8: switchyard.traffic.v1.Batch
 	(*Stored)(nil),                // 9: switchyard.traffic.v1.Stored
 	(*Exchange)(nil),              // 10: switchyard.traffic.v1.Exchange
-	(*Message)(nil),               // 11: switchyard.traffic.v1.Message
-	(*Header)(nil),                // 12: switchyard.traffic.v1.Header
-	(*ReadRequest)(nil),           // 13: switchyard.traffic.v1.ReadRequest
-	(*Cursor)(nil),                // 14: switchyard.traffic.v1.Cursor
-	(*Entry)(nil),                 // 15: switchyard.traffic.v1.Entry
-	(*Gap)(nil),                   // 16: switchyard.traffic.v1.Gap
-	(*CountsRequest)(nil),         // 17: switchyard.traffic.v1.CountsRequest
-	(*Counts)(nil),                // 18: switchyard.traffic.v1.Counts
-	(*PodCounts)(nil),             // 19: switchyard.traffic.v1.PodCounts
-	(*Span)(nil),                  // 20: switchyard.traffic.v1.Span
-	nil,                           // 21: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 22: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 23: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*Recorded)(nil),              // 11: switchyard.traffic.v1.Recorded
+	(*Message)(nil),               // 12: switchyard.traffic.v1.Message
+	(*Header)(nil),                // 13: switchyard.traffic.v1.Header
+	(*ReadRequest)(nil),           // 14: switchyard.traffic.v1.ReadRequest
+	(*Cursor)(nil),                // 15: switchyard.traffic.v1.Cursor
+	(*Entry)(nil),                 // 16: switchyard.traffic.v1.Entry
+	(*Gap)(nil),                   // 17: switchyard.traffic.v1.Gap
+	(*CountsRequest)(nil),         // 18: switchyard.traffic.v1.CountsRequest
+	(*Counts)(nil),                // 19: switchyard.traffic.v1.Counts
+	(*PodCounts)(nil),             // 20: switchyard.traffic.v1.PodCounts
+	(*Span)(nil),                  // 21: switchyard.traffic.v1.Span
+	nil,                           // 22: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 23: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 24: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	24, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	25, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
 	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
 	7,  // 4: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	21, // 5: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	22, // 5: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
 	10, // 6: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
 	7,  // 7: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	24, // 8: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	25, // 9: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	25, // 10: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	11, // 11: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	11, // 12: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	12, // 13: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	12, // 14: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	14, // 15: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	14, // 16: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	10, // 17: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	16, // 18: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	22, // 19: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	19, // 20: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	23, // 21: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	20, // 22: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	6,  // 23: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	8,  // 24: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	13, // 25: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	17, // 26: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 27: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 28: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	9,  // 29: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	15, // 30: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	18, // 31: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 32: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	28, // [28:33] is the sub-list for method output_type
-	23, // [23:28] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 8: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	26, // 9: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	26, // 10: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	12, // 11: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	12, // 12: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	10, // 13: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	13, // 14: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	13, // 15: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	15, // 16: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	15, // 17: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	10, // 18: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	17, // 19: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	23, // 20: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	20, // 21: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	24, // 22: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	21, // 23: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	6,  // 24: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	8,  // 25: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	14, // 26: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	18, // 27: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 28: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 29: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	9,  // 30: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	16, // 31: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	19, // 32: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 33: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	29, // [29:34] is the sub-list for method output_type
+	24, // [24:29] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -1966,7 +2025,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
