@@ -292,6 +292,9 @@ func (r *run) awaitReady(ctx context.Context) error {
 				r.once("waiting for TrafficCapture %s: %s", of, ready.Message)
 			}
 		}
+		if err := r.save(); err != nil {
+			return err
+		}
 		switch {
 		case waits == 0:
 			return nil
