@@ -186,7 +186,7 @@ func (m *Main) handle() (err error) {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
-		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Captures: m.captures, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil
