@@ -54,6 +54,11 @@ demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached
 	@$(GO) build -o $(CACHE)/tools/demo-jobs ./tests/link/cmd/demo-jobs
 	@$(CACHE)/tools/demo-jobs
 
+.PHONY: demo-traffic
+demo-traffic: preflight ## requests of HotROD's forks, recorded, sent again to forks and baselines, and compared: one real difference is red, and what varies by itself is not
+	@$(GO) build -o $(CACHE)/tools/demo-traffic ./tools/demo/cmd/demo-traffic
+	@$(CACHE)/tools/demo-traffic --cluster $(CLUSTER)
+
 .PHONY: demo-controlplane
 demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane
@@ -224,7 +229,7 @@ lint: ## golangci-lint, built from its module
 .PHONY: fields
 fields: ## which row of which decision table shows that each published field counts (BRIEF=1: only what none shows)
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
-		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods,job,jobrunnergroup} ./workflows/jobpod && \
+		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig,resource,lifecyclemethods,job,jobrunnergroup,trafficcapture} ./workflows/jobpod ./sidecars/traffic/manager && \
 		$(GO) run ./tests/fields/cmd/fields $(if $(BRIEF),-brief) "$$dir"
 
 .PHONY: bench-table

@@ -84,6 +84,8 @@ type Config struct {
 	// Captures bounds captures of requests, which are kept where artifacts are, and KeepCaptures is how long. Zero: for ever.
 	Captures     captures.Limits
 	KeepCaptures time.Duration
+	// SmartTest is the path of the interpreter of Smart Tests in its image. Default: /smart-test.
+	SmartTest string
 	// Logger is required.
 	Logger *slog.Logger
 }
@@ -147,10 +149,10 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.kept, err = results.Open(c.Artifacts); err != nil {
 		return nil, err
 	}
-	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}
+	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger, SmartTest: c.SmartTest}
 	if m.kept != nil {
 		m.captures = &captures.Recorder{Store: captures.Store{Store: m.store, Limits: c.Captures.WithDefaults()}, Server: m.link, Files: m.kept.Backend, Client: m.client, Logger: c.Logger}
-		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard
+		deliver.Collect, deliver.Discard, deliver.Output = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard, m.output
 	}
 	m.delivery = delivery.New(deliver)
 	if m.Listeners["previews"] != nil {

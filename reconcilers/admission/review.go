@@ -20,6 +20,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/workflows/iocontext/store"
 )
 
@@ -172,6 +173,9 @@ func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input
 // only if the author has the rights to its workloads: it takes time, and the message of a denial
 // reveals parts of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, in Input) *admissionv1.AdmissionResponse {
+	if ofSmartTests(in.Object) {
+		return reviewSmartTests(req)
+	}
 	if in.Change.Spec {
 		kept, err := r.kept(ctx, req, in.Object)
 		if err != nil {
@@ -279,20 +283,20 @@ func (r *Reviewer) gather(ctx context.Context, in Input) (Input, error) {
 	return in, nil
 }
 
-// captured returns the baselines of the forks that a capture is of, from the cache; nil for other kinds.
+// captured returns the baselines of the forks and external workloads that a capture is of, from the cache; nil for other kinds.
 func (r *Reviewer) captured(ctx context.Context, o any) (out []crdv1.ObjectRef, err error) {
 	c, is := o.(*crdv1.TrafficCapture)
 	if !is {
 		return nil, nil
 	}
-	var all crdv1.ForkedWorkloadList
 	of := client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(c.Spec.Sandbox)}
-	if err := r.config.Client.List(ctx, &all, client.InNamespace(c.Namespace), of, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the forks of SignadotSandbox %s: %w", c.Spec.Sandbox, err)
+	all, err := publish.Members(ctx, r.config.Client, client.InNamespace(c.Namespace), of)
+	if err != nil {
+		return nil, fmt.Errorf("read the members of SignadotSandbox %s: %w", c.Spec.Sandbox, err)
 	}
-	for i := range all.Items {
-		ref, _ := all.Items[i].BaselineRef()
-		if c.Spec.Workload == "" || c.Spec.Workload == all.Items[i].Name || c.Spec.Workload == ref.Name {
+	for _, m := range all {
+		ref, is := m.BaselineRef()
+		if is && m.MemberKind() != crdv1.KindVirtualWorkload && (c.Spec.Workload == "" || c.Spec.Workload == m.GetName() || c.Spec.Workload == ref.Name) {
 			out = append(out, ref)
 		}
 	}

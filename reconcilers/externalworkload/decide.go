@@ -30,6 +30,9 @@ type Decision struct {
 	// Services are the Services of the baseline with the Services that replace them; the entry without
 	// From is the Service of the tunnel itself.
 	Services []member.Mapping
+	// Beside are Services to apply that no proxy of the baseline uses: the second ones of captures, or the first ones
+	// while they are replaced. From is their name.
+	Beside []member.Mapping
 	// Standing are Services that stay unchanged, by Mapping.From, while their desired form cannot be
 	// determined (member.AsStated).
 	Standing map[string]*corev1.Service
@@ -75,10 +78,12 @@ func Decide(in Input) Decision {
 			d.asItIs(in)
 		}
 	}
-	if d.Standing == nil {
-		d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
-	}
 	d.endpoints(in, m)
+	d.capture(in)
+	if d.Standing == nil {
+		d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, slices.Concat(d.Services, d.Beside))
+	}
+	d.SurplusSlices = surplus(in, in.Slices, d.Slices)
 	return d
 }
 
@@ -106,6 +111,7 @@ func (d *Decision) asItIs(in Input) {
 		return
 	}
 	d.Services, d.Standing = member.AsStated(in.Workload.Status.RoutingConfig, in.Workload, in.Services)
+	firsts(in, d.Services, d.Standing)
 	for i := range d.Services {
 		m := &d.Services[i]
 		m.Missing = slices.DeleteFunc(m.Missing, func(port int32) bool {

@@ -31,7 +31,6 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 			d.Endpoints = append(d.Endpoints, d.endpointsObject(in, s.Name, ports))
 		}
 	}
-	d.SurplusSlices = surplus(in, in.Slices, d.Slices)
 	d.SurplusEndpoints = surplus(in, in.Endpoints, d.Endpoints)
 }
 

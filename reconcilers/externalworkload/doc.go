@@ -9,6 +9,7 @@
 //	  holder    the pods that are allowed at its end                      decide_holder.go
 //	  Services  one beside each of the baseline's, without selector       decide_services.go
 //	  endpoints from those Services into the tunnel                       decide_endpoints.go
+//	  capture   second Services, while a TrafficCapture is attached       decide_capture.go
 //	act       write the differences                                     reconciler.go
 //	Conclude  the resulting fact for the log, and the status            decide_conclude.go  pure
 //	Finish    publish the fact, delete surplus objects, write status    ../member/lifecycle.go

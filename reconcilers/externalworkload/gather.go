@@ -40,6 +40,9 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
+	if err := in.readCaptures(ctx, c); err != nil {
+		return in, err
+	}
 	in.Report = r.proxyReport(w)
 	in.TakeHolder()
 	if err := in.gatherHolders(ctx, c, r.config.Live); err != nil {
@@ -204,6 +207,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} }}).
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
+		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(byCapture), builder.WithPredicates(controller.Updates(captureChanged))).
 		Watches(&corev1.Pod{}, controller.Enqueue(r.byHolder), builder.WithPredicates(controller.Updates(holderChanged)))
 	if r.config.Limits.WriteEndpoints {
 		b.Owns(&oldEndpoints{})
@@ -277,6 +281,8 @@ type Input struct {
 	Servers []string
 	// ServersRefused is the API server's error if reading Servers is forbidden, otherwise "".
 	ServersRefused string
+	// Captures are those that are attached for it.
+	Captures []crdv1.TrafficCapture
 	// Limits are the limits of the tunnel.
 	Limits Limits
 	// Now is the time, to which the last check of the tunnel is compared.

@@ -99,7 +99,11 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
 	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
-	made, errs := Made{Made: services}, []error{err}
+	beside, also := member.ApplyServices(ctx, w, in.Workload.UID, d.Beside, in.Services, nil)
+	for _, refusal := range beside.ServiceRefusals {
+		ctrl.LoggerFrom(ctx).Info("A Service for captures was refused", "reason", refusal.Reason, "message", refusal.Message)
+	}
+	made, errs := Made{Made: services}, []error{err, also}
 	for _, s := range d.Slices {
 		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))
 		errs = append(errs, made.refused(err))

@@ -119,13 +119,13 @@ func TestServicesWhileACaptureIsAttached(t *testing.T) {
 			if got := s.Spec.Ports[1].TargetPort; got != intstr.FromInt32(9999) {
 				t.Errorf("port 9 goes to %s", got.String())
 			}
-			if is := s.Name == services.TrafficName(first); is != c.second {
+			if is := s.Name == services.TrafficName(first, false); is != c.second {
 				t.Errorf("Service %s replaces the baseline's", s.Name)
 			}
 			if c.second && (beside[0].Name != first || beside[0].Spec.Ports[0].TargetPort != c.target) {
 				t.Errorf("beside it is %s, port 80 to %s", beside[0].Name, beside[0].Spec.Ports[0].TargetPort.String())
 			}
-			if c.beside == 1 && !c.second && (beside[0].Name != services.TrafficName(first) || beside[0].Spec.Ports[0].TargetPort != intstr.FromInt32(25801)) {
+			if c.beside == 1 && !c.second && (beside[0].Name != services.TrafficName(first, false) || beside[0].Spec.Ports[0].TargetPort != intstr.FromInt32(25801)) {
 				t.Errorf("beside it is %s, port 80 to %s", beside[0].Name, beside[0].Spec.Ports[0].TargetPort.String())
 			}
 			if len(all[0].Ports) != 2 || all[0].Ports[1].TargetPort != 8081 {

@@ -39,6 +39,9 @@ func (r *Reconciler) byCapture(_ context.Context, o client.Object) (out []reconc
 	}
 	names := lists.Map(t.Status.Pods, func(p crdv1.CapturedPod) string { return p.Workload })
 	for _, name := range lists.Unique(names) {
+		if kind, _ := crdv1.CapturedMember(name); kind != crdv1.KindForkedWorkload {
+			continue
+		}
 		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: t.Namespace, Name: name}})
 	}
 	return out

@@ -155,7 +155,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Meshes: c.meshes(),
 		})),
 		crdv1.KindTrafficCapture: controller.Of(c.Client, trafficcapture.New(trafficcapture.Config{
-			Access: c.Access, Disabled: c.CapturesDisabled, Receivers: c.Receivers, KeyHeaders: headers, Dial: c.dial(),
+			Access: c.Access, Disabled: c.CapturesDisabled, Namespace: c.OperatorNamespace, Receivers: c.Receivers, KeyHeaders: headers, Dial: c.dial(),
 		})),
 		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(c.Access, c.Istio)),
 		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(c.Access, c.GatewayAPI)),

@@ -169,44 +169,6 @@ func (r Routing) withinMesh(namespace, service string) bool {
 // the middlewares of its members.
 const ConditionMiddlewaresApplied = "MiddlewaresApplied"
 
-// TrafficWatch and Override are the middlewares that there are.
-const (
-	TrafficWatch = "trafficwatch"
-	Override     = "override"
-)
-
-// ReasonUnknownMiddleware is the reason of MiddlewaresApplied for a middleware that does not exist.
-const ReasonUnknownMiddleware = "UnknownMiddleware"
-
-// MiddlewaresApplied returns the condition that the RoutingConfig's middlewares can be applied: trafficwatch at forks.
-// It is False if there are others.
-func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
-	var unknown, later []string
-	watched := 0
-	for _, m := range c.Spec.SandboxedWorkloads {
-		for _, mw := range m.Middlewares {
-			name := fmt.Sprintf("%q before %s", mw.Middleware, NameIn(m))
-			switch {
-			case mw.Middleware != TrafficWatch && mw.Middleware != Override:
-				unknown = append(unknown, name)
-			case mw.Middleware == Override || m.Kind != crdv1.KindForkedWorkload:
-				later = append(later, name)
-			default:
-				watched++
-			}
-		}
-	}
-	switch {
-	case len(unknown) > 0:
-		return condition.False(ReasonUnknownMiddleware, fmt.Sprintf("These middlewares do not exist and are skipped: %s. Use %s or %s.", Some(unknown), TrafficWatch, Override))
-	case len(later) > 0:
-		return condition.False(baseline.ReasonNotSupportedYet, fmt.Sprintf("This version applies middleware %s at forks alone, and not %s; these are skipped: %s. Remove them from the spec to clear this condition.", TrafficWatch, Override, Some(later)))
-	case watched > 0:
-		return condition.True("Watched", "TrafficCaptures record the requests of the members with middleware "+TrafficWatch+".")
-	}
-	return condition.True("NoMiddlewares", "No member has middlewares.")
-}
-
 // MiddlewaresFor returns the middlewares that are asked for before a workload, in the
 // order in which they are asked for: those for it, and those for all.
 func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {

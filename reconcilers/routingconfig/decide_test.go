@@ -269,9 +269,15 @@ func TestConditions(t *testing.T) {
 		{"middlewares that do not exist", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}
 		}, published, crdv1.ConditionReady, "False", "UnknownMiddleware", `These middlewares do not exist and are skipped: "m" before ForkedWorkload ns/f. Use trafficwatch or override.`},
-		{"an override, which this version does not apply", func(in *routingconfig.Input) {
-			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}, {Middleware: "override"}}
-		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `and not override; these are skipped: "override" before ForkedWorkload ns/f`},
+		{"an override", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}, overrideTo("override-1", "")}
+		}, published, routing.ConditionMiddlewaresApplied, "True", "Overridden", "TrafficCaptures send the requests"},
+		{"an override with a wrong policy", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{overrideTo("override-1", `{"excludedStatusCodes": [404]}`)}
+		}, published, crdv1.ConditionReady, "False", "InvalidMiddleware", `"override" before ForkedWorkload ns/f: argument policy has excludedStatusCodes without overrideByDefault`},
+		{"two overrides of a sandbox", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{overrideTo("override-1", ""), overrideTo("override-2", "")}
+		}, published, crdv1.ConditionReady, "False", "SeveralOverrides", `these are skipped: "override" before ForkedWorkload ns/f`},
 		{"a fork that is watched", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}}
 		}, published, routing.ConditionMiddlewaresApplied, "True", "Watched", "TrafficCaptures record the requests"},
@@ -527,4 +533,11 @@ func TestStatusListsRoutesAndBaselines(t *testing.T) {
 			}
 		})
 	}
+}
+
+// overrideTo is a middleware override with this target and policy.
+func overrideTo(forward, policy string) crdv1.MiddlewareInstance {
+	return crdv1.MiddlewareInstance{Middleware: "override", Args: []crdv1.MiddlewareArg{
+		{Name: "overrideHost", ValueFrom: &crdv1.MiddlewareArgSource{Forward: forward}}, {Name: "policy", Value: policy}, {Name: "logHost", Value: "ignored"},
+	}}
 }

@@ -68,7 +68,7 @@ func act(ctx context.Context, r client.Reader, w apply.Writer, in Input, d Decis
 	if err := errors.Join(errs...); err != nil {
 		return made, err // Surplus parts stay until their replacements exist.
 	}
-	return made, errors.Join(watch(ctx, r, w, in, &made), w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
+	return made, errors.Join(attach(ctx, r, w, in, &made), w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
 }
 
 // toDelete returns all surplus objects in the order of deletion: members once the routing log does not

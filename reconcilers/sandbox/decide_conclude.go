@@ -24,8 +24,7 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
-	// Watch are the TrafficCaptures of middleware trafficwatch; nil for one that was not written. Unwatched is why one was
-	// refused.
+	// Watch are the TrafficCaptures of middlewares; nil for one that was not written. Unwatched is why one was not.
 	Watch     []*crdv1.TrafficCapture
 	Unwatched *apply.Refusal
 	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
@@ -220,7 +219,7 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 	if d.LeftOut.IsFalse() {
 		return condition.False(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
 	}
-	for _, f := range []condition.Condition{routing.MiddlewaresApplied(made.Config), made.watching()} {
+	for _, f := range []condition.Condition{routing.MiddlewaresApplied(made.Config), made.attached()} {
 		if !f.IsTrue() {
 			return f
 		}

@@ -1,64 +1,140 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
 
-// watch writes a TrafficCapture without a lease for each fork with middleware trafficwatch, and deletes those of other forks.
-// The forks own them, so that they are deleted with them.
+// attach writes the TrafficCaptures of middlewares: one without a lease for each fork with middleware trafficwatch, and one for
+// the first fork with middleware override. It deletes those of other forks. The forks own them, so that they are deleted with them.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch;create;patch;delete
-func watch(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made) error {
+func attach(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made) error {
 	var errs []error
+	overridden := false
 	for _, m := range made.Members {
 		fork, is := m.(*crdv1.ForkedWorkload)
 		if !is || fork == nil {
 			continue
 		}
-		want := &crdv1.TrafficCapture{TypeMeta: typeOf(crdv1.KindTrafficCapture), ObjectMeta: metav1.ObjectMeta{
-			Name: crdv1.ObjectName(crdv1.MaxServiceName, routing.TrafficWatch, fork.Name), Namespace: fork.Namespace,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fork, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload))},
-		}}
-		want.Spec.Sandbox, want.Spec.Workload = in.Sandbox.Name, fork.Name
-		have := &crdv1.TrafficCapture{}
-		if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
-			errs = append(errs, fmt.Errorf("read TrafficCapture %s/%s: %w", want.Namespace, want.Name, err))
-			continue
-		} else if err != nil {
-			have = nil
-		}
 		ref, _ := fork.BaselineRef()
-		watched := slices.ContainsFunc(routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref), func(i crdv1.MiddlewareInstance) bool {
-			return i.Middleware == routing.TrafficWatch
-		})
-		if !watched {
-			if have != nil && apply.IsOwned(have, fork.UID) {
-				errs = append(errs, w.Delete(ctx, have))
-			}
-			continue
+		all := map[string]*crdv1.MiddlewareInstance{}
+		for _, one := range slices.Backward(routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref)) {
+			all[one.Middleware] = &one // the first of each
 		}
-		now, refusal, err := apply.Try(ctx, w, want, have)
-		errs = append(errs, err)
-		if made.Watch = append(made.Watch, now); refusal != nil {
-			made.Unwatched = refusal
+		if overridden {
+			delete(all, routing.Override)
+		}
+		overridden = overridden || all[routing.Override] != nil
+		for _, name := range []string{routing.TrafficWatch, routing.Override} {
+			errs = append(errs, attachTo(ctx, c, w, in, made, fork, name, all[name]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// watching returns whether the requests of all forks with middleware trafficwatch are recorded.
-func (m Made) watching() condition.Condition {
+// attachTo writes the TrafficCapture of a fork for its middleware of this name; nil: it has none, and the capture is deleted.
+func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made, fork *crdv1.ForkedWorkload, name string, mw *crdv1.MiddlewareInstance) error {
+	want := &crdv1.TrafficCapture{TypeMeta: typeOf(crdv1.KindTrafficCapture), ObjectMeta: metav1.ObjectMeta{
+		Name: crdv1.ObjectName(crdv1.MaxServiceName, name, fork.Name), Namespace: fork.Namespace,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fork, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload))},
+	}}
+	want.Spec.Sandbox, want.Spec.Workload = in.Sandbox.Name, fork.Name
+	have := &crdv1.TrafficCapture{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read TrafficCapture %s/%s: %w", want.Namespace, want.Name, err)
+	} else if err != nil {
+		have = nil
+	}
+	if mw == nil {
+		if have != nil && apply.IsOwned(have, fork.UID) {
+			return w.Delete(ctx, have)
+		}
+		return nil
+	}
+	if name == routing.Override {
+		to, refusal, err := made.target(ctx, c, *mw)
+		if refusal != nil || err != nil {
+			made.Unwatched = cmp.Or(refusal, made.Unwatched)
+			return err // what is attached stays
+		}
+		want.Spec.Override = to
+	}
+	now, refusal, err := apply.Try(ctx, w, want, have)
+	if made.Watch = append(made.Watch, now); refusal != nil {
+		made.Unwatched = refusal
+	}
+	return err
+}
+
+// target returns the target of a middleware override, or why it has none now.
+//
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+func (m Made) target(ctx context.Context, c client.Reader, mw crdv1.MiddlewareInstance) (*crdv1.CaptureOverride, *apply.Refusal, error) {
+	args, err := routing.ParseOverride(mw)
+	if err != nil {
+		return nil, &apply.Refusal{Reason: routing.ReasonInvalidMiddleware, Message: fmt.Sprintf("Middleware %s: %v.", mw.Middleware, err)}, nil
+	}
+	out := &crdv1.CaptureOverride{ByStatus: args.ByStatus}
+	for _, status := range args.Except {
+		out.ExceptStatuses = append(out.ExceptStatuses, int32(status)) //nolint:gosec // checked by Parse
+	}
+	if args.Forward == "" {
+		out.Targets = []crdv1.OverrideTarget{{Port: args.Port, Address: args.Address}}
+		return out, nil, nil
+	}
+	x := m.forward(args.Forward)
+	if x == nil {
+		return nil, &apply.Refusal{Reason: routing.ReasonInvalidMiddleware, Message: fmt.Sprintf(
+			"Middleware %s names %q, which is no member of externalWorkloads without a baseline. Add it, or give %s a value.", mw.Middleware, args.Forward, routing.ArgHost)}, nil
+	}
+	waits := &apply.Refusal{Reason: crdv1.ReasonPending, Message: fmt.Sprintf("SignadotExternalWorkload %s/%s has no Service yet.", x.Namespace, x.Name)}
+	if x.Status.RoutingConfig == nil || len(x.Status.RoutingConfig.Services) != 1 || x.Spec.Tunnel == nil {
+		return nil, waits, nil
+	}
+	s := &corev1.Service{}
+	err = c.Get(ctx, client.ObjectKey{Namespace: x.Namespace, Name: x.Status.RoutingConfig.Services[0].To}, s)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read the Service of SignadotExternalWorkload %s/%s: %w", x.Namespace, x.Name, err)
+	}
+	if err != nil || !member.Reachable(s) {
+		return nil, waits, nil
+	}
+	for _, p := range s.Spec.Ports {
+		out.Targets = append(out.Targets, crdv1.OverrideTarget{Port: p.Port, Address: net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(p.Port)))})
+	}
+	return out, nil, nil
+}
+
+// forward returns the external workload without a baseline of a name; nil: there is none.
+func (m Made) forward(name string) *crdv1.SignadotExternalWorkload {
+	for _, one := range m.Members {
+		if x, is := one.(*crdv1.SignadotExternalWorkload); is && x != nil && x.Spec.Name == name {
+			if _, has := x.BaselineRef(); !has {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+// attached returns whether the middlewares of all forks are applied.
+func (m Made) attached() condition.Condition {
 	if m.Unwatched != nil {
 		return condition.False(m.Unwatched.Reason, m.Unwatched.Message)
 	}
@@ -74,5 +150,5 @@ func (m Made) watching() condition.Condition {
 			return condition.False(ready.Reason, ready.Message)
 		}
 	}
-	return condition.True("Watching", "")
+	return condition.True("Attached", "")
 }

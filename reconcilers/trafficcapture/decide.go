@@ -19,6 +19,8 @@ import (
 const (
 	// ReasonSandboxNotFound: the sandbox does not exist.
 	ReasonSandboxNotFound = "SandboxNotFound"
+	// ReasonNotServed: requests of members of this kind are not recorded.
+	ReasonNotServed = "NotServed"
 	// ReasonNoFork: the sandbox has no such fork in the namespace.
 	ReasonNoFork = "NoFork"
 	// ReasonNoPorts: the fork has no Service with a TCP port to record.
@@ -61,17 +63,21 @@ type Input struct {
 	Disabled string
 	// Sandbox is that of the capture; nil: there is none.
 	Sandbox *crdv1.SignadotSandbox
-	// Forks are the forks of the sandbox in the namespace that the capture names, and those that it is attached to.
+	// Forks are the members of the sandbox in the namespace that the capture names, and those that it is attached to.
 	Forks []Fork
 	// Counts are those of all replicas of traffic-manager; nil: none answers, for the reason Trouble.
 	Counts  *trafficv1.Counts
 	Trouble string
 }
 
-// Fork is a fork of the sandbox.
+// Fork is a fork of the sandbox, or another member.
 type Fork struct {
+	// Workload is the fork; nil for a member without pods, which Other is then.
 	Workload *crdv1.ForkedWorkload
-	// Pods are those of the fork, from the cache.
+	Other    crdv1.Member
+	// Unserved is why the requests of the member cannot be recorded; empty: they can.
+	Unserved string
+	// Pods are those of the fork, or of traffic-manager for another member, from the cache.
 	Pods []corev1.Pod
 	// Ports are the ports that can be recorded.
 	Ports []crdv1.CapturedPort
@@ -135,13 +141,18 @@ func (d *Decision) live(in Input) condition.Condition {
 	case in.Sandbox == nil:
 		return condition.False(ReasonSandboxNotFound, fmt.Sprintf("SignadotSandbox %s does not exist: create it.", in.Capture.Spec.Sandbox))
 	case len(in.Forks) == 0 && in.Capture.Spec.Workload != "":
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork %s in namespace %s: name a ForkedWorkload or its baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload %s in namespace %s: name one of its objects, or the baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
 	case len(in.Forks) == 0:
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork in namespace %s: create the capture in the namespace of its forks.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload in namespace %s: create the capture in the namespace of one.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
 	}
 	var first *condition.Condition
 	var redirected []crdv1.CapturedFork
-	for _, f := range in.Forks {
+	served := lists.Filter(in.Forks, func(f Fork) bool { return f.Unserved == "" })
+	unserved := lists.Filter(in.Forks, func(f Fork) bool { return f.Unserved != "" })
+	if len(unserved) > 0 && (len(served) == 0 || in.Capture.Spec.Workload != "") {
+		first = no(ReasonNotServed, "%s", unserved[0].Unserved)
+	}
+	for _, f := range served {
 		pods, now, wrong := in.fork(f)
 		d.Status.Pods = append(d.Status.Pods, pods...)
 		if now != nil {
@@ -155,9 +166,33 @@ func (d *Decision) live(in Input) condition.Condition {
 	if first != nil {
 		return *first
 	}
-	names := lists.Map(in.Forks, func(f Fork) string { return f.Workload.Name })
-	return condition.True("Recording", "Each request that begins now is recorded: "+condition.List(names, 3, ", ")+".")
+	names := lists.Map(served, Fork.name)
+	if o := in.Capture.Spec.Override; o != nil {
+		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first: %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+	}
+	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
+	for _, f := range unserved {
+		message += " " + f.Unserved
+	}
+	return condition.True("Recording", message)
 }
+
+// member returns the member.
+func (f Fork) member() crdv1.Member {
+	if f.Workload != nil {
+		return f.Workload
+	}
+	return f.Other
+}
+
+// name returns the name of the member in the status, and String names it in messages.
+func (f Fork) name() string { return crdv1.CapturedName(f.member().MemberKind(), f.member().GetName()) }
+
+// String implements fmt.Stringer.
+func (f Fork) String() string { return f.member().MemberKind() + " " + f.member().GetName() }
+
+// overrides reports whether the capture is an override.
+func (in Input) overrides() bool { return in.Capture.Spec.Override != nil }
 
 // count copies the counts of the replicas, where they answer.
 func (d *Decision) count(in Input) {

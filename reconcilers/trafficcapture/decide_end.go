@@ -98,7 +98,7 @@ func (in Input) returning() string {
 		}
 		for _, m := range f.mapped() {
 			if m.second {
-				return fmt.Sprintf("Service %s is still in the status of ForkedWorkload %s", m.to, f.Workload.Name)
+				return fmt.Sprintf("Service %s is still in the status of %s", m.to, f)
 			}
 		}
 		if c := f.acknowledged(); !c.IsTrue() {
@@ -111,30 +111,32 @@ func (in Input) returning() string {
 // redirectedByOthers reports whether another capture has the requests of the fork redirected.
 func (f Fork) redirectedByOthers() bool {
 	for _, o := range f.Others {
-		if o.Redirects(f.Workload.Name) != nil {
+		if o.Redirects(f.name()) != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// mapping is a Service in the status of a fork.
+// mapping is a Service in the status of a fork: whether it is a second one, and whether that of an override.
 type mapping struct {
-	to     string
-	second bool
+	to               string
+	second, override bool
 }
 
 // mapped returns the Services of the fork, as its status has them for proxies.
 func (f Fork) mapped() (out []mapping) {
-	if f.Workload.Status.RoutingConfig == nil {
+	info := f.member().RoutingInfo()
+	if info == nil {
 		return nil
 	}
-	for _, m := range f.Workload.Status.RoutingConfig.Services {
-		second := false
+	for _, m := range info.Services {
+		one := mapping{to: m.To}
 		for _, s := range f.Services {
-			second = second || m.To == services.TrafficName(s)
+			one.override = one.override || m.To == services.TrafficName(s, true)
+			one.second = one.second || one.override || m.To == services.TrafficName(s, false)
 		}
-		out = append(out, mapping{m.To, second})
+		out = append(out, one)
 	}
 	return out
 }

@@ -17,7 +17,7 @@ import (
 // fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
 // there is none.
 func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.CapturedFork, wrong *condition.Condition) {
-	name := f.Workload.Name
+	name := f.name()
 	was := in.Capture.Redirects(name)
 	ports := f.Ports
 	if was != nil {
@@ -32,61 +32,75 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 		switch {
 		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
 			continue
-		case !records(p):
+		case f.Workload == nil && !isReady(p):
+			continue
+		case f.Workload != nil && !records(p):
 			missing, listening = p.Name, false
 			continue
 		}
 		applied := in.applied(p)
-		pods = append(pods, crdv1.CapturedPod{Name: p.Name, UID: p.UID, Workload: name, Ports: ports, Applied: applied})
+		pods = append(pods, crdv1.CapturedPod{Name: p.Name, UID: p.UID, Workload: name, Ports: ports, Applied: applied, Addresses: f.addresses(p)})
 		if isReady(p) {
 			ready++
 			listening = listening && applied
 		}
 	}
 	slices.SortFunc(pods, func(a, b crdv1.CapturedPod) int { return strings.Compare(a.Name, b.Name) })
+	if f.Workload == nil { // Only pods that have applied the capture get requests.
+		listening = slices.ContainsFunc(pods, func(p crdv1.CapturedPod) bool { return p.Applied })
+	}
 	switch {
 	case missing != "":
-		return pods, nil, no(ReasonContainerMissing, "Pod %s of ForkedWorkload %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
-			missing, name, traffic.ContainerName, replacePods(f.Workload))
+		return pods, nil, no(ReasonContainerMissing, "Pod %s of %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
+			missing, f, traffic.ContainerName, replacePods(f.Workload))
+	case len(pods) == 0 && f.Workload == nil:
+		return nil, nil, no(ReasonManagerUnavailable, "Requests of %s pass traffic-manager, which has no ready pod: check Deployment traffic-manager.", f)
 	case len(pods) == 0:
-		return nil, nil, no(ReasonNoPods, "ForkedWorkload %s has no pod: see its conditions.", name)
+		return nil, nil, no(ReasonNoPods, "%s has no pod: see its conditions.", f)
 	case ready == 0:
-		return pods, was, no(ReasonNoPods, "ForkedWorkload %s has no ready pod: see its conditions.", name)
+		return pods, was, no(ReasonNoPods, "%s has no ready pod: see its conditions.", f)
 	case !listening:
-		return pods, nil, in.notListening(name)
+		return pods, nil, in.notListening(f)
 	}
 	if was == nil {
 		if wrong := in.unsettled(f); wrong != nil {
 			return pods, nil, wrong
 		}
-		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of ForkedWorkload %s are being changed.", name)
+		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of %s are being changed.", f)
 	}
 	return pods, was, in.notReached(f, was)
 }
 
 // unfit returns why the requests of a fork cannot be recorded; nil: they can.
 func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
-	name := f.Workload.Name
+	name := f.name()
 	if len(ports) == 0 && in.Capture.Spec.Port != 0 {
-		return no(ReasonNoPorts, "No Service of ForkedWorkload %s sends TCP requests to port %d of its application: name another port.", name, in.Capture.Spec.Port)
+		return no(ReasonNoPorts, "No Service of %s sends TCP requests to port %d of its application: name another port.", f, in.Capture.Spec.Port)
 	}
 	if len(ports) == 0 {
-		return no(ReasonNoPorts, "ForkedWorkload %s has no Service with a TCP port, so there is nothing to record.", name)
+		return no(ReasonNoPorts, "%s has no Service with a TCP port, so there is nothing to record.", f)
+	}
+	if o := in.Capture.Spec.Override; o != nil {
+		for _, t := range o.Targets {
+			if !slices.ContainsFunc(ports, func(p crdv1.CapturedPort) bool { return p.Application == t.Port }) {
+				return no(ReasonNoPorts, "No Service of %s sends TCP requests to port %d of its application: override another port.", f, t.Port)
+			}
+		}
 	}
 	for _, o := range f.Others {
 		i := slices.IndexFunc(o.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name })
 		if i >= 0 && !slices.Equal(o.Status.Pods[i].Ports, ports) {
-			return no(ReasonOtherPorts, "TrafficCapture %s records other ports of ForkedWorkload %s. Delete it, or record the same ports.", o.Name, name)
+			return no(ReasonOtherPorts, "TrafficCapture %s records other ports of %s. Delete it, or record the same ports.", o.Name, f)
 		}
 	}
 	if f.Policy != "" {
-		return no(ReasonPolicyRefuses, "NetworkPolicy %s allows requests to the application of ForkedWorkload %s and not to the container that records. Add port %d to it.", f.Policy, name, ports[0].Listening)
+		return no(ReasonPolicyRefuses, "NetworkPolicy %s allows requests to the application of %s and not to the container that records. Add port %d to it.", f.Policy, f, ports[0].Listening)
 	}
 	return nil
 }
 
 // notListening returns that a ready pod is not listening, and why if that is known.
-func (in Input) notListening(name string) *condition.Condition {
+func (in Input) notListening(f Fork) *condition.Condition {
 	if in.Counts == nil {
 		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
 	}
@@ -95,16 +109,28 @@ func (in Input) notListening(name string) *condition.Condition {
 			return no(ReasonNotApplied, "Pod %s cannot record: %s.", p.GetPod(), trimmed(p.GetProblem()))
 		}
 	}
-	return no(ReasonNotApplied, "Waiting until the container %s of each pod of ForkedWorkload %s is listening. If that lasts, read its log.", traffic.ContainerName, name)
+	if f.Workload == nil {
+		return no(ReasonNotApplied, "Waiting until traffic-manager is listening for %s. If that lasts, read its log.", f)
+	}
+	return no(ReasonNotApplied, "Waiting until the container %s of each pod of %s is listening. If that lasts, read its log.", traffic.ContainerName, f)
+}
+
+// addresses returns those of a pod of traffic-manager.
+func (f Fork) addresses(p *corev1.Pod) []string {
+	if f.Workload != nil {
+		return nil
+	}
+	return lists.Map(p.Status.PodIPs, func(ip corev1.PodIP) string { return ip.IP })
 }
 
 // unsettled returns which second Service cannot get requests yet; nil: none.
 func (in Input) unsettled(f Fork) *condition.Condition {
 	for _, s := range f.Services {
-		second, exists := f.Seconds[services.TrafficName(s)]
+		name := services.TrafficName(s, in.overrides())
+		second, exists := f.Seconds[name]
 		age := in.Now.Sub(second.Created.Time)
 		if !exists || age < settle || !second.Answers && age < patience {
-			return no(ReasonServicesPending, "Waiting until Service %s answers.", services.TrafficName(s))
+			return no(ReasonServicesPending, "Waiting until Service %s answers.", name)
 		}
 	}
 	return nil
@@ -112,9 +138,9 @@ func (in Input) unsettled(f Fork) *condition.Condition {
 
 // notReached returns why not all proxies send requests to the second Services; nil: they do.
 func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Condition {
-	second := func(m mapping) bool { return m.second }
+	second := func(m mapping) bool { return m.override || m.second && !in.overrides() }
 	if m := f.mapped(); len(f.Services) > 0 && !slices.ContainsFunc(m, second) {
-		return no(ReasonServicesPending, "The Services of ForkedWorkload %s are being changed.", f.Workload.Name)
+		return no(ReasonServicesPending, "The Services of %s are being changed.", f)
 	}
 	if c := f.acknowledged(); !c.IsTrue() {
 		return no(ReasonProxiesPending, "%s", c.Message)

@@ -1,7 +1,7 @@
 package trafficcapture_test
 
 import (
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/condition"
@@ -19,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/trafficcapture"
+	"switchyard.dev/tests/fields"
 )
 
 var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -27,6 +30,8 @@ var began = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
 type world struct {
 	in  trafficcapture.Input
 	was trafficcapture.Decision
+	// before is the input of the last decision.
+	before trafficcapture.Input
 }
 
 func newWorld() *world {
@@ -57,12 +62,17 @@ func podOf(name string, ready bool) corev1.Pod {
 // decide decides after this time, and writes the status.
 func (w *world) decide(after time.Duration) *world {
 	w.in.Now = metav1.NewTime(w.in.Now.Add(after))
-	w.was = trafficcapture.Decide(w.in)
-	c := w.in.Capture.DeepCopy()
-	c.Status = w.was.Status
-	condition.Write(c, w.was.Conditions, w.in.Now)
-	w.in.Capture = c
+	w.before = w.in
+	w.was, w.in.Capture = decided(w.in)
 	return w
+}
+
+// decided returns a decision, and the capture with its status.
+func decided(in trafficcapture.Input) (trafficcapture.Decision, *crdv1.TrafficCapture) {
+	d, c := trafficcapture.Decide(in), in.Capture.DeepCopy()
+	c.Status = d.Status
+	condition.Write(c, d.Conditions, in.Now)
+	return d, c
 }
 
 func (w *world) renew() *world {
@@ -82,7 +92,7 @@ func (w *world) apply(pods ...string) *world {
 // follow does what the other controllers do.
 func (w *world) follow() *world {
 	f := &w.in.Forks[0]
-	second := services.TrafficName("feature-cart")
+	second := services.TrafficName("feature-cart", w.in.Capture.Spec.Override != nil)
 	if _, exists := f.Seconds[second]; !exists && w.in.Capture.AttachedTo("feature-cart") {
 		f.Seconds[second] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	}
@@ -103,6 +113,12 @@ func (w *world) is(t *testing.T, conditionType, status, reason string) {
 	if c == nil || c.Status != status || c.Reason != reason {
 		t.Fatalf("%s is %+v, want %s %s", conditionType, c, status, reason)
 	}
+	fields.Row(t, crdv1.KindTrafficCapture, w.before.Capture, func(c *crdv1.TrafficCapture) (any, client.Object) {
+		in := w.before
+		in.Capture = c
+		d, after := decided(in)
+		return []any{d.Conditions, d.Over}, after
+	})
 }
 
 func TestACaptureBeginsStepByStep(t *testing.T) {
@@ -121,6 +137,21 @@ func TestACaptureBeginsStepByStep(t *testing.T) {
 	}
 	w.follow().decide(0).is(t, "Ready", "True", "Recording")
 	w.is(t, "Ended", "False", "Live")
+}
+
+func TestCountsAreThoseOfTheReplicas(t *testing.T) {
+	w := newWorld()
+	w.in.Counts = &trafficv1.Counts{Seen: 15, Stored: 5, SampledOut: 4, Evicted: 3, Lost: map[string]uint64{"restart": 2}, Pending: 1}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
+	want := crdv1.CaptureCounts{Seen: 15, Stored: 5, SampledOut: 4, Evicted: 3, Lost: map[string]int64{"restart": 2}}
+	if got := w.in.Capture.Status.Counts; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("they are %+v", got)
+	}
+	w.in.Counts = nil
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+	if got := w.in.Capture.Status.Counts; got == nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("they are %+v while no replica answers", got)
+	}
 }
 
 func TestACaptureIsNotReadyBeforeProxiesAcknowledge(t *testing.T) {
@@ -156,8 +187,8 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		says   string
 	}{
 		"there is no sandbox": {func(w *world) { w.in.Sandbox = nil }, trafficcapture.ReasonSandboxNotFound, "SignadotSandbox feature does not exist"},
-		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no fork in namespace shop"},
-		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "no fork basket"},
+		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no fork and no external workload in namespace shop"},
+		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "no external workload basket"},
 		"no port":             {func(w *world) { w.in.Forks[0].Ports = nil }, trafficcapture.ReasonNoPorts, "no Service with a TCP port"},
 		"another port":        {func(w *world) { w.in.Forks[0].Ports, w.in.Capture.Spec.Port = nil, 9090 }, trafficcapture.ReasonNoPorts, "port 9090"},
 		"no pod":              {func(w *world) { w.in.Forks[0].Pods = nil }, trafficcapture.ReasonNoPods, "has no pod"},
@@ -281,6 +312,7 @@ func TestADisabledCaptureIsRefused(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	of := []crdv1.CapturedPort{{Application: 8080, Listening: 25800}}
+	type ports = []networkingv1.NetworkPolicyPort
 	port := func(p intstr.IntOrString) networkingv1.NetworkPolicyPort {
 		return networkingv1.NetworkPolicyPort{Port: &p}
 	}
@@ -291,27 +323,55 @@ func TestPolicies(t *testing.T) {
 	number := func(n int32) networkingv1.NetworkPolicyPort { return port(intstr.FromInt32(n)) }
 	udp := number(8080)
 	udp.Protocol = new(corev1.ProtocolUDP)
+	template := func(app string) (t corev1.PodTemplateSpec) {
+		t.Labels = map[string]string{"app": app}
+		t.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}, {Name: "admin", ContainerPort: 9000}}}}
+		return t
+	}
+	pods := func(app string) []networkingv1.NetworkPolicyPeer {
+		return []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}}
+	}
 	for name, c := range map[string]struct {
-		ports   []networkingv1.NetworkPolicyPort
+		ports   ports
 		refuses bool
 	}{
 		"all ports":                    {nil, false},
-		"the application's alone":      {[]networkingv1.NetworkPolicyPort{number(8080)}, true},
-		"both":                         {[]networkingv1.NetworkPolicyPort{number(8080), number(25800)}, false},
-		"a range with both":            {[]networkingv1.NetworkPolicyPort{till(number(8000), 30000)}, false},
-		"a range with the application": {[]networkingv1.NetworkPolicyPort{till(number(8000), 9000)}, true},
-		"another":                      {[]networkingv1.NetworkPolicyPort{number(22)}, false},
-		"datagrams":                    {[]networkingv1.NetworkPolicyPort{udp}, false},
+		"the application's alone":      {ports{number(8080)}, true},
+		"its name":                     {ports{port(intstr.FromString("http"))}, true},
+		"the name of another port":     {ports{port(intstr.FromString("admin"))}, false},
+		"both":                         {ports{number(8080), number(25800)}, false},
+		"a range with both":            {ports{till(number(8000), 30000)}, false},
+		"a range with the application": {ports{till(number(8000), 9000)}, true},
+		"another":                      {ports{number(22)}, false},
+		"datagrams":                    {ports{udp}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}, {Ports: c.ports}}}
-			if got := trafficcapture.Refuses(p, of); got != c.refuses {
-				t.Errorf("refuses: %v", got)
+			refuses := func(what string, want bool, specs ...networkingv1.NetworkPolicySpec) {
+				t.Helper()
+				all := lists.Map(specs, func(s networkingv1.NetworkPolicySpec) networkingv1.NetworkPolicy {
+					return networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: s}
+				})
+				if got := trafficcapture.Refusing(all, template("fork"), template("cart"), of); (got == "p") != want {
+					t.Errorf("%s: refused by %q", what, got)
+				}
 			}
-			slices.Reverse(p.Ingress)
-			if got := trafficcapture.Refuses(p, of); got != c.refuses {
-				t.Errorf("refuses in the other order: %v", got)
+			selecting := func(s networkingv1.NetworkPolicySpec, app string) networkingv1.NetworkPolicySpec {
+				s.PodSelector.MatchLabels = map[string]string{"app": app}
+				return s
 			}
+			in := networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{Ports: c.ports, From: pods("web")}}}
+			refuses("ingress of the fork", c.refuses, selecting(in, "fork"))
+			refuses("ingress of all pods", c.refuses, in)
+			refuses("ingress of others", false, selecting(in, "web"))
+			refuses("another policy that allows all", false, in, networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{}}})
+			refuses("another policy that allows all ports to some", c.refuses, in, networkingv1.NetworkPolicySpec{Ingress: []networkingv1.NetworkPolicyIngressRule{{From: pods("x")}}})
+			out := networkingv1.NetworkPolicySpec{Egress: []networkingv1.NetworkPolicyEgressRule{{Ports: c.ports, To: pods("fork")}}}
+			refuses("egress of the baseline", c.refuses, selecting(out, "cart"))
+			refuses("egress of others", false, selecting(out, "web"))
+			out.Egress[0].To = pods("database")
+			refuses("egress to others", false, selecting(out, "cart"))
+			out.Egress[0].To = nil
+			refuses("egress to all", c.refuses, selecting(out, "cart"))
 		})
 	}
 }

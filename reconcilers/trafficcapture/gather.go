@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -21,13 +20,14 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/sidecars/traffic/ports"
 )
 
 // gather reads what counts for a capture.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotsandboxes;routingconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotexternalworkloads;virtualworkloads;signadotsandboxes;routingconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
 func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input, error) {
 	in := Input{Capture: c, Now: metav1.NewTime(r.config.Now().UTC()), Disabled: r.config.Disabled}
@@ -39,25 +39,24 @@ func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input
 	if err == nil {
 		in.Sandbox = sandbox
 	}
-	var all crdv1.ForkedWorkloadList
-	if err := r.config.Client.List(ctx, &all, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list the ForkedWorkloads of namespace %s: %w", c.Namespace, err)
+	all, err := publish.Members(ctx, r.config.Client, client.InNamespace(c.Namespace))
+	if err != nil {
+		return in, fmt.Errorf("read the members of sandboxes in namespace %s: %w", c.Namespace, err)
 	}
 	var captures crdv1.TrafficCaptureList
 	if err := r.config.Client.List(ctx, &captures, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list the TrafficCaptures of namespace %s: %w", c.Namespace, err)
 	}
-	for _, w := range lists.Pointers(all.Items) {
-		if !c.AttachedTo(w.Name) && !names(c, in.Sandbox, w) {
+	for _, f := range lists.Map(all, memberOf) {
+		if !c.AttachedTo(f.name()) && !names(c, in.Sandbox, f.member()) {
 			continue
 		}
-		f := Fork{Workload: w}
 		for _, o := range lists.Pointers(captures.Items) {
-			if o.UID != c.UID && o.AttachedTo(w.Name) {
+			if o.UID != c.UID && o.AttachedTo(f.name()) {
 				f.Others = append(f.Others, o)
 			}
 		}
-		if err := r.readFork(ctx, c, &f); err != nil {
+		if err := r.read(ctx, c, &f); err != nil {
 			return in, err
 		}
 		in.Forks = append(in.Forks, f)
@@ -70,26 +69,39 @@ func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input
 	return in, nil
 }
 
-// names reports whether a capture is of a fork of this sandbox, which may be nil.
-func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, w *crdv1.ForkedWorkload) bool {
-	return sandbox != nil && apply.IsOwned(w, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == w.Name || c.Spec.Workload == w.Spec.Baseline.Name)
+// names reports whether a capture is of a member of this sandbox, which may be nil. One without a baseline receives no
+// requests with the key.
+func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, m crdv1.Member) bool {
+	at, routed := m.BaselineRef()
+	return routed && sandbox != nil && apply.IsOwned(m, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == m.GetName() || c.Spec.Workload == at.Name)
 }
 
-// readFork reads what counts for a fork.
-func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *Fork) error {
-	w, inNamespace := f.Workload, client.InNamespace(f.Workload.Namespace)
-	var pods corev1.PodList
-	var own corev1.ServiceList
-	for list, by := range map[client.ObjectList]client.ListOption{
-		&pods: client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(w.Name)},
-		&own:  client.MatchingFields{apply.IndexOwner: string(w.UID)},
-	} {
-		if err := r.config.Client.List(ctx, list, inNamespace, by, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list what ForkedWorkload %s/%s has: %w", w.Namespace, w.Name, err)
-		}
+// read reads what counts for a member.
+func (r *Reconciler) read(ctx context.Context, c *crdv1.TrafficCapture, f *Fork) error {
+	if c.Spec.Override != nil && f.Workload == nil {
+		f.Unserved = f.String() + " has no override: only forks have. Name a fork in spec.workload."
 	}
-	f.Pods = pods.Items
-	configs, err := member.NamedBy(ctx, r.config.Client, w)
+	if f.Unserved != "" {
+		return nil
+	}
+	var own corev1.ServiceList
+	m := f.member()
+	if err := r.config.Client.List(ctx, &own, client.InNamespace(m.GetNamespace()), client.MatchingFields{apply.IndexOwner: string(m.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the Services of %s: %w", f, err)
+	}
+	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
+	if err := r.readRouting(ctx, f); err != nil {
+		return err
+	}
+	if f.Workload == nil {
+		return r.readOther(ctx, c, f, own.Items)
+	}
+	return r.readFork(ctx, c, f, own.Items)
+}
+
+// readRouting reads how requests reach a member.
+func (r *Reconciler) readRouting(ctx context.Context, f *Fork) error {
+	configs, err := member.NamedBy(ctx, r.config.Client, f.member())
 	if err != nil {
 		return err
 	}
@@ -104,6 +116,17 @@ func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *F
 		}
 		f.Routing = append(f.Routing, routing.Of(&configs[i], members, r.config.KeyHeaders))
 	}
+	return nil
+}
+
+// readFork reads what counts for a fork with these Services.
+func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *Fork, own []corev1.Service) error {
+	w := f.Workload
+	var pods corev1.PodList
+	if err := r.config.Client.List(ctx, &pods, client.InNamespace(w.Namespace), client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(w.Name)}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pods of ForkedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	f.Pods = pods.Items
 	if w.Status.Fork == nil || w.Status.Fork.ObjectRef == nil {
 		return nil
 	}
@@ -111,10 +134,9 @@ func (r *Reconciler) readFork(ctx context.Context, c *crdv1.TrafficCapture, f *F
 	if err != nil || live == nil {
 		return err
 	}
-	f.readServices(c, own.Items, live.Template.Spec)
-	f.Seconds = r.seconds(ctx, own.Items)
+	f.readServices(c, own, live.Template.Spec)
 	if c.Redirects(w.Name) == nil && len(f.Ports) > 0 {
-		f.Policy, err = r.policy(ctx, w.Namespace, live.Template.Labels, f.Ports)
+		f.Policy, err = r.policy(ctx, w, *live.Template, f.Ports)
 	}
 	return err
 }
@@ -141,9 +163,7 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 			}
 		}
 	}
-	firsts = slices.DeleteFunc(firsts, func(s corev1.Service) bool {
-		return slices.ContainsFunc(own, func(o corev1.Service) bool { return s.Name == services.TrafficName(o.Name) })
-	})
+	firsts = firstOf(firsts)
 	var declared []int32
 	for _, container := range power.Containers(pod) {
 		for _, p := range container.Ports {
@@ -166,11 +186,20 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 	slices.Sort(f.Services)
 }
 
-// seconds returns which of the Services of a fork are second ones, and whether these answer.
-func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[string]Second {
+// firstOf returns the Services of a member that are no second ones.
+func firstOf(own []corev1.Service) []corev1.Service {
+	return lists.Filter(own, func(s corev1.Service) bool {
+		return !slices.ContainsFunc(own, func(o corev1.Service) bool {
+			return s.Name == services.TrafficName(o.Name, false) || s.Name == services.TrafficName(o.Name, true)
+		})
+	})
+}
+
+// seconds returns which of the Services of a fork are second ones, of captures or of an override, and whether these answer.
+func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service, override bool) map[string]Second {
 	out := map[string]Second{}
 	for _, first := range own {
-		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name) })
+		second := lists.First(lists.Pointers(own), func(s *corev1.Service) bool { return s.Name == services.TrafficName(first.Name, override) })
 		if second == nil {
 			continue
 		}
@@ -185,20 +214,18 @@ func (r *Reconciler) seconds(ctx context.Context, own []corev1.Service) map[stri
 	return out
 }
 
-// policy returns the name of a NetworkPolicy of the namespace that refuses requests to the containers that record in pods
-// with these labels. The cache has only the selectors of policies.
+// policy returns the name of a NetworkPolicy that refuses requests to the containers that record in the pods of a fork. The cache has
+// only the selectors of policies.
 //
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=list
-func (r *Reconciler) policy(ctx context.Context, namespace string, pod map[string]string, of []crdv1.CapturedPort) (string, error) {
+func (r *Reconciler) policy(ctx context.Context, w *crdv1.ForkedWorkload, fork corev1.PodTemplateSpec, of []crdv1.CapturedPort) (string, error) {
 	var all networkingv1.NetworkPolicyList
-	if err := r.config.Live.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-		return "", fmt.Errorf("list the NetworkPolicies of namespace %s: %w", namespace, err)
+	if err := r.config.Live.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
+		return "", fmt.Errorf("list the NetworkPolicies of namespace %s: %w", w.Namespace, err)
 	}
-	for _, p := range all.Items {
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err == nil && selector.Matches(labels.Set(pod)) && Refuses(p.Spec, of) {
-			return p.Name, nil
-		}
+	callers, err := baseline.Read(ctx, r.config.Client, w.Spec.Baseline)
+	if err != nil || callers == nil {
+		return "", err
 	}
-	return "", nil
+	return Refusing(all.Items, fork, *callers.Template, of), nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -31,6 +32,8 @@ type Config struct {
 	apply.Access
 	// Disabled is why no capture is possible in this installation; empty: captures are.
 	Disabled string
+	// Namespace is that of traffic-manager.
+	Namespace string
 	// Receivers are asked what containers have applied; nil: there are none, and no capture becomes ready.
 	Receivers Receivers
 	// KeyHeaders are the custom headers that carry routing keys.
@@ -43,6 +46,7 @@ type Config struct {
 type Reconciler struct {
 	config Config
 	writer apply.Writer
+	ports  portBook
 }
 
 // New returns a Reconciler.
@@ -78,17 +82,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.TrafficCapture) (ti
 // Gone has nothing to do: the finalizer keeps a capture until nothing of it is left.
 func (r *Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
 
-// Watch adds watches for forks and their pods.
+// Watch adds watches for members, the pods of forks, and those of traffic-manager.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	inNamespace := controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
 		return controller.Requests(ctx, r.config.Client, &crdv1.TrafficCaptureList{}, client.InNamespace(o.GetNamespace()))
 	})
 	b.Watches(&crdv1.ForkedWorkload{}, inNamespace)
+	b.Watches(&crdv1.SignadotExternalWorkload{}, inNamespace, builder.WithPredicates(controller.Updates(routingChanged)))
+	b.Watches(&crdv1.VirtualWorkload{}, inNamespace, builder.WithPredicates(controller.Updates(routingChanged)))
 	b.Watches(&corev1.Pod{}, controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if o.GetNamespace() == r.config.Namespace && o.GetLabels()["app"] == ManagerName {
+			return controller.Requests(ctx, r.config.Client, &crdv1.TrafficCaptureList{})
+		}
 		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" {
 			return nil
 		}
 		return controller.Requests(ctx, r.config.Client, &crdv1.TrafficCaptureList{}, client.InNamespace(o.GetNamespace()))
 	}))
 	return nil
+}
+
+// routingChanged filters out updates of a member that change no destination.
+func routingChanged(before, after client.Object) bool {
+	b, okB := before.(crdv1.Member)
+	a, okA := after.(crdv1.Member)
+	return !okA || !okB || !equality.Semantic.DeepEqual(b.RoutingInfo(), a.RoutingInfo())
 }

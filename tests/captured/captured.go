@@ -1,234 +1,218 @@
-// Package captured has a cluster with real replicas of traffic-manager and a sandbox with a fork. Tests do what the operator and
-// the traffic container of the fork do.
+// Package captured is the pod of a fork under capture, without a node: its objects in a real API server, traffic-manager in
+// a process of its own, and the program of the traffic container.
 package captured
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
+	"errors"
 	"log/slog"
-	"maps"
+	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
-	"sync"
+	"slices"
+	"time"
 
-	"google.golang.org/grpc/metadata"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/eventbus/trust/trusttest"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/manager"
-	"switchyard.dev/sidecars/traffic/ticket"
-	"switchyard.dev/tests/world"
+	"switchyard.dev/sidecars/traffic/record"
+	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/selfsigned"
+	"switchyard.dev/tools/wait"
 )
 
-// Host is the name in the certificates of replicas.
-const Host = "traffic-manager.signadot.svc"
+// Role is that of the process of traffic-manager, which calls Manage.
+const Role = "traffic-manager"
 
-// Site has a fork of Deployment cart in a namespace of its own.
+const (
+	setting  = "CAPTURED_MANAGER"
+	host     = "traffic-manager.signadot.svc"
+	capture  = "capture"
+	patience = 2 * time.Minute
+)
+
+// settings are those of the process of traffic-manager.
+type settings struct {
+	API        apiserver.Access
+	Address    string
+	TLS, Store string
+	Bytes      int64
+	Readers    []string
+}
+
+// Manage is traffic-manager, until the process is killed.
+func Manage() error {
+	var s settings
+	if err := json.Unmarshal([]byte(os.Getenv(setting)), &s); err != nil {
+		return err
+	}
+	folder, err := trust.Open(trust.Config{Dir: s.TLS, Name: host})
+	if err != nil {
+		return err
+	}
+	main, err := manager.New(manager.Config{
+		REST: s.API.Config(), TLS: folder, Readers: s.Readers, Store: s.Store, StoreBytes: s.Bytes, Replica: "replica-0",
+		Address: s.Address, HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		return err
+	}
+	return main.Run(context.Background())
+}
+
+// Site is the pod of a fork in a namespace, with one capture.
 type Site struct {
-	*world.World
-	Namespace string
-	Pod       *corev1.Pod
-	Authority *trusttest.Authority
+	// Address is that of traffic-manager, and Dir has the files of both programs and their logs.
+	Address, Dir string
 
-	configs map[string]manager.Config
-	mu      sync.Mutex
-	// replicas are addresses.
-	replicas map[string]string
+	settings settings
+	client   client.Client
+	object   *crdv1.TrafficCapture
+	pod      *corev1.Pod
+	reader   string
+	conn     *grpc.ClientConn
 }
 
-// New makes a site. Replicas one and two listen at an address, and accept tickets of keys.
-func New(w *world.World, authority *trusttest.Authority, keys ticket.Keys, address string) *Site {
-	w.Helper()
-	s := &Site{World: w, Authority: authority, configs: map[string]manager.Config{}, replicas: map[string]string{}}
-	s.Namespace = s.NewNamespace("shop")
-	s.Accounts(s.Namespace, "default")
-	s.Grant("traffic-manager", "",
-		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"forkedworkloads", "trafficcaptures"}, Verbs: []string{"get", "list", "watch"}},
-		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
-		rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"replicasets"}, Verbs: []string{"get"}},
-		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{NonResourceURLs: []string{"/openid/v1/jwks"}, Verbs: []string{"get"}})
-	access := s.As("traffic-manager")
-	access.QPS = -1
-	for _, name := range []string{"one", "two"} {
-		s.configs[name] = manager.Config{
-			REST: access, TicketKeys: func() *ticket.Keys { return &keys },
-			Store: filepath.Join(w.TempDir(), "store"), StoreBytes: 16 << 20, Replica: name,
-			Address: address + ":0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
-		}
+// New creates the objects of a site, whose capture is attached to nothing. bytes is the size of the ring.
+func New(ctx context.Context, api *apiserver.Server, namespace, dir string, bytes int64) (*Site, error) {
+	s := &Site{Dir: dir}
+	kube, err := kubernetes.NewForConfig(api.Config)
+	if err != nil {
+		return nil, err
 	}
-	s.fork()
-	return s
-}
-
-// Forget removes a replica that has stopped from those that exist.
-func (s *Site) Forget(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.replicas, name)
-}
-
-// Replicas returns the addresses of the replicas that were started, by name.
-func (s *Site) Replicas() map[string]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.replicas)
-}
-
-// fork creates the objects of the fork.
-func (s *Site) fork() {
-	s.Helper()
-	labels := map[string]string{"app": "cart"}
-	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "main"}}}}
-	meta := func(name string, owner metav1.Object, kind string) metav1.ObjectMeta {
-		m := metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: labels}
-		if owner != nil {
-			m.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, appsv1.SchemeGroupVersion.WithKind(kind))}
-		}
-		return m
+	if s.client, err = api.Client(); err != nil {
+		return nil, err
 	}
-	selector := &metav1.LabelSelector{MatchLabels: labels}
-	d := &appsv1.Deployment{ObjectMeta: meta("cart-fork", nil, ""), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
-	s.Create(d)
-	set := &appsv1.ReplicaSet{ObjectMeta: meta("cart-fork-1", d, "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}
-	s.Create(set)
-	s.Pod = &corev1.Pod{ObjectMeta: meta("cart-fork-1-x", set, "ReplicaSet"), Spec: template.Spec}
-	fw := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cart-alice"}}
-	fw.Spec.Baseline = crdv1.ObjectRef{Kind: "Deployment", Name: "cart"}
-	s.Create(s.Pod, fw)
-	fw.Status.Fork = &crdv1.ForkStatus{ObjectRef: &crdv1.ObjectRef{Kind: "Deployment", Namespace: s.Namespace, Name: d.Name}}
-	s.Must(s.Client.Status().Update(s.Context(), fw))
-}
-
-// Start starts a replica on its store. stop stops it.
-func (s *Site) Start(name string) (stop func()) {
-	s.Helper()
-	dir, c := s.TempDir(), s.configs[name]
-	s.Authority.Write(s, dir, s.Authority.Leaf(s, Host))
-	var err error
-	c.TLS, err = trust.Open(trust.Config{Dir: dir, Name: Host})
-	s.Must(err)
-	main, err := manager.New(c)
-	s.Must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- main.Run(ctx) }()
-	s.mu.Lock()
-	s.replicas[name] = main.Address()
-	s.mu.Unlock()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.Errorf("replica %s ended with %v", name, err)
-		}
-	})
-	s.Cleanup(stop)
-	return stop
-}
-
-// Created waits for the capture of a recording, and protects it as the operator does.
-func (s *Site) Created() *crdv1.TrafficCapture {
-	s.Helper()
-	var all crdv1.TrafficCaptureList
-	s.Eventually("there is a capture", func() error {
-		s.List(&all, client.InNamespace(s.Namespace))
-		if len(all.Items) != 1 {
-			return fmt.Errorf("there are %d", len(all.Items))
-		}
-		return nil
-	})
-	c := &all.Items[0]
-	world.Edit(s.World, c, func(c *crdv1.TrafficCapture) { c.Finalizers = []string{crdv1.Finalizer} })
-	return c
-}
-
-// Report writes the status of a capture.
-func (s *Site) Report(c *crdv1.TrafficCapture, change func(*crdv1.TrafficCaptureStatus), conditions ...crdv1.StatusCondition) {
-	s.Helper()
-	s.Eventually("the status can be written", func() error {
-		if err := s.Look(c); err != nil {
-			return err
-		}
-		for i := range conditions {
-			conditions[i].ObservedGeneration, conditions[i].LastTransitionTime = c.Generation, metav1.Now()
-		}
-		c.Status.Conditions = conditions
-		change(&c.Status)
-		return s.Client.Status().Update(s.Context(), c)
-	})
-}
-
-// Attached names the pod in the status, with a condition Ready.
-func (s *Site) Attached(c *crdv1.TrafficCapture, status, message string) {
-	s.Helper()
-	s.Report(c, func(to *crdv1.TrafficCaptureStatus) {
-		to.RoutingKey = "alice"
-		to.Pods = []crdv1.CapturedPod{{Name: s.Pod.Name, UID: s.Pod.UID, Workload: "cart-alice", Ports: []crdv1.CapturedPort{{Application: 8080, Listening: 25800}}}}
-	}, crdv1.StatusCondition{Type: crdv1.ConditionReady, Status: status, Reason: "Test", Message: message})
-}
-
-// Detached does what the operator does when a capture is deleted, once it is.
-func (s *Site) Detached(c *crdv1.TrafficCapture) {
-	s.Helper()
-	s.Eventually("the recording deletes its capture", func() error {
-		if err := s.Look(c); err != nil || c.DeletionTimestamp != nil {
-			return err
-		}
-		return fmt.Errorf("it exists")
-	})
-	s.Report(c, func(to *crdv1.TrafficCaptureStatus) { to.Pods = nil })
-	world.Edit(s.World, c, func(c *crdv1.TrafficCapture) { c.Finalizers = nil })
-	s.Gone(c)
-}
-
-// Deliver delivers exchanges with these numbers to a replica, as the traffic container of the fork.
-func (s *Site) Deliver(replica string, c *crdv1.TrafficCapture, seen uint64, numbers ...uint64) {
-	s.Helper()
-	roots := trust.NewRoots("the test")
-	s.Must(roots.Set(s.Authority.Bundle()))
-	conn, err := trust.Dial(s.Replicas()[replica], Host, roots)
-	s.Must(err)
-	defer conn.Close()
-	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(s.Context(), "authorization", "Bearer "+s.Token(s.Namespace, "default", manager.Audience, s.Pod)))
-	defer cancel()
-	sidecars := trafficv1.NewSidecarsClient(conn)
-	b := &trafficv1.Batch{Sequence: 1, Counts: []*trafficv1.CaptureCounts{{CaptureUid: string(c.UID), Seen: seen, Delivered: uint64(len(numbers)), Lost: map[string]uint64{"memory": 1}}}}
-	for _, n := range numbers {
-		b.Exchanges = append(b.Exchanges, &trafficv1.Exchange{Id: fmt.Sprint("x", n), CaptureUid: string(c.UID), Number: n, Incarnation: "i",
-			Request: &trafficv1.Message{Method: "GET", Target: fmt.Sprint("/", n)}, Response: &trafficv1.Message{Status: 200}})
+	if s.Address, err = Free(); err != nil {
+		return nil, err
 	}
-	s.Eventually("replica "+replica+" stores exchanges", func() error {
-		attach, err := sidecars.Attach(ctx)
-		if err != nil {
-			return err
-		}
-		now, err := attach.Recv()
-		if err != nil {
-			return err
-		}
-		if len(now.GetCaptures()) != 1 {
-			return fmt.Errorf("there are %d captures", len(now.GetCaptures()))
-		}
-		if err := attach.Send(&trafficv1.Applied{Version: now.GetVersion(), Incarnation: "i"}); err != nil {
-			return err
-		}
-		stream, err := sidecars.Deliver(ctx)
-		if err != nil {
-			return err
-		}
-		if err := stream.Send(b); err != nil {
-			return err
-		}
-		stored, err := stream.Recv()
-		if err == nil && len(stored.GetRefused()) > 0 {
-			err = fmt.Errorf("refused: %v", stored.GetRefused())
+	s.settings = settings{
+		API: api.Access(), Address: s.Address, TLS: filepath.Join(dir, "tls"), Store: filepath.Join(dir, "store"), Bytes: bytes, Readers: []string{namespace + ":collector"},
+	}
+	fork := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fork"}}
+	fork.Spec.Baseline = crdv1.ObjectRef{Kind: "Deployment", Name: "baseline"}
+	s.object = &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: capture}, Spec: crdv1.TrafficCaptureSpec{Sandbox: "sandbox"}}
+	if err := api.Create(ctx, apiserver.Namespace(namespace), apiserver.Account(namespace, "default"), apiserver.Account(namespace, "collector"), fork, s.object); err != nil {
+		return nil, err
+	}
+	fork.Status.Fork = &crdv1.ForkStatus{ObjectRef: &crdv1.ObjectRef{Kind: "Deployment", Namespace: namespace, Name: "fork"}}
+	if err := s.client.Status().Update(ctx, fork); err != nil {
+		return nil, err
+	}
+	set, err := apiserver.ReplicaSet(ctx, kube, namespace, "Deployment", "fork")
+	if err != nil {
+		return nil, err
+	}
+	if s.pod, err = apiserver.Pod(ctx, kube, set, "fork-a", "default"); err != nil {
+		return nil, err
+	}
+	own, err := apiserver.Token(ctx, kube, namespace, "default", manager.Audience, s.pod)
+	if err != nil {
+		return nil, err
+	}
+	if s.reader, err = apiserver.Token(ctx, kube, namespace, "collector", manager.Audience, nil); err != nil {
+		return nil, err
+	}
+	pair, err := selfsigned.New(host, net.IPv4(127, 0, 0, 1))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(pair.Write(s.settings.TLS), os.WriteFile(s.file("token"), []byte(own), 0o600), os.WriteFile(s.file("ca"), pair.Cert, 0o600)); err != nil {
+		return nil, err
+	}
+	roots, err := trust.ReadRoots(s.file("ca"), "the test")
+	if err != nil {
+		return nil, err
+	}
+	s.conn, err = trust.Dial(s.Address, host, roots)
+	return s, err
+}
+
+// Free returns an address of this machine where nothing listens.
+func Free() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *Site) file(name string) string { return filepath.Join(s.Dir, name) }
+
+// Store is the folder of the ring.
+func (s *Site) Store() string { return s.settings.Store }
+
+// Close closes the connection of the reader.
+func (s *Site) Close() error { return s.conn.Close() }
+
+// Attach attaches the capture to ports of the pod.
+func (s *Site) Attach(ctx context.Context, ports ...crdv1.CapturedPort) error {
+	s.object.Status.RoutingKey = "key"
+	s.object.Status.Pods = []crdv1.CapturedPod{{Name: s.pod.Name, UID: s.pod.UID, Workload: "w", Ports: ports}}
+	return s.client.Status().Update(ctx, s.object)
+}
+
+// StartManager starts traffic-manager on the store that there is.
+func (s *Site) StartManager() (*program.Program, error) {
+	text, err := json.Marshal(s.settings)
+	if err != nil {
+		return nil, err
+	}
+	cmd, err := process.Command(Role, setting+"="+string(text))
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stderr = nil // the log
+	return program.Start(s.Dir, Role, cmd, nil)
+}
+
+// StartContainer starts a built program as the traffic container of the pod, with traffic-manager at an address.
+func (s *Site) StartContainer(built, manager string) (*program.Program, error) {
+	cmd := exec.Command(built, "-manager", manager, "-token", s.file("token"), "-ca", s.file("ca"), "-state", s.file("state")) //nolint:gosec // of the caller
+	return program.Start(s.Dir, "traffic-sidecar", cmd, nil)
+}
+
+// Counts returns the identity of the capture, or an error if it does not hold.
+func (s *Site) Counts(ctx context.Context) (*trafficv1.Counts, error) {
+	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+s.reader)
+	one, err := trafficv1.NewReadersClient(s.conn).Counts(ctx, &trafficv1.CountsRequest{CaptureNamespace: s.object.Namespace, Capture: capture})
+	if err != nil {
+		return nil, err
+	}
+	return record.Merge(one), nil
+}
+
+// Applied waits until the container of the pod applies the capture.
+func (s *Site) Applied(ctx context.Context) error {
+	return wait.Until(ctx, patience, "the container applies the capture", func() error {
+		counts, err := s.Counts(ctx)
+		if err == nil && !slices.ContainsFunc(counts.GetPods(), (*trafficv1.PodCounts).GetApplied) {
+			err = errors.New("it does not yet")
 		}
 		return err
 	})
+}
+
+// Settled waits until nothing is pending and a number of exchanges is seen, and returns the identity.
+func (s *Site) Settled(ctx context.Context, seen uint64) (counts *trafficv1.Counts, err error) {
+	err = wait.Until(ctx, patience, "the exchanges are counted", func() (err error) {
+		if counts, err = s.Counts(ctx); err == nil && (counts.GetPending() > 0 || counts.GetSeen() < seen) {
+			err = errors.New(counts.String())
+		}
+		return err
+	})
+	return counts, err
 }

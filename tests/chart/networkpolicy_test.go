@@ -42,7 +42,7 @@ func TestNetworkPoliciesPerPort(t *testing.T) {
 	api := map[int32]int{9070: all, 9090: any}
 	proxy := map[int32]int{1080: all, 2222: all, 7777: all, 32768: all, 7780: any, 9090: any}
 	link := map[int32]int{9090: any}
-	record := map[int32]int{7444: all, 16001: any}
+	record := map[int32]int{7444: all, 8080: all, 16001: any}
 	for values, want := range map[string]map[string]map[int32]int{
 		"{}": {
 			"signadot-controller-manager": manager, "traffic-manager": record, "routeserver": routes, "io-context-server": units, "eventbus": {4222: clients, 9090: any}, "tunnel-api": api, "tunnel-proxy": proxy, "agent": link,
@@ -51,12 +51,12 @@ func TestNetworkPoliciesPerPort(t *testing.T) {
 		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "traffic-manager": record, "routeserver": routes, "io-context-server": units, "tunnel-api": api, "tunnel-proxy": proxy, "agent": link},
 		"networkPolicy: {metrics: false}":             {"eventbus": {4222: clients, 9090: all}},
 		"networkPolicy: {enabled: true, bus: false, metrics: false}": {
-			"signadot-default-deny": {}, "signadot-controller-manager": {9443: all, 9444: any, 8080: any}, "traffic-manager": {7444: any, 16001: any},
+			"signadot-default-deny": {}, "signadot-controller-manager": {9443: all, 9444: any, 8080: any}, "traffic-manager": {7444: any, 8080: any, 16001: any},
 			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "io-context-server": {8443: any, 9090: any}, "eventbus": {4222: clients, 9090: any},
 			"tunnel-api": {9070: any, 9090: any}, "tunnel-proxy": {1080: any, 2222: all, 7777: all, 32768: any, 7780: any, 9090: any}, "agent": link,
 		},
 		"networkPolicy: {metricsFrom: []}": {
-			"signadot-controller-manager": {9443: all, 9444: all}, "traffic-manager": {7444: all}, "routeserver": {7777: all, 7778: all, 7779: all},
+			"signadot-controller-manager": {9443: all, 9444: all}, "traffic-manager": {7444: all, 8080: all}, "routeserver": {7777: all, 7778: all, 7779: all},
 			"io-context-server": {8443: all}, "eventbus": {4222: clients},
 			"tunnel-api": {9070: all}, "tunnel-proxy": {1080: all, 2222: all, 7777: all, 32768: all, 7780: any}, "agent": {},
 		},

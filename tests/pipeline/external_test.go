@@ -95,6 +95,12 @@ func (w *path) tunnelProxy(namespace string) {
 func (w *path) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
 	w.Helper()
 	w.tunnelProxy(x.Namespace)
+	w.Must(w.Client.Status().Patch(w.Context(), x, client.RawPatch(types.MergePatchType, w.checked(connected))))
+}
+
+// checked is the status of a tunnel that was checked now.
+func (w *path) checked(connected bool) []byte {
+	w.Helper()
 	now := metav1.NewTime(time.Now())
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
 		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: &now, LastConnectedTime: &now},
@@ -104,7 +110,7 @@ func (w *path) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
 		},
 	}}})
 	w.Must(err)
-	w.Must(w.Client.Status().Patch(w.Context(), x, client.RawPatch(types.MergePatchType, patch)))
+	return patch
 }
 
 // route does for the Service of an external workload what proxies on the nodes would:
@@ -114,6 +120,12 @@ func (w *path) route(x *crdv1.SignadotExternalWorkload) {
 	w.Helper()
 	service := &corev1.Service{}
 	w.get(service, x.Status.RoutingConfig.Services[0].To)
+	w.routeService(service)
+}
+
+// routeService does so for a Service without selector.
+func (w *path) routeService(service *corev1.Service) {
+	w.Helper()
 	ip := net.ParseIP(service.Spec.ClusterIP)
 	w.Must(podnet.ServeAddress(ip))
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip.String(), fmt.Sprint(service.Spec.Ports[0].Port)))

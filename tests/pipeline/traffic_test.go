@@ -74,11 +74,17 @@ type forked struct {
 	token   string // the file with the controller manager's token for it
 }
 
-func TestRequestsOfAForkAreRecorded(t *testing.T) {
-	token := filepath.Join(t.TempDir(), "token")
-	w := newWorldWith(t, authority.Policy{}, func(c *manager.Config) {
+// newRecordingWorld is newWorld with captures; token is the file with the controller manager's token for traffic-manager.
+func newRecordingWorld(t *testing.T) (w *path, token string) {
+	t.Helper()
+	token = filepath.Join(t.TempDir(), "token")
+	return newWorldWith(t, authority.Policy{}, func(c *manager.Config) {
 		c.Traffic = manager.Traffic{Manager: true, TokenFile: token, Container: forktraffic.Settings{Image: "traffic-sidecar:1"}}
-	})
+	}), token
+}
+
+func TestRequestsOfAForkAreRecorded(t *testing.T) {
+	w, token := newRecordingWorld(t)
 	sandbox := w.sandbox("recorded")
 	f := w.forkInPod("recorded", token)
 	w.Eventually("Ready", func() error { return isReady(w, sandbox) })
@@ -152,7 +158,7 @@ func (w *path) forkInPod(sandbox, token string) *forked {
 			w.Error(err)
 		}
 	})
-	f.runManager()
+	f.runManager(f.net.Host.String())
 	listener, err := f.net.Listen(workloadPort)
 	w.Must(err)
 	w.application(listener, traffic.Fork)
@@ -162,10 +168,10 @@ func (w *path) forkInPod(sandbox, token string) *forked {
 	return f
 }
 
-// runManager runs traffic-manager where pods reach it, and makes the objects by which the controller manager finds it.
-func (f *forked) runManager() {
+// runManager runs traffic-manager where pods reach it, at an address of the test, and makes the objects by which the
+// controller manager finds it. It returns its pod.
+func (f *forked) runManager(host string) *corev1.Pod {
 	f.Helper()
-	host := f.net.Host.String()
 	f.manager = net.JoinHostPort(host, strconv.Itoa(trafficcapture.ManagerPort))
 	dir := filepath.Join(f.TempDir(), "traffic-tls")
 	f.Eventually("the certificate of traffic-manager is mounted", func() error { return f.mount(f.Context(), "traffic-tls", dir) })
@@ -180,12 +186,15 @@ func (f *forked) runManager() {
 	account := apiserver.Account("signadot", "signadot-controller-manager")
 	f.Create(account)
 	f.Must(os.WriteFile(f.token, []byte(f.Token(account.Namespace, account.Name, forktraffic.Audience, nil)), 0o600))
-	replica := &corev1.Pod{}
-	f.Make(replica, `
-metadata: {namespace: signadot, name: traffic-manager-0, labels: {app: traffic-manager}}
-spec: {containers: [{name: traffic-manager, image: "traffic-manager:1"}]}`)
-	replica.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: host, PodIPs: []corev1.PodIP{{IP: host}}}
+	f.Create(apiserver.Account("signadot", trafficmanager.DeploymentName))
+	set, err := apiserver.ReplicaSet(f.Context(), f.Kube, "signadot", "Deployment", trafficmanager.DeploymentName)
+	f.Must(err)
+	replica, err := apiserver.Pod(f.Context(), f.Kube, set, "traffic-manager-0", trafficmanager.DeploymentName)
+	f.Must(err)
+	replica.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: host, PodIPs: []corev1.PodIP{{IP: host}},
+		ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Ready: true}}}
 	f.Must(f.Client.Status().Update(f.Context(), replica))
+	return replica
 }
 
 // kubelet makes the pod of a fork's Deployment, and runs its container that records requests.

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"switchyard.dev/sidecars/traffic/capture"
+	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 )
@@ -46,7 +46,7 @@ func TestTransparency(t *testing.T) {
 	for _, d := range r.Changed {
 		t.Error(d)
 	}
-	if c := r.Captured; r.Watched == 0 || c.GetDelivered() == 0 || c.GetSeen() != c.GetDelivered()+c.GetLost()[capture.Unreadable] {
+	if c := r.Captured; r.Watched == 0 || c.GetDelivered() == 0 || c.GetSeen() != c.GetDelivered()+c.GetLost()[record.Unreadable] {
 		t.Errorf("%d cases with a capture, of which the counts are %v", r.Watched, c)
 	}
 	if r.Tally.Requests == 0 || r.Tally.Astray > 0 || r.Tally.Failed > 0 || r.Tally.Connections != 2 {

@@ -26,10 +26,10 @@ const (
 // at their ends; custom lists further headers that carry a key as their whole value, by
 // precedence. Those that CheckHeader refuses do not count.
 func Of(lines func(name string) []string, custom []string) string {
-	if key := last(members(lines(Baggage), property)); key != "" {
+	if key := last(members(lines(Baggage), Member, property)); key != "" {
 		return key
 	}
-	if key := first(members(lines(Tracestate), "")); key != "" {
+	if key := first(members(lines(Tracestate), Member, "")); key != "" {
 		return key
 	}
 	for _, name := range usable(custom) {
@@ -67,16 +67,16 @@ func single(lines []string) string {
 	return trim(value)
 }
 
-// members returns the values of the members that count, in order. A value ends at
+// members returns the values of the members of a name that count, in order. A value ends at
 // stop, when that is not empty.
-func members(lines []string, stop string) []string {
+func members(lines []string, of, stop string) []string {
 	var values []string
 	for member := range strings.SplitSeq(strings.Join(lines, separator), separator) {
 		if stop != "" {
 			member, _, _ = strings.Cut(member, stop)
 		}
 		name, value, isPair := strings.Cut(member, "=")
-		if !isPair || trim(name) != Member {
+		if !isPair || trim(name) != of {
 			continue
 		}
 		if value = trim(value); value != "" {

@@ -20,9 +20,9 @@ type Capture struct {
 	// Until is when it ends by itself. StoppedAt is when a user has ended it, and DeletedAt when one has deleted it; EndedAt
 	// is when nothing follows.
 	CreatedAt, Until, StoppedAt, DeletedAt, EndedAt time.Time
-	// Revision grows with each save. Segments, Requests and Bytes are the numbers of what is stored.
+	// Revision grows with each save. Segments, Requests and Bytes are how many of each are stored.
 	Revision, Segments, Requests, Bytes int64
-	// Message is what it waits for, or why it has ended.
+	// Message is the cause for which it waits, or has ended.
 	Message  string
 	Author   model.Author
 	Progress recording.Progress
@@ -47,7 +47,7 @@ type Segment struct {
 	Bytes    int64
 }
 
-// Limits bound what is stored.
+// Limits bound the stored requests.
 type Limits struct {
 	// Capture is the maximum size of a capture, which then ends, and Organisation that of all of an organisation when one
 	// begins, in bytes.
@@ -157,7 +157,7 @@ func (s Store) End(ctx context.Context, c Capture, deletes bool, at time.Time, e
 	}))
 }
 
-// save saves what has changed of a capture, with a new segment if it has a file, and returns it with its revision.
+// save saves the progress of a capture, with a new segment if it has a file, and returns it with its revision.
 func (s Store) save(ctx context.Context, c Capture, with Segment) (Capture, error) {
 	err := s.Database().ObserveIn(ctx, func(ctx context.Context, t *database.Tx) error {
 		err := database.Must(ctx, t, errOther, saveCapture, c.Org, c.Name, c.Revision, c.Segments, c.Requests, c.Bytes, c.Message, database.JSON{Of: c.Progress}, c.EndedAt)

@@ -32,7 +32,7 @@ import (
 	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/ticket"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/captured"
+	"switchyard.dev/tests/forked"
 	"switchyard.dev/tests/link/deliveries"
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
@@ -49,7 +49,7 @@ const system, other = "signadot", "other"
 // site is a whole control plane with a cluster: the real agent, tickets of the real manager's service, and real replicas of
 // traffic-manager. The test does what the operator and the traffic container do.
 type site struct {
-	*captured.Site
+	*forked.Site
 	dir   string
 	log   *background.Output
 	front *deliveries.Front
@@ -72,7 +72,7 @@ func newSite(t *testing.T) *site {
 	service := runners.Serve(w, system, "system:serviceaccount:"+system+":signadot-agent")
 	keys, err := ticket.ParseKeys(service.CaptureKeys())
 	w.Must(err)
-	s.Site = captured.New(w, service.Authority, *keys, address(w))
+	s.Site = forked.New(w, service.Authority, *keys, address(w))
 	s.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "signadot-authority"}, Data: map[string]string{trust.BundleFile: service.CA}})
 	s.Accounts(system, "signadot-agent")
 	token := filepath.Join(s.dir, "account")
@@ -283,7 +283,7 @@ func TestACaptureOfAnOrganisation(t *testing.T) {
 func (s *site) others(t *testing.T) {
 	t.Helper()
 	s.is(s.capture(`, "workload": "search"`), "has no fork", func(c v2.Capture) bool {
-		return ended(c) && strings.Contains(ptr.Deref(c.Status.Message, ""), "has forks of cart, and none of search")
+		return ended(c) && strings.Contains(ptr.Deref(c.Status.Message, ""), "has forks and external workloads of cart, and none of search")
 	})
 	c := s.capture("")
 	in := s.Created()

@@ -238,6 +238,8 @@ const (
 	RunnerGroup  Kind = "runnergroup"
 	Job          Kind = "job"
 	Capture      Kind = "capture"
+	// TestExecution is one run of a Smart Test.
+	TestExecution Kind = "testexecution"
 	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have
 	// changed. Such a change names no object, and can be lost.
 	Observed Kind = "observed"

@@ -2,19 +2,20 @@ package v1
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TrafficCapture requests the recording of the requests that forks of a sandbox receive, in the namespace of
+// TrafficCapture requests the recording of the requests that members of a sandbox receive, in the namespace of
 // the object. Deleting it ends the recording.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=trafficcaptures,singular=trafficcapture,shortName=sdtc,scope=Namespaced,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.spec.sandbox`,description="The SignadotSandbox object."
-// +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.workload`,description="The fork; all of the sandbox in this namespace if empty."
+// +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.workload`,description="The member; all of the sandbox in this namespace if empty."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
@@ -54,14 +55,14 @@ type TrafficCaptureSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Sandbox string `json:"sandbox"`
 
-	// Name of the ForkedWorkload object, or of the baseline workload that it is a fork of. Absent: all forks
-	// of the sandbox in this namespace.
+	// Name of the object of a member of the sandbox, or of its baseline workload. Absent: all members of the
+	// sandbox in this namespace.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Workload string `json:"workload,omitempty"`
 
-	// The port that the application listens on. Absent: all ports of the Services of the fork.
+	// The port that the application listens on. Absent: all ports of the Services of the member.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -88,6 +89,42 @@ type TrafficCaptureSpec struct {
 	// always removed.
 	// +optional
 	Elide *CaptureElision `json:"elide,omitempty"`
+
+	// Another address that answers the requests first. Nothing is recorded then. The operator writes it for the
+	// middleware override of a sandbox.
+	// +optional
+	Override *CaptureOverride `json:"override,omitempty"`
+}
+
+// CaptureOverride is an address that answers the requests of a fork first, and which of its answers count. The fork
+// answers all others.
+type CaptureOverride struct {
+	// The addresses, as the pods of the fork reach them.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Targets []OverrideTarget `json:"targets"`
+
+	// Whether answers count by their status. Otherwise those with the header or the gRPC metadata sd-override: true do.
+	// +optional
+	ByStatus bool `json:"byStatus,omitempty"`
+
+	// With byStatus, the statuses of answers that do not count. Those below 100 are statuses of gRPC.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	ExceptStatuses []int32 `json:"exceptStatuses,omitempty"`
+}
+
+// OverrideTarget is the address that answers the requests for a port of an application.
+type OverrideTarget struct {
+	// The port that the application listens on.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// The address, as host:port.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=260
+	Address string `json:"address"`
 }
 
 // CaptureLease is the sign of life of a client that records.
@@ -167,7 +204,7 @@ type TrafficCaptureStatus struct {
 	// +optional
 	Draining *metav1.Time `json:"draining,omitempty"`
 
-	// The forks with Services that send requests to the containers that record.
+	// The members with Services that send requests to the containers that record, or to traffic-manager.
 	// +optional
 	Redirected []CapturedFork `json:"redirected,omitempty"`
 
@@ -190,9 +227,9 @@ type CaptureLeaseStatus struct {
 	SeenTime metav1.Time `json:"seenTime"`
 }
 
-// CapturedFork is a fork with requests that are recorded.
+// CapturedFork is a member with requests that are recorded.
 type CapturedFork struct {
-	// Name of the ForkedWorkload, in the namespace of the capture.
+	// Name of the ForkedWorkload, in the namespace of the capture. For another member, its kind, a slash, and its name.
 	Name string `json:"name"`
 
 	// The ports that are recorded.
@@ -209,18 +246,26 @@ type CapturedPort struct {
 
 	// The port that the container listens on that records.
 	Listening int32 `json:"listening"`
+
+	// For a member without pods: host:port to which traffic-manager passes connections on.
+	// +optional
+	To string `json:"to,omitempty"`
 }
 
 // CapturedPod is a pod that a capture is attached to.
 type CapturedPod struct {
-	// Name of the pod, in the namespace of the capture.
+	// Name of the pod, in the namespace of the capture; for a member without pods, of a pod of traffic-manager.
 	Name string `json:"name"`
 
 	// UID of the pod.
 	UID types.UID `json:"uid"`
 
-	// Name of the ForkedWorkload.
+	// The member, as in redirected.
 	Workload string `json:"workload"`
+
+	// The addresses of the pod, if it is one of traffic-manager.
+	// +optional
+	Addresses []string `json:"addresses,omitempty"`
 
 	// The ports that are recorded.
 	Ports []CapturedPort `json:"ports"`
@@ -258,20 +303,38 @@ func (c *TrafficCapture) StatusConditions() *[]StatusCondition { return &c.Statu
 
 // ConditionTypes returns the condition types that are always all present, the
 // most telling first.
-func (*TrafficCapture) ConditionTypes() []string { return []string{ConditionReady, ConditionAccepted, ConditionEnded} }
+func (*TrafficCapture) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionEnded}
+}
 
-// Redirects returns the fork with requests that the capture records; nil: its Services send requests to the
-// application.
-func (c *TrafficCapture) Redirects(forkedWorkload string) *CapturedFork {
+// CapturedName returns the name of a member in the status of captures.
+func CapturedName(kind, name string) string {
+	if kind == KindForkedWorkload {
+		return name
+	}
+	return kind + "/" + name
+}
+
+// CapturedMember returns the kind and the name of a member from its name in the status of captures.
+func CapturedMember(member string) (kind, name string) {
+	if kind, name, other := strings.Cut(member, "/"); other {
+		return kind, name
+	}
+	return KindForkedWorkload, member
+}
+
+// Redirects returns the member (CapturedName) with requests that the capture records; nil: its Services send requests to
+// the application.
+func (c *TrafficCapture) Redirects(member string) *CapturedFork {
 	for i := range c.Status.Redirected {
-		if c.Status.Redirected[i].Name == forkedWorkload {
+		if c.Status.Redirected[i].Name == member {
 			return &c.Status.Redirected[i]
 		}
 	}
 	return nil
 }
 
-// AttachedTo reports whether the capture is attached to a pod of a fork, or was before its drain ends.
-func (c *TrafficCapture) AttachedTo(forkedWorkload string) bool {
-	return slices.ContainsFunc(c.Status.Pods, func(p CapturedPod) bool { return p.Workload == forkedWorkload })
+// AttachedTo reports whether the capture is attached to a pod for a member, or was before its drain ends.
+func (c *TrafficCapture) AttachedTo(member string) bool {
+	return slices.ContainsFunc(c.Status.Pods, func(p CapturedPod) bool { return p.Workload == member })
 }

@@ -9,10 +9,13 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// TrafficName returns the name of the second Service of a fork, for one of its Services. It exists while a
-// TrafficCapture is attached to the fork. Proxies open new connections for another Service, which
-// reach the container that records.
-func TrafficName(service string) string {
+// TrafficName returns the name of the second Service of a fork, for one of its Services: that of captures, or that of an
+// override. It exists while such a TrafficCapture is attached to the fork. Proxies open new connections for another Service,
+// which reach the container that records.
+func TrafficName(service string, override bool) string {
+	if override {
+		return crdv1.ObjectName(crdv1.MaxServiceName, "override", service)
+	}
 	return crdv1.ObjectName(crdv1.MaxServiceName, "traffic", service)
 }
 
@@ -21,31 +24,47 @@ func TrafficName(service string) string {
 // the requests of the fork are redirected, the second one replaces the Service of the baseline, and the first sends
 // requests to the container too.
 func Redirect(all []member.Mapping, pod corev1.PodSpec, captures []crdv1.TrafficCapture, forkedWorkload string) (beside []*corev1.Service) {
-	attached, redirected := map[int32]int32{}, false
+	listening, redirected := map[int32]int32{}, false
+	var attached [2]bool // captures, and an override
+	var overridden bool
 	for i := range captures {
 		c := &captures[i]
-		redirected = redirected || c.Redirects(forkedWorkload) != nil
+		override := c.Spec.Override != nil
+		if c.Redirects(forkedWorkload) != nil {
+			redirected, overridden = true, overridden || override
+		}
 		for _, p := range c.Status.Pods {
 			for _, port := range p.Ports {
 				if p.Workload == forkedWorkload {
-					attached[port.Application] = port.Listening
+					listening[port.Application] = port.Listening
+					attached[kindOf(override)] = true
 				}
 			}
 		}
 	}
 	for i, m := range all {
-		turned, some := turn(m.Service, pod, attached)
-		if !some {
-			continue
+		turned, some := turn(m.Service, pod, listening)
+		for kind := range attached {
+			if !some || !attached[kind] {
+				continue
+			}
+			second := turned.DeepCopy()
+			second.Name = TrafficName(second.Name, kind == kindOf(true))
+			if redirected && kind == kindOf(overridden) {
+				all[i].Service, second = second, turned
+			}
+			beside = append(beside, second)
 		}
-		second := turned.DeepCopy()
-		second.Name = TrafficName(second.Name)
-		if redirected {
-			all[i].Service, second = second, turned
-		}
-		beside = append(beside, second)
 	}
 	return beside
+}
+
+// kindOf is the number of the kind of a capture.
+func kindOf(override bool) int {
+	if override {
+		return 1
+	}
+	return 0
 }
 
 // turn returns a copy of a Service with the target ports of captures; false if none of its ports is captured. s may be

@@ -3,11 +3,12 @@ package attach
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/capture"
+	"switchyard.dev/sidecars/traffic/override"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
 
@@ -37,6 +39,8 @@ const (
 	alone = 10 * time.Second
 	// freeEvery is the pause between returns of memory while nothing is attached.
 	freeEvery = time.Minute
+	// endWithin bounds the last report.
+	endWithin = 2 * time.Second
 )
 
 // Config configures an Agent.
@@ -53,8 +57,11 @@ type Config struct {
 type Agent struct {
 	cfg      Config
 	proxy    *proxy.Proxy
+	override *override.Server
 	recorder *capture.Recorder
 	changed  chan struct{}
+	// earlier are the last reports of former processes of this container.
+	earlier []*trafficv1.Applied
 
 	mu      sync.Mutex
 	state   *trafficv1.Attachments
@@ -87,15 +94,30 @@ func Run(ctx context.Context, cfg Config) error {
 		Lost: out.ended, Name: "captured exchanges", Otherwise: "they are counted as lost", Logger: cfg.Logger,
 	})
 	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
-	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Logger: cfg.Logger}
+	a.keepCounters()
+	a.override = override.New(a.overrideOf, cfg.Logger)
+	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Override: a.overridden, Logger: cfg.Logger}
 	a.load()
 	var all sync.WaitGroup
 	all.Go(func() { a.keepAttached(ctx, out.client) })
 	all.Go(func() { a.tick(ctx) })
 	all.Wait()
 	a.proxy.Close()
+	a.override.Stop()
 	queue.Close()
+	a.reportEnd(running, out.client)
 	return nil
+}
+
+// keepCounters keeps the counters of captures in a file, and reads there what former processes have counted.
+func (a *Agent) keepCounters() {
+	c, err := openCounters(a.cfg.StateFile+".counters", a.recorder.Incarnation)
+	if err != nil {
+		a.cfg.Logger.Error("counters are kept in memory: those since the last report are missing if this process is killed", "error", err)
+		return
+	}
+	a.earlier = c.earlier()
+	a.recorder.CountIn(c.of)
 }
 
 // tick ends ports that have lingered, returns memory while nothing is attached, and lets the container count as started.
@@ -103,7 +125,9 @@ func (a *Agent) tick(ctx context.Context) {
 	freed := time.Time{}
 	for began := time.Now(); wake.Sleep(ctx, time.Second); {
 		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
-			debug.FreeOSMemory()
+			if err := release(); err != nil {
+				a.cfg.Logger.Debug("the memory of this idle container stays", "error", err)
+			}
 			freed = time.Now()
 		}
 		if _, err := os.Stat(a.cfg.StateFile); err != nil && time.Since(began) > alone {
@@ -146,6 +170,12 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	if err != nil {
 		return err
 	}
+	for _, report := range a.earlier { // to each replica
+		if err := stream.Send(report); err != nil {
+			_, err = stream.Recv() // it has the reason
+			return err
+		}
+	}
 	received := make(chan error, 1)
 	var version uint64 // of this stream
 	var mu sync.Mutex
@@ -167,7 +197,7 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	var sent time.Time
 	for {
 		mu.Lock()
-		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}
+		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Counts: a.recorder.Counts()}
 		mu.Unlock()
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {
@@ -181,6 +211,26 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 		case <-a.changed:
 		case <-time.After(compareEvery):
 		}
+	}
+}
+
+// reportEnd reports the last counters of this process. traffic-manager has endWithin for it.
+func (a *Agent) reportEnd(ctx context.Context, client trafficv1.SidecarsClient) {
+	ctx, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	ctx, err := a.authorized(ctx)
+	if err != nil {
+		return // it was never attached
+	}
+	stream, err := client.Attach(ctx)
+	if err == nil {
+		err = errors.Join(stream.Send(&trafficv1.Applied{Incarnation: a.recorder.Incarnation, Counts: a.recorder.Counts()}), stream.CloseSend())
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if !errors.Is(err, io.EOF) {
+		a.cfg.Logger.Warn("traffic-manager has not received the last counters", "error", err)
 	}
 }
 

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus/program"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
@@ -16,12 +16,17 @@ import (
 // apply applies attachments, which replace all others.
 func (a *Agent) apply(next *trafficv1.Attachments) {
 	failed := a.recorder.Set(next.GetCaptures())
+	if pem := next.GetAuthorities(); len(pem) > 0 {
+		if err := a.cfg.Roots.Set(pem); err != nil { // those before stay
+			failed = errors.Join(failed, fmt.Errorf("the authorities of traffic-manager cannot be read: %w", err))
+		}
+	}
 	a.mu.Lock()
 	a.state = next
 	attached := map[proxy.Port]bool{}
 	for _, c := range next.GetCaptures() {
 		for _, p := range c.GetPorts() {
-			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening())} //nolint:gosec // ports
+			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening()), To: p.GetTo()} //nolint:gosec // ports
 			attached[port], a.until[port] = true, time.Time{}
 		}
 	}
@@ -90,25 +95,11 @@ func (a *Agent) save() {
 	content, err := proto.Marshal(a.state)
 	a.mu.Unlock()
 	if err == nil {
-		err = replace(a.cfg.StateFile, content)
+		err = program.Replace(a.cfg.StateFile, content)
 	}
 	if err != nil {
 		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
 	}
-}
-
-// replace replaces a file as a whole.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".attachments-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails when all went well
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // Started returns nil once the container with this file has applied the attachments of its pod, or has waited for them in

@@ -36,9 +36,9 @@ func of(uid string, bodies uint32) *trafficv1.Capture {
 	return &trafficv1.Capture{Uid: uid, Name: uid, BodyBytes: bodies, Sample: 1, Ports: []*trafficv1.Port{{Application: 8080, Listening: 25800}}}
 }
 
-// exchange has one exchange over HTTP/1.1 on a port.
-func (k *kept) exchange(port int32, request, response string) {
-	c := parse.New(k.Observer(port), &parse.Memory{})
+// exchange has one exchange over HTTP/1.1 on the listening port of port 8080.
+func (k *kept) exchange(request, response string) {
+	c := parse.New(k.Observer(25800), &parse.Memory{})
 	c.Read(parse.Request, []byte(request))
 	c.Read(parse.Response, []byte(response))
 	c.Close("closed by the client")
@@ -60,7 +60,7 @@ func TestAnExchangeIsCopied(t *testing.T) {
 	k := recording(t, of("a", 10))
 	body := strings.Repeat("0123456789", 10)
 	trace := "4bf92f3577b34da6a3ce929d0e0e4736"
-	k.exchange(8080, request(body, "traceparent: 00-"+trace+"-00f067aa0ba902b7-01", "Baggage: sd-routing-key=k1", "X: \xff"), response("short"))
+	k.exchange(request(body, "traceparent: 00-"+trace+"-00f067aa0ba902b7-01", "Baggage: sd-routing-key=k1", "X: \xff"), response("short"))
 	if len(k.all) != 1 {
 		t.Fatalf("%d exchanges", len(k.all))
 	}
@@ -90,7 +90,7 @@ func TestSecretsAreNotCopied(t *testing.T) {
 	c := of("a", 1<<10)
 	c.RequestHeadersElided, c.ResponseHeadersElided, c.JsonPathsElided = []string{"X-Api-Key"}, []string{"x-session"}, []string{"$..password"}
 	k := recording(t, c)
-	k.exchange(8080,
+	k.exchange(
 		request(`{"user":"u","password":"canary"}`, "Authorization: Bearer canary", "cookie: canary", "x-api-key: canary", "Connection: x-hop", "X-Hop: canary"),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nSet-Cookie: canary\r\nX-Session: canary\r\n\r\n17\r\n[{\"password\":\"canary\"}]\r\n0\r\nX-Session: canary\r\nSum: 1\r\n\r\n")
 	b, err := proto.Marshal(k.all[0].Exchange)
@@ -104,9 +104,9 @@ func TestSecretsAreNotCopied(t *testing.T) {
 
 func TestCapturesAreIndependent(t *testing.T) {
 	none, other := of("none", 5), of("other", 5)
-	none.Sample, other.Ports = 0, []*trafficv1.Port{{Application: 9090, Listening: 1}}
+	none.Sample, other.Ports = 0, []*trafficv1.Port{{Application: 8080, Listening: 1}}
 	k := recording(t, of("a", 5), of("b", 2), none, other)
-	k.exchange(8080, request("hello"), response(""))
+	k.exchange(request("hello"), response(""))
 	if len(k.all) != 2 || string(k.all[0].GetRequest().GetBody()) != "hello" || string(k.all[1].GetRequest().GetBody()) != "he" || k.all[1].GetCaptureUid() != "b" {
 		t.Errorf("%v", k.all)
 	}
@@ -116,7 +116,7 @@ func TestCapturesAreIndependent(t *testing.T) {
 	if err := k.Set(nil); err != nil {
 		t.Fatal(err)
 	}
-	k.exchange(8080, request("hello"), response(""))
+	k.exchange(request("hello"), response(""))
 	if len(k.all) != 2 || len(k.Counts()) != 3 {
 		t.Errorf("after the end %v", k.Counts())
 	}
@@ -127,7 +127,7 @@ func TestBudget(t *testing.T) {
 	k := recording(t, of("a", 1<<20))
 	large := strings.Repeat("x", 1<<20)
 	for range 20 {
-		k.exchange(8080, request(large), response("ok"))
+		k.exchange(request(large), response("ok"))
 	}
 	n := uint64(len(k.all))
 	if n < 13 || n > 15 || fmt.Sprint(k.Counts("a")[0]) != counts(20, 0, 0, map[string]uint64{record.Budget: 20 - n}) {
@@ -136,7 +136,7 @@ func TestBudget(t *testing.T) {
 	for _, x := range k.all {
 		k.Delivered(x)
 	}
-	k.exchange(8080, request(large), response(large))
+	k.exchange(request(large), response(large))
 	if last := k.all[len(k.all)-1]; last.GetNumber() != n+1 {
 		t.Errorf("the next has the number %d", last.GetNumber())
 	}
@@ -144,7 +144,7 @@ func TestBudget(t *testing.T) {
 
 func TestMessagesOfAWebSocket(t *testing.T) {
 	k := recording(t, of("a", 4))
-	k.exchange(8080, "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n", "HTTP/1.1 101 S\r\nUpgrade: WebSocket\r\n\r\n\x81\x01a\x81\x02bc\x81\x02de")
+	k.exchange("GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n", "HTTP/1.1 101 S\r\nUpgrade: WebSocket\r\n\r\n\x81\x01a\x81\x02bc\x81\x02de")
 	x := k.all[0]
 	if a := x.GetResponse(); string(a.GetBody()) != "abcd" || a.GetBodySize() != 5 || !slices.Equal(a.GetFrames(), []uint64{1, 3}) || x.GetProtocol() != "websocket" || x.GetProblem() != "closed by the client" {
 		t.Errorf("%v", x)
@@ -153,8 +153,8 @@ func TestMessagesOfAWebSocket(t *testing.T) {
 
 func TestConnectionsThatCannotBeReadAreCounted(t *testing.T) {
 	k := recording(t, of("a", 4))
-	k.exchange(8080, request("x")+"garbage\x00\r\n\r\n", response("ok"))
-	if got := fmt.Sprint(k.Counts("a")[0]); got != counts(2, 0, 0, map[string]uint64{capture.Unreadable: 1}) || len(k.all) != 1 || k.all[0].GetProblem() == "" {
+	k.exchange(request("x")+"garbage\x00\r\n\r\n", response("ok"))
+	if got := fmt.Sprint(k.Counts("a")[0]); got != counts(2, 0, 0, map[string]uint64{record.Unreadable: 1}) || len(k.all) != 1 || k.all[0].GetProblem() == "" {
 		t.Errorf("%s, %v", got, k.all)
 	}
 }

@@ -26,6 +26,9 @@ const (
 	offset = 8
 )
 
+// overrideHeader marks answers of an override.
+const overrideHeader = "sd-override"
+
 // exchange is the copy of one exchange for one capture.
 type exchange struct {
 	r     *Recorder
@@ -40,7 +43,7 @@ type exchange struct {
 }
 
 // begin returns nil if the exchange is not kept.
-func (r *Recorder) begin(t *target, h parse.Head, port int32) *exchange {
+func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchange {
 	id := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
 	trace, parent := record.Trace(first(h.Fields, "traceparent"), id)
 	r.mu.Lock()
@@ -53,7 +56,7 @@ func (r *Recorder) begin(t *target, h parse.Head, port int32) *exchange {
 	request := &trafficv1.Message{Method: valid(h.Method), Target: valid(h.Target), Authority: valid(h.Authority)}
 	request.Headers, request.Elided = t.headers(elide.Request, h.Fields)
 	e.x = &trafficv1.Exchange{
-		Id: id, CaptureUid: t.GetUid(), Port: uint32(port), //nolint:gosec // a port
+		Id: id, CaptureUid: t.GetUid(), Port: port.GetApplication(), Member: port.GetMember(),
 		Began: timestamppb.New(e.began), Request: request, Protocol: protocol(h),
 		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation,
 		RoutingKey: routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil),
@@ -110,6 +113,7 @@ func (e *exchange) Respond(h parse.Head) {
 	m := &trafficv1.Message{Status: uint32(h.Status)} //nolint:gosec // three digits
 	m.Headers, m.Elided = e.of.headers(elide.Response, h.Fields)
 	e.x.Response, e.x.ToHeaders = m, durationpb.New(time.Since(e.began))
+	e.x.Overridden = strings.EqualFold(first(h.Fields, overrideHeader), "true")
 	if h.Status == 101 && strings.EqualFold(first(h.Fields, "upgrade"), "websocket") {
 		e.x.Protocol = "websocket"
 	}

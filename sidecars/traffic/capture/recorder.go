@@ -12,9 +12,6 @@ import (
 	"switchyard.dev/sidecars/traffic/record"
 )
 
-// Unreadable is why an exchange is lost: its connection could not be parsed any more.
-const Unreadable = "unreadable"
-
 // Recorder has the captures of a container, and their books. It is safe for concurrent use.
 type Recorder struct {
 	// Incarnation names this process.
@@ -44,12 +41,18 @@ type Finished struct {
 type target struct {
 	*trafficv1.Capture
 	rules *elide.Rules
-	ports map[int32]bool
+	// ports are those of the application that are captured, by listening port.
+	ports map[int32]*trafficv1.Port
 }
 
 // New returns a Recorder without captures.
 func New(incarnation string, finished func(Finished)) *Recorder {
 	return &Recorder{Incarnation: incarnation, Finished: finished, books: record.New(record.InFlight), last: map[string]time.Time{}}
+}
+
+// CountIn sets record.Books.Counters. It is called before anything else.
+func (r *Recorder) CountIn(counters func(capture string) *record.Counters) {
+	r.books.Counters = counters
 }
 
 // Set replaces the captures. An error names those that cannot be applied; the others are.
@@ -62,9 +65,9 @@ func (r *Recorder) Set(captures []*trafficv1.Capture) error {
 			failed = errors.Join(failed, fmt.Errorf("capture %s: %w", c.GetName(), err))
 			continue
 		}
-		t := &target{Capture: c, rules: rules, ports: map[int32]bool{}}
+		t := &target{Capture: c, rules: rules, ports: map[int32]*trafficv1.Port{}}
 		for _, p := range c.GetPorts() {
-			t.ports[int32(p.GetApplication())] = true //nolint:gosec // a port
+			t.ports[int32(p.GetListening())] = p //nolint:gosec // a port
 		}
 		all = append(all, t)
 	}
@@ -103,13 +106,13 @@ func (r *Recorder) Counts(uids ...string) []*trafficv1.CaptureCounts {
 	return r.books.Counts(uids...)
 }
 
-// Observer returns the observer of connections to a port of the application. Each request is captured by the captures that
-// there are when it begins.
-func (r *Recorder) Observer(port int32) parse.Observer { return observer{r, port} }
+// Observer returns the observer of connections to a listening port. Each request is captured by the captures that there are
+// when it begins.
+func (r *Recorder) Observer(listening int32) parse.Observer { return observer{r, listening} }
 
 type observer struct {
 	*Recorder
-	port int32
+	listening int32
 }
 
 // of returns the captures of the port.
@@ -117,7 +120,7 @@ func (o observer) of() (all []*target) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, t := range o.captures {
-		if t.ports[o.port] {
+		if t.ports[o.listening] != nil {
 			all = append(all, t)
 		}
 	}
@@ -128,7 +131,7 @@ func (o observer) of() (all []*target) {
 func (o observer) Begin(h parse.Head) parse.Exchange {
 	var all copies
 	for _, t := range o.of() {
-		if c := o.begin(t, h, o.port); c != nil {
+		if c := o.begin(t, h, t.ports[o.listening]); c != nil {
 			all = append(all, c)
 		}
 	}
@@ -148,7 +151,7 @@ func (o observer) Unreadable(string) {
 	defer o.mu.Unlock()
 	for _, t := range all {
 		if e := o.books.Begin(t.Capture, "", 0); e != nil {
-			e.Lost(Unreadable)
+			e.Lost(record.Unreadable)
 		}
 	}
 }

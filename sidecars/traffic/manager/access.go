@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/callers/streams"
 	"switchyard.dev/eventbus/callers/tokens"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/traffic/ticket"
 	"switchyard.dev/xds/serve"
 )
@@ -44,7 +45,15 @@ func (s *server) enter(ctx context.Context, pool *callers.Pool, name string) (le
 	return leave, nil
 }
 
-// sidecar returns the pod of a fork that calls.
+// DeploymentName is the name of the Deployment of traffic-manager, in its namespace.
+const DeploymentName = "traffic-manager"
+
+// isReplica reports whether a pod is one of traffic-manager, which records the requests of members without pods.
+func (s *server) isReplica(who serve.Peer) bool {
+	return who.Workload == table.Workload{Kind: "Deployment", Namespace: s.cfg.Namespace, Name: DeploymentName}
+}
+
+// sidecar returns the pod that calls: of a fork, or of traffic-manager.
 func (s *server) sidecar(ctx context.Context, pool *callers.Pool) (who serve.Peer, leave func(), err error) {
 	token, _, err := streams.Bearer(ctx)
 	if err != nil {
@@ -53,7 +62,10 @@ func (s *server) sidecar(ctx context.Context, pool *callers.Pool) (who serve.Pee
 	if who, err = s.forks.Identify(ctx, token); err != nil {
 		return who, nil, err
 	}
-	is, err := s.cluster.isFork(ctx, who.Workload)
+	is := s.isReplica(who)
+	if !is {
+		is, err = s.cluster.isFork(ctx, who.Workload)
+	}
 	switch {
 	case err != nil:
 		return who, nil, status.Error(codes.Unavailable, err.Error())

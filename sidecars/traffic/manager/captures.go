@@ -16,12 +16,12 @@ type Elision struct{ RequestHeaders, ResponseHeaders []string }
 
 const defaultBody = 64 << 10
 
-// capturesOf returns the captures of a pod, by UID: those of its namespace that the manager has attached to it.
+// capturesOf returns the captures of a pod, by UID: those of its namespace, of all for "", that the manager has attached to it.
 func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, always Elision) (out []*trafficv1.Capture) {
 	for i := range all {
 		c := &all[i]
-		at := slices.IndexFunc(c.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod })
-		if c.Namespace != namespace || pod == "" || at < 0 {
+		at := lists.Filter(c.Status.Pods, func(p crdv1.CapturedPod) bool { return p.UID == pod })
+		if namespace != "" && c.Namespace != namespace || pod == "" || len(at) == 0 {
 			continue
 		}
 		body, elide := int32(defaultBody), cmp.Or(c.Spec.Elide, &crdv1.CaptureElision{})
@@ -34,12 +34,56 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			RequestHeadersElided:  slices.Concat(always.RequestHeaders, texts(elide.RequestHeaders)),
 			ResponseHeadersElided: slices.Concat(always.ResponseHeaders, texts(elide.ResponseHeaders)),
 			JsonPathsElided:       texts(elide.JSONPaths),
-			Ports: lists.Map(c.Status.Pods[at].Ports, func(p crdv1.CapturedPort) *trafficv1.Port {
-				return &trafficv1.Port{Application: uint32(p.Application), Listening: uint32(p.Listening)} //nolint:gosec // ports
-			}),
+			Ports:                 portsOf(c.Namespace, at),
 		})
+		if c.Spec.Override != nil { // Nothing is recorded; older containers pass requests on.
+			out[len(out)-1].Sample, out[len(out)-1].BodyBytes = 0, 0
+		}
 	}
 	slices.SortFunc(out, func(a, b *trafficv1.Capture) int { return cmp.Compare(a.Uid, b.Uid) })
+	return out
+}
+
+// overrideOf returns the override of a pod with these captures; nil: it has none. Of several it is the first.
+func overrideOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) *trafficv1.Override {
+	for _, of := range captures {
+		i := slices.IndexFunc(all, func(c crdv1.TrafficCapture) bool { return string(c.UID) == of.GetUid() && c.Spec.Override != nil })
+		if i < 0 {
+			continue
+		}
+		o := all[i].Spec.Override
+		return &trafficv1.Override{
+			Uid: of.GetUid(), RoutingKey: of.GetRoutingKey(), ByStatus: o.ByStatus,
+			ExceptStatuses: lists.Map(o.ExceptStatuses, func(status int32) uint32 { return uint32(max(0, status)) }), //nolint:gosec // not negative
+			Targets: lists.Map(o.Targets, func(t crdv1.OverrideTarget) *trafficv1.OverrideTarget {
+				return &trafficv1.OverrideTarget{Application: uint32(t.Port), Address: t.Address} //nolint:gosec // a port
+			}),
+		}
+	}
+	return nil
+}
+
+// appliedBy returns which of these captures a container has applied by its report, and its problem. One of an earlier release
+// does not override.
+func appliedBy(report *trafficv1.Applied, captures []string, o *trafficv1.Override) (applied []string, problem string) {
+	if o == nil || report.GetOverrides() || !slices.Contains(captures, o.GetUid()) {
+		return captures, report.GetProblem()
+	}
+	return lists.Filter(captures, func(uid string) bool { return uid != o.GetUid() }),
+		cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override: replace the pods of the fork")
+}
+
+// portsOf returns the ports of a capture in a pod. A pod of traffic-manager records several members.
+func portsOf(namespace string, pods []crdv1.CapturedPod) (out []*trafficv1.Port) {
+	for _, pod := range pods {
+		for _, p := range pod.Ports {
+			port := &trafficv1.Port{Application: uint32(p.Application), Listening: uint32(p.Listening), To: p.To} //nolint:gosec // ports
+			if kind, name := crdv1.CapturedMember(pod.Workload); kind != crdv1.KindForkedWorkload {
+				port.Member = kind + "/" + namespace + "/" + name
+			}
+			out = append(out, port)
+		}
+	}
 	return out
 }
 

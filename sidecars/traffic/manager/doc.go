@@ -13,7 +13,8 @@
 // A traffic container shows the token of its pod, for audience Audience. The pod has to belong to a Deployment or Rollout that a
 // ForkedWorkload of its namespace names as its fork (xds/identify: by UIDs, read from the API server). It gets the captures
 // of its namespace with its UID in status.pods, which the manager writes, and can deliver for these, and for a minute after that. It
-// states neither its name nor its captures itself.
+// states neither its name nor its captures itself. A pod of traffic-manager calls in the same way, for members of sandboxes without
+// pods of their own (package attach runs in it too): it gets the captures of all namespaces with its UID.
 //
 // A reader shows a ticket for one capture (package ticket), or the token of an account that can read all.
 //

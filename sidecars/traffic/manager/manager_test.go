@@ -303,3 +303,26 @@ func TestANewerStreamOfAPodEndsTheOlder(t *testing.T) {
 	_, err := old.Recv()
 	s.fails("the older stream", err, codes.Aborted)
 }
+
+// A pod of traffic-manager gets captures of other namespaces, and is no reader; a pod of a Deployment of that name elsewhere is
+// none of it.
+func TestAReplicaRecordsMembersWithoutPods(t *testing.T) {
+	s := newSite(t, func(c *manager.Config) { c.Namespace = c.Readers[0][:strings.Index(c.Readers[0], ":")] })
+	own := s.deployed(manager.DeploymentName)
+	capture := s.capture("cap", nil, own)
+	capture.Status.Pods[0].Workload = crdv1.KindExternalWorkload + "/x"
+	s.Must(s.Client.Status().Update(s.Context(), capture))
+	c := s.container(own, "i1")
+	if got := c.applies(1)[0].GetPorts()[0].GetMember(); got != crdv1.KindExternalWorkload+"/"+s.namespace+"/x" {
+		t.Errorf("the member is %s", got)
+	}
+	if refused := c.hands(nil, c.exchange(capture, 1, 10)); refused != nil {
+		t.Errorf("refused are %q", refused)
+	}
+	other := newSite(t)
+	pod := other.deployed(manager.DeploymentName)
+	stream, err := trafficv1.NewSidecarsClient(other.conn).Attach(other.shows(other.Token(other.namespace, "default", manager.Audience, pod)))
+	other.Must(err)
+	_, err = stream.Recv()
+	other.fails("a Deployment of that name", err, codes.PermissionDenied)
+}

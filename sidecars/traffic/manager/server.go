@@ -30,7 +30,9 @@ import (
 const (
 	maxConnections = 4096
 	// maxBatch bounds a message: two bodies of 1 MiB, the most that a capture can request, and their headers.
-	maxBatch     = 4 << 20
+	maxBatch = 4 << 20
+	// minStore is the least size of a store: a batch is at most a quarter of its ring.
+	minStore     = 5 * maxBatch
 	answerWithin = 10 * time.Second
 	stopWithin   = 3 * time.Second
 	// syncEvery is how often the ring is synced, and compared with the captures of the cluster; saveEvery how often counts are saved.
@@ -39,16 +41,19 @@ const (
 
 // Config configures a Main. Fields without a default are required, except TicketKeys, Readers and Always.
 type Config struct {
-	// REST reads and watches the cluster. TLS is the certificate to serve with.
-	REST *rest.Config
-	TLS  *trust.Folder
+	// REST reads and watches the cluster. TLS is the certificate to serve with. Namespace is that of traffic-manager; default:
+	// signadot.
+	REST      *rest.Config
+	TLS       *trust.Folder
+	Namespace string
 	// TicketKeys returns the keys of tickets. Nil, and a result that is nil: no ticket is accepted.
 	TicketKeys func() *ticket.Keys
 	// Readers are accounts, as NAMESPACE:NAME, that can read all captures.
 	Readers []string
 	// Always is removed in all captures.
 	Always Elision
-	// Store is the folder of the ring, and StoreBytes its size. Replica is the name of this replica.
+	// Store is the folder of the ring and of the counts, and StoreBytes its size, of which the ring has seven eighths. Replica is
+	// the name of this replica.
 	Store      string
 	StoreBytes int64
 	Replica    string
@@ -62,6 +67,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Address, c.HealthAddress = cmp.Or(c.Address, ":7444"), cmp.Or(c.HealthAddress, ":16001")
+	c.Namespace = cmp.Or(c.Namespace, "signadot")
 	c.Logger, c.Metrics = cmp.Or(c.Logger, slog.New(slog.DiscardHandler)), cmp.Or(c.Metrics, prometheus.NewRegistry())
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -71,8 +77,8 @@ func (c Config) withDefaults() Config {
 
 // Validate returns an error if a required field is missing.
 func (c Config) Validate() error {
-	if c.REST == nil || c.TLS == nil || c.Store == "" || c.StoreBytes < 4*maxBatch || c.Replica == "" {
-		return fmt.Errorf("traffic-manager: a required field of the Config is missing, or the store is smaller than %d bytes", 4*maxBatch)
+	if c.REST == nil || c.TLS == nil || c.Store == "" || c.StoreBytes < minStore || c.Replica == "" {
+		return fmt.Errorf("traffic-manager: a required field of the Config is missing, or the store is smaller than %d bytes", minStore)
 	}
 	return nil
 }
@@ -143,7 +149,7 @@ func New(cfg Config) (*Main, error) {
 // open opens the store.
 func (s *server) open() (err error) {
 	stored := numbers{}
-	s.ring, err = ring.Open(ring.Config{Dir: s.cfg.Store, Bytes: s.cfg.StoreBytes, Loaded: stored.add, BeforeEviction: s.save, Logger: s.cfg.Logger})
+	s.ring, err = ring.Open(ring.Config{Dir: s.cfg.Store, Bytes: s.cfg.StoreBytes / 8 * 7, Loaded: stored.add, BeforeEviction: s.save, Logger: s.cfg.Logger})
 	if err != nil {
 		return err
 	}

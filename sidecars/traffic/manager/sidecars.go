@@ -28,20 +28,25 @@ const (
 	maxVersions = 64
 )
 
-// attachments returns the captures of a pod, which it can deliver for from now on.
-func (s *server) attachments(ctx context.Context, who serve.Peer) ([]*trafficv1.Capture, error) {
-	all, err := s.cluster.captures(ctx, who.Namespace)
+// attachments returns what a pod has to do, with the authorities of the present certificate. The pod can deliver for its
+// captures from now on.
+func (s *server) attachments(ctx context.Context, who serve.Peer) (*trafficv1.Attachments, error) {
+	namespace := who.Namespace
+	if s.isReplica(who) {
+		namespace = ""
+	}
+	all, err := s.cluster.captures(ctx, namespace)
 	if err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
-	captures := capturesOf(who.Namespace, types.UID(who.UID), all, s.cfg.Always)
+	captures := capturesOf(namespace, types.UID(who.UID), all, s.cfg.Always)
 	if s.books.grant(who.UID, captures...) {
 		// Before the ring has exchanges of a capture, its name is on disk.
 		if err := s.save(); err != nil {
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	return captures, nil
+	return &trafficv1.Attachments{Captures: captures, Override: overrideOf(captures, all), Authorities: []byte(s.cfg.TLS.Roots().PEM())}, nil
 }
 
 // Attach implements trafficv1.SidecarsServer.
@@ -61,16 +66,16 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 	sent := map[uint64][]string{}
 	for {
 		changed := s.cluster.changed.Next()
-		captures, err := s.attachments(ctx, who)
+		next, err := s.attachments(ctx, who)
 		if err != nil {
 			return err
 		}
-		if next := (&trafficv1.Attachments{Version: last.GetVersion(), Captures: captures}); last.GetVersion() == 0 || !proto.Equal(next, last) {
+		if next.Version = last.GetVersion(); next.Version == 0 || !proto.Equal(next, last) {
 			next.Version++
 			if err := stream.Send(next); err != nil {
 				return err
 			}
-			last, sent[next.Version] = next, lists.Map(captures, (*trafficv1.Capture).GetUid)
+			last, sent[next.Version] = next, lists.Map(next.GetCaptures(), (*trafficv1.Capture).GetUid)
 			delete(sent, next.Version-min(next.Version, maxVersions))
 		}
 		select {
@@ -79,7 +84,11 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			silent.Reset(reportWithin)
 			of := source{who.Pod, who.UID, applied.GetIncarnation()}
 			s.books.report(of, applied.GetCounts())
-			s.books.attach(a, of, sent[applied.GetVersion()], clip(applied.GetProblem()))
+			if applied.GetVersion() == 0 {
+				continue // it applies nothing yet, or has ended
+			}
+			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last.GetOverride())
+			s.books.attach(a, of, captures, clip(problem))
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:

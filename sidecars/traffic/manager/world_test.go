@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -71,7 +72,7 @@ func newSite(t *testing.T, settings ...func(*manager.Config)) *site {
 	s.config = manager.Config{
 		REST: access, TicketKeys: func() *ticket.Keys { return &keys },
 		Readers: []string{s.namespace + ":collector"}, Always: manager.Elision{RequestHeaders: []string{"x-always"}},
-		Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 16 << 20, Replica: "replica-0",
+		Store: filepath.Join(t.TempDir(), "store"), StoreBytes: 20 << 20, Replica: "replica-0",
 		Address: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 	}
 	for _, set := range settings {
@@ -217,6 +218,9 @@ func (c *container) applies(n int) []*trafficv1.Capture {
 	for {
 		now, err := stream.Recv()
 		c.Must(err)
+		if !bytes.Equal(now.GetAuthorities(), c.authority.Bundle()) {
+			c.Fatalf("the authorities are %q", now.GetAuthorities())
+		}
 		c.Must(stream.Send(&trafficv1.Applied{Version: now.GetVersion(), Incarnation: c.incarnation}))
 		if len(now.GetCaptures()) == n {
 			c.attach = stream

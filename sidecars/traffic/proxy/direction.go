@@ -19,7 +19,7 @@ var buffers = sync.Pool{New: func() any { return new([size]byte) }}
 
 // direction passes the bytes of one end on to the other.
 type direction struct {
-	from, to *net.TCPConn
+	from, to Conn
 	side     parse.Side
 	conn     *parse.Conn
 	// first has why the direction ended that did so first.

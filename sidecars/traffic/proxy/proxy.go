@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"switchyard.dev/sidecars/traffic/parse"
@@ -24,8 +25,10 @@ const (
 
 // Proxy listens for the ports of an application.
 type Proxy struct {
-	// Observer returns the observer of a connection to a port of the application.
-	Observer func(application int32) parse.Observer
+	// Observer returns the observer of a connection to a listening port.
+	Observer func(listening int32) parse.Observer
+	// Override connects to what answers instead of a port of the application; nil, also as its result: the application does.
+	Override func(host string, application int32) (Conn, error)
 	Logger   *slog.Logger
 
 	memory    parse.Memory
@@ -36,8 +39,19 @@ type Proxy struct {
 	running   sync.WaitGroup
 }
 
-// Port is a port of the application and that on which the proxy listens for it.
-type Port struct{ Application, Listening int32 }
+// Conn is a connection of TCP, or one within this machine.
+type Conn interface {
+	net.Conn
+	syscall.Conn
+	CloseWrite() error
+}
+
+// Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
+// if that is empty, to the application at the address to which the client has connected.
+type Port struct {
+	Application, Listening int32
+	To                     string
+}
 
 // Other returns how many connections were passed on that are not HTTP.
 func (p *Proxy) Other() uint64 { return p.other.Load() }
@@ -100,7 +114,7 @@ func (p *Proxy) serve(l net.Listener, port Port) {
 			time.Sleep(untilFree)
 			continue
 		}
-		p.running.Go(func() { p.connect(client.(*net.TCPConn), port.Application) })
+		p.running.Go(func() { p.connect(client.(*net.TCPConn), port) })
 	}
 }
 
@@ -115,23 +129,17 @@ func (p *Proxy) keep(c *net.TCPConn, open bool) {
 	}
 }
 
-// connect passes a connection on to the application, at the address to which the client has connected.
-func (p *Proxy) connect(client *net.TCPConn, port int32) {
+// connect passes a connection on.
+func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	p.keep(client, true)
 	defer p.keep(client, false)
-	host, _, err := net.SplitHostPort(client.LocalAddr().String())
+	server, err := p.dial(client, port)
 	if err != nil {
+		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		cut(client)
 		return
 	}
-	app, err := net.DialTimeout("tcp", net.JoinHostPort(host, strconv.Itoa(int(port))), dialWithin)
-	if err != nil {
-		p.Logger.Debug("the application cannot be reached", "port", port, "error", err)
-		cut(client)
-		return
-	}
-	server := app.(*net.TCPConn)
-	read := parse.New(p.Observer(port), &p.memory)
+	read := parse.New(p.Observer(port.Listening), &p.memory)
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
 	back.Go((&direction{server, client, parse.Response, read, &first}).pass)
@@ -145,8 +153,32 @@ func (p *Proxy) connect(client *net.TCPConn, port int32) {
 	_ = server.Close()
 }
 
-// cut closes a connection with a reset.
-func cut(c *net.TCPConn) {
-	_ = c.SetLinger(0) // else it would end like a closed one
-	_ = c.Close()      // it is aborted
+// dial connects to the destination of a client's connection: the application, or what answers instead.
+func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
+	to := port.To
+	if to == "" {
+		host, _, err := net.SplitHostPort(client.LocalAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		if p.Override != nil {
+			if c, err := p.Override(host, port.Application); c != nil || err != nil {
+				return c, err
+			}
+		}
+		to = net.JoinHostPort(host, strconv.Itoa(int(port.Application)))
+	}
+	app, err := net.DialTimeout("tcp", to, dialWithin)
+	if err != nil {
+		return nil, err
+	}
+	return app.(*net.TCPConn), nil
+}
+
+// cut closes a connection, with a reset if it is one of TCP.
+func cut(c Conn) {
+	if tcp, is := c.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0) // else it would end like a closed one
+	}
+	_ = c.Close() // it is aborted
 }

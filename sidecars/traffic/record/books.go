@@ -20,7 +20,7 @@ import (
 // InFlight is the bound on the bytes of a container's exchanges from their first byte until they are delivered.
 const InFlight = 16 << 20
 
-// The reasons for which exchanges are lost. Others are possible.
+// The reasons for which exchanges are lost.
 const (
 	// Budget: there was no room for it in flight.
 	Budget = "budget"
@@ -28,24 +28,59 @@ const (
 	Refused = "refused"
 	// Ended: the capture or the container ended before it was delivered.
 	Ended = "ended"
-	// Restart: the container, or the replica that had stored it, terminated.
+	// Unreadable: its connection could not be parsed any more.
+	Unreadable = "unreadable"
+	// Restart: the container, or the replica that had stored it, terminated. It is computed by Merge.
 	Restart = "restart"
+
+	other = "other"
 )
+
+// reasons are those that a container counts. A file has their counters in this order: add new ones before the last.
+var reasons = [...]string{Budget, Refused, Ended, Unreadable, other}
+
+// Counters are those of one capture. They have no pointers, so a mapped file can have them.
+type Counters struct {
+	Seen, Delivered, SampledOut uint64
+	// Number is how many exchanges are finished.
+	Number uint64
+	// Lost is by reason.
+	Lost [8]uint64
+}
+
+// Message returns the counters for traffic-manager.
+func (c *Counters) Message(capture string) *trafficv1.CaptureCounts {
+	m := &trafficv1.CaptureCounts{CaptureUid: capture, Seen: c.Seen, Delivered: c.Delivered, SampledOut: c.SampledOut}
+	for i, reason := range reasons {
+		if c.Lost[i] > 0 {
+			if m.Lost == nil {
+				m.Lost = map[string]uint64{}
+			}
+			m.Lost[reason] = c.Lost[i]
+		}
+	}
+	return m
+}
 
 // Books are those of one container. All its captures share the bytes in flight.
 type Books struct {
+	// Counters returns where to count a capture, with its counters so far. Default: in memory, from zero.
+	Counters func(capture string) *Counters
+
 	room     int64
 	captures map[string]*book
 }
 
-// book is that of one capture. inFlight counts exchanges, number the finished ones.
+// book is that of one capture. inFlight counts exchanges.
 type book struct {
-	seen, delivered, sampledOut, inFlight, number uint64
-	lost                                          map[string]uint64
+	*Counters
+	inFlight uint64
 }
 
 // New returns books with a bound on the bytes in flight.
-func New(inFlight int64) *Books { return &Books{room: inFlight, captures: map[string]*book{}} }
+func New(inFlight int64) *Books {
+	return &Books{room: inFlight, captures: map[string]*book{}, Counters: func(string) *Counters { return &Counters{} }}
+}
 
 // Entry is an exchange in flight. It ends with Delivered or Lost; calls after that have no effect.
 type Entry struct {
@@ -61,12 +96,12 @@ type Entry struct {
 func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
 	of := b.captures[c.GetUid()]
 	if of == nil {
-		of = &book{lost: map[string]uint64{}}
+		of = &book{Counters: b.Counters(c.GetUid())}
 		b.captures[c.GetUid()] = of
 	}
-	of.seen++
+	of.Seen++
 	if !Sampled(trace, c.GetSample()) {
-		of.sampledOut++
+		of.SampledOut++
 		return nil
 	}
 	of.inFlight++
@@ -94,8 +129,8 @@ func (e *Entry) Grow(bytes int64) bool {
 // Finish returns the number of an exchange that is complete: from 1, without gaps. Later calls return the same; 0: it is lost.
 func (e *Entry) Finish() uint64 {
 	if e.number == 0 && !e.ended {
-		e.book.number++
-		e.number = e.book.number
+		e.book.Number++
+		e.number = e.book.Number
 	}
 	return e.number
 }
@@ -103,14 +138,18 @@ func (e *Entry) Finish() uint64 {
 // Delivered counts an exchange as delivered.
 func (e *Entry) Delivered() {
 	if e.end() {
-		e.book.delivered++
+		e.book.Delivered++
 	}
 }
 
 // Lost counts an exchange as lost.
 func (e *Entry) Lost(reason string) {
 	if e.end() {
-		e.book.lost[reason]++
+		i := slices.Index(reasons[:], reason)
+		if i < 0 {
+			i = len(reasons) - 1
+		}
+		e.book.Lost[i]++
 	}
 }
 
@@ -132,7 +171,7 @@ func (b *Books) Counts(uids ...string) (all []*trafficv1.CaptureCounts) {
 	}
 	for _, uid := range uids {
 		if of := b.captures[uid]; of != nil {
-			all = append(all, &trafficv1.CaptureCounts{CaptureUid: uid, Seen: of.seen, Delivered: of.delivered, SampledOut: of.sampledOut, Lost: maps.Clone(of.lost)})
+			all = append(all, of.Message(uid))
 		}
 	}
 	return all

@@ -26,7 +26,7 @@ type Progress struct {
 	// Taken are the numbers of the exchanges that Each got, of each incarnation of a pod. Left of them had no room.
 	Taken []Source
 	Left  uint64
-	// Counts is the identity when it was counted last: what was not taken yet is pending. Its pods have what was known of them.
+	// Counts is the identity when it was counted last: exchanges that were not taken yet are pending. Its pods have their last counters.
 	Counts *trafficv1.Counts
 }
 
@@ -81,7 +81,7 @@ func (p *Progress) taken() (n uint64) {
 
 func (p *Progress) read() uint64 { return p.taken() - p.Left }
 
-// count returns the identity of a recording from the reports of replicas now, what was known of the pods before, and what was taken: an
+// count returns the identity of a recording from the reports of replicas now, the last counters of the pods, and the exchanges that were taken: an
 // exchange that was taken is stored, whatever has become of the replica. One that a replica has and that was not taken is pending,
 // and at the end of the recording evicted.
 func (p *Progress) count(end bool, reports ...*trafficv1.Counts) *trafficv1.Counts {

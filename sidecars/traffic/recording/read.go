@@ -212,7 +212,7 @@ func (r *run) take(ctx context.Context, c *crdv1.TrafficCapture, replica string,
 	r.taking.Lock()
 	defer r.taking.Unlock()
 	if x := e.GetExchange(); x != nil && r.progress.isNew(x) {
-		err := r.cfg.Each(x, r.workload(ctx, c, x.GetPod()))
+		err := r.cfg.Each(x, cmp.Or(x.GetMember(), r.workload(ctx, c, x.GetPod())))
 		if errors.Is(err, ErrFull) {
 			r.progress.Left++
 			r.fail(err)

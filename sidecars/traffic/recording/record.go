@@ -147,7 +147,7 @@ func (r *run) create(ctx context.Context, asked Asked) error {
 	return err
 }
 
-// namespaces returns those of the forks that are asked for.
+// namespaces returns those of the members that are asked for.
 func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, error) {
 	s := &crdv1.SignadotSandbox{}
 	if err := c.Get(ctx, client.ObjectKey{Name: asked.Sandbox}, s); apierrors.IsNotFound(err) {
@@ -156,19 +156,27 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 		return nil, fmt.Errorf("read SignadotSandbox %s: %w", asked.Sandbox, err)
 	}
 	in, names := map[string]bool{}, map[string]bool{}
+	add := func(name, namespace string) {
+		names[name] = true
+		if asked.Workload == "" || asked.Workload == name {
+			in[namespace] = true
+		}
+	}
 	if custom := s.Spec.Customization; custom != nil {
 		for _, p := range custom.Patches {
-			names[p.Target.Name] = true
-			if asked.Workload == "" || asked.Workload == p.Target.Name {
-				in[p.Target.Namespace] = true
-			}
+			add(p.Target.Name, p.Target.Namespace)
+		}
+	}
+	for _, x := range s.Spec.ExternalWorkloads {
+		if x.Baseline != nil && !x.Baseline.Fake {
+			add(x.Baseline.Name, x.Baseline.Namespace)
 		}
 	}
 	switch {
 	case len(names) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s forks no workload", ErrNoFork, asked.Sandbox)
+		return nil, fmt.Errorf("%w: sandbox %s has no fork, and no external workload with a baseline", ErrNoFork, asked.Sandbox)
 	case len(in) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s has forks of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
+		return nil, fmt.Errorf("%w: sandbox %s has forks and external workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
 	}
 	return slices.Sorted(maps.Keys(in)), nil
 }

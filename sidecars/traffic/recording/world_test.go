@@ -20,7 +20,7 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/sidecars/traffic/ticket"
-	"switchyard.dev/tests/captured"
+	"switchyard.dev/tests/forked"
 	"switchyard.dev/tests/world"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { world.Main(m) }
 
 // site is a cluster with a sandbox and two replicas of traffic-manager, and what a recording there has noted and read.
 type site struct {
-	*captured.Site
+	*forked.Site
 	key  ed25519.PrivateKey
 	user client.Client
 
@@ -45,7 +45,7 @@ func newSite(t *testing.T) *site {
 	w.Must(err)
 	keys, err := ticket.KeysOf(public)
 	w.Must(err)
-	s := &site{Site: captured.New(w, trusttest.New(t, "authority"), keys, "127.0.0.1"), key: private}
+	s := &site{Site: forked.New(w, trusttest.New(t, "authority"), keys, "127.0.0.1"), key: private}
 	s.Make(&crdv1.SignadotSandbox{}, "metadata: {name: "+s.Namespace+"}\nspec: {id: alice, customization: {patches: [{strategic: {}, target: {apiVersion: apps/v1, kind: Deployment, namespace: "+s.Namespace+", name: cart}}]}}")
 	s.Grant("ada", "",
 		rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get"}},
@@ -66,7 +66,7 @@ func (s *site) config() recording.Config {
 			if err := roots.Set(s.Authority.Bundle()); err != nil {
 				return nil, err
 			}
-			conn, err := trust.Dial(s.Replicas()[replica], captured.Host, roots)
+			conn, err := trust.Dial(s.Replicas()[replica], forked.Host, roots)
 			context.AfterFunc(ctx, func() { _ = conn.Close() })
 			return trafficv1.NewReadersClient(conn), err
 		},

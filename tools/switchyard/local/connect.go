@@ -26,7 +26,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(s *command.Session) []*cobra.Command {
 	tunnel := command.Group(&cobra.Command{Use: "tunnel", Short: "Credentials for other clients of the tunnel proxies"}, sshCert(s), socksCredential(s))
-	all := []*cobra.Command{connect(s), proxy(s), run(s), doctor(s), tunnel, privileges.Guard(s)}
+	all := []*cobra.Command{connect(s), proxy(s), run(s), override(s), doctor(s), tunnel, privileges.Guard(s)}
 	for _, c := range all {
 		c.SetUsageTemplate(strings.ReplaceAll(c.UsageTemplate(), ".FlagUsages ", ".FlagUsagesWrapped 90 "))
 	}

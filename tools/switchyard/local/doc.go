@@ -1,5 +1,5 @@
 // Package local contains the commands of switchyard for a workload on a workstation: connect,
-// proxy, run, doctor and tunnel.
+// proxy, run, override, doctor and tunnel.
 //
 //	the connection, trusted authorities          place.go, road.go, roots.go
 //	the token                                    identity
@@ -8,6 +8,7 @@
 //	local listeners, the routing key             ways.go, header.go
 //	connect with privileges                      privileges
 //	run; a baseline's environment and files      run.go, localenv
+//	override                                     override.go, overrides
 //	diagnosis, part by part                      doctor.go, checks.go
 //	a certificate for SSH                        sshcert.go
 //

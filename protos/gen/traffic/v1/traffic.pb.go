@@ -156,9 +156,12 @@ func (x *TicketAnswer) GetServerName() string {
 type Attachments struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Grows with each change, within one stream.
-	Version       uint64     `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
-	Captures      []*Capture `protobuf:"bytes,2,rep,name=captures,proto3" json:"captures,omitempty"`
-	Override      *Override  `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	Version  uint64     `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Captures []*Capture `protobuf:"bytes,2,rep,name=captures,proto3" json:"captures,omitempty"`
+	Override *Override  `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
+	// The certificates that verify traffic-manager from now on, in PEM; empty: as before. A pod lives longer than those that it
+	// was created with.
+	Authorities   []byte `protobuf:"bytes,4,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +213,13 @@ func (x *Attachments) GetCaptures() []*Capture {
 func (x *Attachments) GetOverride() *Override {
 	if x != nil {
 		return x.Override
+	}
+	return nil
+}
+
+func (x *Attachments) GetAuthorities() []byte {
+	if x != nil {
+		return x.Authorities
 	}
 	return nil
 }
@@ -339,9 +349,14 @@ func (x *Capture) GetPorts() []*Port {
 
 // Port is a port of the application, and the one on which the traffic container listens for it.
 type Port struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Application   uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
-	Listening     uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Application uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	Listening   uint32                 `protobuf:"varint,2,opt,name=listening,proto3" json:"listening,omitempty"`
+	// host:port to which connections are passed on, for a member without pods: traffic-manager listens for it. Empty: the
+	// application in the pod.
+	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// That member, as KIND/NAMESPACE/NAME.
+	Member        string `protobuf:"bytes,4,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -390,17 +405,35 @@ func (x *Port) GetListening() uint32 {
 	return 0
 }
 
-// Override requests that another address answers requests first.
+func (x *Port) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Port) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
+// Override requests that another address answers requests first. One of captures has its UID and its ports, and the
+// sample 0: containers that know no override pass the requests on.
 type Override struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Uid     string                 `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
-	Address string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
-	Port    uint32                 `protobuf:"varint,3,opt,name=port,proto3" json:"port,omitempty"`
-	// With these statuses, the answer of the fork counts.
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The UID of the TrafficCapture.
+	Uid string `protobuf:"bytes,1,opt,name=uid,proto3" json:"uid,omitempty"`
+	// Statuses of answers that do not count; those below 100 are statuses of gRPC.
 	ExceptStatuses []uint32 `protobuf:"varint,4,rep,packed,name=except_statuses,json=exceptStatuses,proto3" json:"except_statuses,omitempty"`
-	ByStatus       bool     `protobuf:"varint,5,opt,name=by_status,json=byStatus,proto3" json:"by_status,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Answers count by their status; otherwise those with "sd-override: true" do.
+	ByStatus bool `protobuf:"varint,5,opt,name=by_status,json=byStatus,proto3" json:"by_status,omitempty"`
+	// Requests with this key can select middlewares (sd-traffic).
+	RoutingKey    string            `protobuf:"bytes,6,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
+	Targets       []*OverrideTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Override) Reset() {
@@ -440,20 +473,6 @@ func (x *Override) GetUid() string {
 	return ""
 }
 
-func (x *Override) GetAddress() string {
-	if x != nil {
-		return x.Address
-	}
-	return ""
-}
-
-func (x *Override) GetPort() uint32 {
-	if x != nil {
-		return x.Port
-	}
-	return 0
-}
-
 func (x *Override) GetExceptStatuses() []uint32 {
 	if x != nil {
 		return x.ExceptStatuses
@@ -468,10 +487,79 @@ func (x *Override) GetByStatus() bool {
 	return false
 }
 
+func (x *Override) GetRoutingKey() string {
+	if x != nil {
+		return x.RoutingKey
+	}
+	return ""
+}
+
+func (x *Override) GetTargets() []*OverrideTarget {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
+// OverrideTarget is the address that answers the requests for a port of the application.
+type OverrideTarget struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Application uint32                 `protobuf:"varint,1,opt,name=application,proto3" json:"application,omitempty"`
+	// host:port.
+	Address       string `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverrideTarget) Reset() {
+	*x = OverrideTarget{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverrideTarget) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverrideTarget) ProtoMessage() {}
+
+func (x *OverrideTarget) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverrideTarget.ProtoReflect.Descriptor instead.
+func (*OverrideTarget) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *OverrideTarget) GetApplication() uint32 {
+	if x != nil {
+		return x.Application
+	}
+	return 0
+}
+
+func (x *OverrideTarget) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
 // Applied is a pod's report.
 type Applied struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version of Attachments that it applies; 0: none yet.
+	// The version of Attachments that it applies. 0: none, and counts are all that counts. A container reports the last
+	// counters of its former processes so, with their incarnations, and its own when it ends.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Of each capture since the incarnation began, also of those that have ended.
 	Counts []*CaptureCounts `protobuf:"bytes,2,rep,name=counts,proto3" json:"counts,omitempty"`
@@ -479,14 +567,16 @@ type Applied struct {
 	Problem string `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
 	PodUid  string `protobuf:"bytes,4,opt,name=pod_uid,json=podUid,proto3" json:"pod_uid,omitempty"`
 	// A random name of the process.
-	Incarnation   string `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Incarnation string `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Whether the process can apply an override.
+	Overrides     bool `protobuf:"varint,6,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Applied) Reset() {
 	*x = Applied{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +588,7 @@ func (x *Applied) String() string {
 func (*Applied) ProtoMessage() {}
 
 func (x *Applied) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[6]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +601,7 @@ func (x *Applied) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Applied.ProtoReflect.Descriptor instead.
 func (*Applied) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{6}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Applied) GetVersion() uint64 {
@@ -549,6 +639,13 @@ func (x *Applied) GetIncarnation() string {
 	return ""
 }
 
+func (x *Applied) GetOverrides() bool {
+	if x != nil {
+		return x.Overrides
+	}
+	return false
+}
+
 // CaptureCounts are the counters of one capture in one incarnation.
 type CaptureCounts struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -565,7 +662,7 @@ type CaptureCounts struct {
 
 func (x *CaptureCounts) Reset() {
 	*x = CaptureCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +674,7 @@ func (x *CaptureCounts) String() string {
 func (*CaptureCounts) ProtoMessage() {}
 
 func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[7]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +687,7 @@ func (x *CaptureCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CaptureCounts.ProtoReflect.Descriptor instead.
 func (*CaptureCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{7}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CaptureCounts) GetCaptureUid() string {
@@ -641,7 +738,7 @@ type Batch struct {
 
 func (x *Batch) Reset() {
 	*x = Batch{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -653,7 +750,7 @@ func (x *Batch) String() string {
 func (*Batch) ProtoMessage() {}
 
 func (x *Batch) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[8]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -666,7 +763,7 @@ func (x *Batch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Batch.ProtoReflect.Descriptor instead.
 func (*Batch) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{8}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Batch) GetSequence() uint64 {
@@ -703,7 +800,7 @@ type Stored struct {
 
 func (x *Stored) Reset() {
 	*x = Stored{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +812,7 @@ func (x *Stored) String() string {
 func (*Stored) ProtoMessage() {}
 
 func (x *Stored) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[9]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +825,7 @@ func (x *Stored) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stored.ProtoReflect.Descriptor instead.
 func (*Stored) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{9}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Stored) GetSequence() uint64 {
@@ -772,15 +869,18 @@ type Exchange struct {
 	Overridden bool `protobuf:"varint,15,opt,name=overridden,proto3" json:"overridden,omitempty"`
 	// Counts the exchanges of this pod, incarnation and capture that are neither sampled out nor lost, from 1 and
 	// without gaps. An exchange that is delivered again keeps it, and is stored once.
-	Number        uint64 `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`
-	Incarnation   string `protobuf:"bytes,17,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Number      uint64 `protobuf:"varint,16,opt,name=number,proto3" json:"number,omitempty"`
+	Incarnation string `protobuf:"bytes,17,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// The member that the request was for, as KIND/NAMESPACE/NAME, if traffic-manager itself has recorded it; pod is then
+	// its own. Empty: the fork of the pod.
+	Member        string `protobuf:"bytes,18,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Exchange) Reset() {
 	*x = Exchange{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -792,7 +892,7 @@ func (x *Exchange) String() string {
 func (*Exchange) ProtoMessage() {}
 
 func (x *Exchange) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[10]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -805,7 +905,7 @@ func (x *Exchange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Exchange.ProtoReflect.Descriptor instead.
 func (*Exchange) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{10}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Exchange) GetId() string {
@@ -927,6 +1027,13 @@ func (x *Exchange) GetIncarnation() string {
 	return ""
 }
 
+func (x *Exchange) GetMember() string {
+	if x != nil {
+		return x.Member
+	}
+	return ""
+}
+
 // Recorded is an exchange as readers keep it.
 type Recorded struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -939,7 +1046,7 @@ type Recorded struct {
 
 func (x *Recorded) Reset() {
 	*x = Recorded{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -951,7 +1058,7 @@ func (x *Recorded) String() string {
 func (*Recorded) ProtoMessage() {}
 
 func (x *Recorded) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[11]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -964,7 +1071,7 @@ func (x *Recorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
 func (*Recorded) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{11}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Recorded) GetExchange() *Exchange {
@@ -1005,7 +1112,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1124,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1137,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Message) GetMethod() string {
@@ -1120,7 +1227,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1239,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1252,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Header) GetName() string {
@@ -1175,7 +1282,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1187,7 +1294,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1200,7 +1307,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReadRequest) GetCaptureNamespace() string {
@@ -1245,7 +1352,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1257,7 +1364,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1270,7 +1377,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Cursor) GetReplica() string {
@@ -1308,7 +1415,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1320,7 +1427,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1333,7 +1440,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Entry) GetNext() *Cursor {
@@ -1377,7 +1484,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1496,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1509,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gap) GetEvicted() uint64 {
@@ -1429,7 +1536,7 @@ type CountsRequest struct {
 
 func (x *CountsRequest) Reset() {
 	*x = CountsRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1548,7 @@ func (x *CountsRequest) String() string {
 func (*CountsRequest) ProtoMessage() {}
 
 func (x *CountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1561,7 @@ func (x *CountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountsRequest.ProtoReflect.Descriptor instead.
 func (*CountsRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CountsRequest) GetCaptureNamespace() string {
@@ -1491,7 +1598,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1503,7 +1610,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1516,7 +1623,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Counts) GetSeen() uint64 {
@@ -1595,7 +1702,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1714,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1727,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PodCounts) GetPod() string {
@@ -1718,7 +1825,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +1837,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +1850,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{21}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Span) GetFirst() uint64 {
@@ -1773,11 +1880,12 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
 	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\xa0\x01\n" +
+	"serverName\"\xc2\x01\n" +
 	"\vAttachments\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12:\n" +
 	"\bcaptures\x18\x02 \x03(\v2\x1e.switchyard.traffic.v1.CaptureR\bcaptures\x12;\n" +
-	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\"\xf2\x02\n" +
+	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\x12 \n" +
+	"\vauthorities\x18\x04 \x01(\fR\vauthorities\"\xf2\x02\n" +
 	"\aCapture\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1790,22 +1898,29 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x11json_paths_elided\x18\b \x03(\tR\x0fjsonPathsElided\x12\x1f\n" +
 	"\vrouting_key\x18\t \x01(\tR\n" +
 	"routingKey\x121\n" +
-	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"F\n" +
+	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"n\n" +
 	"\x04Port\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x1c\n" +
-	"\tlistening\x18\x02 \x01(\rR\tlistening\"\x90\x01\n" +
+	"\tlistening\x18\x02 \x01(\rR\tlistening\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\x12\x16\n" +
+	"\x06member\x18\x04 \x01(\tR\x06member\"\xd0\x01\n" +
 	"\bOverride\x12\x10\n" +
-	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
-	"\x04port\x18\x03 \x01(\rR\x04port\x12'\n" +
+	"\x03uid\x18\x01 \x01(\tR\x03uid\x12'\n" +
 	"\x0fexcept_statuses\x18\x04 \x03(\rR\x0eexceptStatuses\x12\x1b\n" +
-	"\tby_status\x18\x05 \x01(\bR\bbyStatus\"\xb6\x01\n" +
+	"\tby_status\x18\x05 \x01(\bR\bbyStatus\x12\x1f\n" +
+	"\vrouting_key\x18\x06 \x01(\tR\n" +
+	"routingKey\x12?\n" +
+	"\atargets\x18\a \x03(\v2%.switchyard.traffic.v1.OverrideTargetR\atargetsJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"L\n" +
+	"\x0eOverrideTarget\x12 \n" +
+	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x18\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xd4\x01\n" +
 	"\aApplied\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12<\n" +
 	"\x06counts\x18\x02 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12\x17\n" +
 	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12 \n" +
-	"\vincarnation\x18\x05 \x01(\tR\vincarnation\"\x80\x02\n" +
+	"\vincarnation\x18\x05 \x01(\tR\vincarnation\x12\x1c\n" +
+	"\toverrides\x18\x06 \x01(\bR\toverrides\"\x80\x02\n" +
 	"\rCaptureCounts\x12\x1f\n" +
 	"\vcapture_uid\x18\x01 \x01(\tR\n" +
 	"captureUid\x12\x12\n" +
@@ -1823,7 +1938,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x06counts\x18\x03 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\">\n" +
 	"\x06Stored\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x18\n" +
-	"\arefused\x18\x02 \x03(\tR\arefused\"\xde\x04\n" +
+	"\arefused\x18\x02 \x03(\tR\arefused\"\xf6\x04\n" +
 	"\bExchange\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
 	"\vcapture_uid\x18\x02 \x01(\tR\n" +
@@ -1847,7 +1962,8 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"overridden\x18\x0f \x01(\bR\n" +
 	"overridden\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x04R\x06number\x12 \n" +
-	"\vincarnation\x18\x11 \x01(\tR\vincarnation\"c\n" +
+	"\vincarnation\x18\x11 \x01(\tR\vincarnation\x12\x16\n" +
+	"\x06member\x18\x12 \x01(\tR\x06member\"c\n" +
 	"\bRecorded\x12;\n" +
 	"\bexchange\x18\x01 \x01(\v2\x1f.switchyard.traffic.v1.ExchangeR\bexchange\x12\x1a\n" +
 	"\bworkload\x18\x02 \x01(\tR\bworkload\"\xe5\x02\n" +
@@ -1942,7 +2058,7 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
@@ -1950,68 +2066,70 @@ var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Capture)(nil),               // 3: switchyard.traffic.v1.Capture
 	(*Port)(nil),                  // 4: switchyard.traffic.v1.Port
 	(*Override)(nil),              // 5: switchyard.traffic.v1.Override
-	(*Applied)(nil),               // 6: switchyard.traffic.v1.Applied
-	(*CaptureCounts)(nil),         // 7: switchyard.traffic.v1.CaptureCounts
-	(*Batch)(nil),                 // 8: switchyard.traffic.v1.Batch
-	(*Stored)(nil),                // 9: switchyard.traffic.v1.Stored
-	(*Exchange)(nil),              // 10: switchyard.traffic.v1.Exchange
-	(*Recorded)(nil),              // 11: switchyard.traffic.v1.Recorded
-	(*Message)(nil),               // 12: switchyard.traffic.v1.Message
-	(*Header)(nil),                // 13: switchyard.traffic.v1.Header
-	(*ReadRequest)(nil),           // 14: switchyard.traffic.v1.ReadRequest
-	(*Cursor)(nil),                // 15: switchyard.traffic.v1.Cursor
-	(*Entry)(nil),                 // 16: switchyard.traffic.v1.Entry
-	(*Gap)(nil),                   // 17: switchyard.traffic.v1.Gap
-	(*CountsRequest)(nil),         // 18: switchyard.traffic.v1.CountsRequest
-	(*Counts)(nil),                // 19: switchyard.traffic.v1.Counts
-	(*PodCounts)(nil),             // 20: switchyard.traffic.v1.PodCounts
-	(*Span)(nil),                  // 21: switchyard.traffic.v1.Span
-	nil,                           // 22: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 23: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 24: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*OverrideTarget)(nil),        // 6: switchyard.traffic.v1.OverrideTarget
+	(*Applied)(nil),               // 7: switchyard.traffic.v1.Applied
+	(*CaptureCounts)(nil),         // 8: switchyard.traffic.v1.CaptureCounts
+	(*Batch)(nil),                 // 9: switchyard.traffic.v1.Batch
+	(*Stored)(nil),                // 10: switchyard.traffic.v1.Stored
+	(*Exchange)(nil),              // 11: switchyard.traffic.v1.Exchange
+	(*Recorded)(nil),              // 12: switchyard.traffic.v1.Recorded
+	(*Message)(nil),               // 13: switchyard.traffic.v1.Message
+	(*Header)(nil),                // 14: switchyard.traffic.v1.Header
+	(*ReadRequest)(nil),           // 15: switchyard.traffic.v1.ReadRequest
+	(*Cursor)(nil),                // 16: switchyard.traffic.v1.Cursor
+	(*Entry)(nil),                 // 17: switchyard.traffic.v1.Entry
+	(*Gap)(nil),                   // 18: switchyard.traffic.v1.Gap
+	(*CountsRequest)(nil),         // 19: switchyard.traffic.v1.CountsRequest
+	(*Counts)(nil),                // 20: switchyard.traffic.v1.Counts
+	(*PodCounts)(nil),             // 21: switchyard.traffic.v1.PodCounts
+	(*Span)(nil),                  // 22: switchyard.traffic.v1.Span
+	nil,                           // 23: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 24: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 25: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	25, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	26, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
 	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
-	7,  // 4: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	22, // 5: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	10, // 6: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	7,  // 7: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	25, // 8: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	26, // 9: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	26, // 10: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	12, // 11: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	12, // 12: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	10, // 13: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
-	13, // 14: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	13, // 15: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	15, // 16: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	15, // 17: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	10, // 18: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	17, // 19: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	23, // 20: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	20, // 21: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	24, // 22: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	21, // 23: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	6,  // 24: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	8,  // 25: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	14, // 26: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	18, // 27: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 28: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 29: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	9,  // 30: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	16, // 31: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	19, // 32: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 33: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	6,  // 4: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
+	8,  // 5: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	23, // 6: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	11, // 7: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	8,  // 8: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	26, // 9: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	27, // 10: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	27, // 11: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	13, // 12: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	13, // 13: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	11, // 14: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 15: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	14, // 16: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	16, // 17: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	16, // 18: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	11, // 19: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	18, // 20: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	24, // 21: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	21, // 22: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	25, // 23: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	22, // 24: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	7,  // 25: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	9,  // 26: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	15, // 27: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	19, // 28: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 29: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 30: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	10, // 31: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	17, // 32: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	20, // 33: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 34: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	30, // [30:35] is the sub-list for method output_type
+	25, // [25:30] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -2025,7 +2143,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1,0 +1,96 @@
+package trafficcapture_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/trafficcapture"
+)
+
+const external = crdv1.KindExternalWorkload + "/feature-local"
+
+// ofExternal is a world with an external workload in place of the fork, and two replicas of traffic-manager.
+func ofExternal() *world {
+	w := newWorld()
+	x := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Name: "feature-local", Namespace: "shop", UID: "x"}}
+	x.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{Services: []crdv1.ServiceMapping{{From: "cart", To: "feature-cart"}}}
+	w.in.Forks[0].Workload, w.in.Forks[0].Other = nil, x
+	w.in.Forks[0].Pods = []corev1.Pod{replica("m", true), replica("n", true), replica("starting", false)}
+	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "10.0.0.9:80"}}
+	return w
+}
+
+func replica(name string, ready bool) corev1.Pod {
+	p := podOf(name, ready)
+	p.Spec.InitContainers, p.Status.PodIPs = nil, []corev1.PodIP{{IP: "10.1.0." + name[:1]}}
+	return p
+}
+
+// followExternal does what the other controllers do.
+func (w *world) followExternal() *world {
+	f := &w.in.Forks[0]
+	second := services.TrafficName("feature-cart", false)
+	if _, exists := f.Seconds[second]; !exists {
+		f.Seconds[second] = trafficcapture.Second{Created: w.in.Now, Answers: true}
+	}
+	f.Other.RoutingInfo().Services[0].To = "feature-cart"
+	if w.in.Capture.Redirects(external) != nil {
+		f.Other.RoutingInfo().Services[0].To = second
+	}
+	return w
+}
+
+func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
+	w := ofExternal().decide(0)
+	w.is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
+	pods := w.in.Capture.Status.Pods
+	if len(pods) != 2 || pods[0].Workload != external || !slices.Equal(pods[0].Addresses, []string{"10.1.0.m"}) || pods[0].Ports[0].To != "10.0.0.9:80" {
+		t.Fatalf("it is attached to %+v", pods)
+	}
+	w.followExternal().apply("n").decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+	w.decide(5 * time.Second)
+	if w.in.Capture.Redirects(external) == nil {
+		t.Fatal("one replica that is listening is enough, and requests are not redirected")
+	}
+	w.followExternal().decide(0).is(t, "Ready", "True", "Recording")
+
+	// Without a replica its requests go to the workstation again.
+	w.in.Forks[0].Pods = nil
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+	if w.in.Capture.Redirects(external) != nil {
+		t.Fatal("requests are redirected to no pod")
+	}
+	w.in.Forks[0].Pods = []corev1.Pod{replica("m", true)}
+	w.apply("m").followExternal().decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+
+	w.in.Capture.DeletionTimestamp = new(w.in.Now)
+	w.decide(0).decide(time.Minute).is(t, "Ended", "False", trafficcapture.ReasonDeleted)
+	if m := w.was.Conditions[crdv1.ConditionEnded].Message; !strings.Contains(m, "SignadotExternalWorkload feature-local") {
+		t.Errorf("the message is %q", m)
+	}
+	w.followExternal().decide(0).decide(11*time.Second).is(t, "Ended", "True", trafficcapture.ReasonDeleted)
+}
+
+func TestAVirtualWorkloadIsNotRecordedSilently(t *testing.T) {
+	virtual := trafficcapture.Fork{Other: &crdv1.VirtualWorkload{ObjectMeta: metav1.ObjectMeta{Name: "feature-view", Namespace: "shop"}}, Unserved: "VirtualWorkload feature-view is not recorded: why."}
+	w := newWorld()
+	w.in.Forks = append(w.in.Forks, virtual)
+	w.live().is(t, "Ready", "True", "Recording")
+	if m := w.was.Conditions[crdv1.ConditionReady].Message; !strings.Contains(m, "feature-cart. VirtualWorkload feature-view is not recorded") {
+		t.Errorf("the message is %q", m)
+	}
+	alone := newWorld()
+	alone.in.Forks = []trafficcapture.Fork{virtual}
+	alone.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotServed)
+	named := newWorld()
+	named.in.Forks = append(named.in.Forks, virtual)
+	named.in.Capture.Spec.Workload = "cart" // Both have this baseline.
+	named.live().is(t, "Ready", "False", trafficcapture.ReasonNotServed)
+}

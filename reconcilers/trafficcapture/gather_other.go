@@ -1,0 +1,135 @@
+package trafficcapture
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// The ports on which traffic-manager listens for members without pods, one for each port of each member. The first is its
+// published one. An address is all that a proxy has of a destination, so one port could not distinguish members.
+const (
+	FirstPort = 8080
+	PortCount = 512
+)
+
+// memberOf returns a member, and why it is not served.
+func memberOf(m crdv1.Member) Fork {
+	if w, is := m.(*crdv1.ForkedWorkload); is {
+		return Fork{Workload: w}
+	}
+	f := Fork{Other: m}
+	if m.MemberKind() == crdv1.KindVirtualWorkload {
+		f.Unserved = f.String() + " is not recorded: its requests stay in the pods of the baseline, where nothing is captured. To record them, fork the baseline without a change instead."
+	}
+	return f
+}
+
+// readOther reads what counts for a member without pods, with these Services: the pods of traffic-manager, and the ports on
+// which they listen for it.
+func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *Fork, own []corev1.Service) error {
+	var pods corev1.PodList
+	if err := r.config.Client.List(ctx, &pods, client.InNamespace(r.config.Namespace), client.MatchingLabels{"app": ManagerName}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pods of %s: %w", ManagerName, err)
+	}
+	f.Pods = pods.Items
+	var all crdv1.TrafficCaptureList
+	if err := r.config.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the TrafficCaptures: %w", err)
+	}
+	r.ports.take(all.Items, r.config.Now())
+	to := map[int32]string{}
+	for _, s := range firstOf(own) {
+		for _, p := range s.Spec.Ports {
+			application := p.TargetPort.IntVal
+			if c.Spec.Port != 0 && c.Spec.Port != application || s.Spec.ClusterIP == "" {
+				continue
+			}
+			if to[application] == "" {
+				to[application] = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(p.Port)))
+			}
+			f.Services = append(f.Services, s.Name)
+		}
+	}
+	f.Services = lists.Unique(f.Services)
+	for application, to := range to {
+		if l := r.ports.of(claim{c.Namespace, f.name(), application}, r.config.Now()); l != 0 {
+			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l, To: to})
+		}
+	}
+	slices.SortFunc(f.Ports, func(a, b crdv1.CapturedPort) int { return int(a.Application - b.Application) })
+	return nil
+}
+
+// claim is a port of a member, and portBook has the listening ports of claims. Only the leader writes the status of captures,
+// so its book has all of them. It is safe for concurrent use.
+type claim struct {
+	namespace, member string
+	application       int32
+}
+
+type portBook struct {
+	mu   sync.Mutex
+	held map[int32]holding
+}
+
+type holding struct {
+	by claim
+	at time.Time
+}
+
+// forgotten is how long a listening port is kept for a claim that no capture has: nodes and proxies learn late of an end.
+const forgotten = 10 * time.Minute
+
+// take notes the ports in the status of all captures.
+func (b *portBook) take(all []crdv1.TrafficCapture, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil {
+		b.held = map[int32]holding{}
+	}
+	for i := range all {
+		for _, pod := range all[i].Status.Pods {
+			if kind, _ := crdv1.CapturedMember(pod.Workload); kind == crdv1.KindForkedWorkload {
+				continue
+			}
+			for _, p := range pod.Ports {
+				by := claim{all[i].Namespace, pod.Workload, p.Application}
+				if was, held := b.held[p.Listening]; !held || was.by == by {
+					b.held[p.Listening] = holding{by, now}
+				}
+			}
+		}
+	}
+}
+
+// of returns the listening port of a claim; 0 if none is free.
+func (b *portBook) of(by claim, now time.Time) int32 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	free := int32(0)
+	for p := int32(FirstPort); p < FirstPort+PortCount; p++ {
+		was, held := b.held[p]
+		if held && was.by == by {
+			b.held[p] = holding{by, now}
+			return p
+		}
+		if free == 0 && (!held || now.Sub(was.at) > forgotten) {
+			free = p
+		}
+	}
+	if free != 0 {
+		b.held[free] = holding{by, now}
+	}
+	return free
+}

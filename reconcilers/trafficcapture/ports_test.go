@@ -1,0 +1,42 @@
+package trafficcapture
+
+import (
+	"testing"
+	"time"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+func TestEachPortOfAMemberHasAListeningPortOfItsOwn(t *testing.T) {
+	var book portBook
+	now := time.Unix(0, 0)
+	a, b := claim{"shop", "X/a", 80}, claim{"shop", "X/b", 80}
+	attached := func(by claim, listening int32) crdv1.TrafficCapture {
+		c := crdv1.TrafficCapture{}
+		c.Namespace = by.namespace
+		c.Status.Pods = []crdv1.CapturedPod{{Workload: by.member, Ports: []crdv1.CapturedPort{{Application: by.application, Listening: listening}}}, {Workload: "fork", Ports: []crdv1.CapturedPort{{Listening: FirstPort + 1}}}}
+		return c
+	}
+	book.take([]crdv1.TrafficCapture{attached(b, FirstPort)}, now) // of the former leader
+	if got := book.of(a, now); got != FirstPort+1 {
+		t.Errorf("a has %d", got)
+	}
+	if got := book.of(b, now); got != FirstPort {
+		t.Errorf("b has %d", got)
+	}
+	book.take([]crdv1.TrafficCapture{attached(claim{"other", "X/a", 80}, FirstPort)}, now)
+	if got := book.of(b, now); got != FirstPort {
+		t.Errorf("b has %d after another claim of its port", got)
+	}
+	later := now.Add(forgotten + time.Second)
+	book.take([]crdv1.TrafficCapture{attached(a, FirstPort+1)}, later)
+	if got := book.of(claim{"shop", "X/c", 80}, later); got != FirstPort {
+		t.Errorf("c has %d, and not the port that is free again", got)
+	}
+	for p := range int32(PortCount) {
+		book.of(claim{"full", "X/a", p}, later)
+	}
+	if got := book.of(claim{"shop", "X/d", 80}, later); got != 0 {
+		t.Errorf("d has %d, and none is free", got)
+	}
+}

@@ -1,0 +1,32 @@
+package attach
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// resident returns how much of the files that the process has mapped is in its memory, in KiB.
+func resident(t *testing.T) (n int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(text), "RssFile:")
+	if _, err := fmt.Sscan(line, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAnIdleProcessReturnsThePagesOfItsProgram(t *testing.T) {
+	before := resident(t)
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if after := resident(t); after > before*3/4 {
+		t.Errorf("%d KiB of files are resident, before %d", after, before)
+	}
+}

@@ -1,0 +1,130 @@
+package pipeline
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	forktraffic "switchyard.dev/reconcilers/fork/traffic"
+	"switchyard.dev/sidecars/traffic/attach"
+	trafficmanager "switchyard.dev/sidecars/traffic/manager"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tools/traffic"
+)
+
+// The requests of an external workload pass traffic-manager while they are recorded, and no request is lost when that begins
+// or ends.
+func TestRequestsOfAnExternalWorkloadAreRecorded(t *testing.T) {
+	w, token := newRecordingWorld(t)
+	w.Make(&crdv1.SignadotSandbox{}, `
+metadata: {name: recorded}
+spec:
+  id: recorded
+  externalWorkloads:
+    - name: local
+      baseline: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: cart}
+      tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
+	external := w.external()
+	w.Must(podnet.ServeAddress(net.ParseIP(tunnelAddress)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(tunnelAddress, fmt.Sprint(tunnelPort)))
+	w.Must(err)
+	w.application(listener, traffic.Fork)
+	w.tunnel(external, true)
+	f := &forked{path: w, token: token}
+	f.record(f.runManager(w.pod.Host.String()))
+	stop := f.keepRouted(external)
+	defer stop()
+	w.Eventually("the workstation serves the key", func() error { return w.serves("recorded", traffic.Fork) })
+
+	load := f.load("recorded")
+	load.awaits(t, 20)
+	before := load.next()
+	capture := &crdv1.TrafficCapture{}
+	w.Make(capture, `
+metadata: {name: record, namespace: shop}
+spec: {sandbox: recorded}`)
+	w.Condition(capture, crdv1.ConditionReady, "True", "Recording")
+	first := load.next()
+	load.awaits(t, 100)
+	last := load.next()
+	load.awaits(t, 10)
+	recorded := f.recorded(func(ids []int) error { return holds(ids, first, last) })
+	t.Logf("requests %d to %d were recorded, of %d; the capture began at %d", first, last, len(recorded), before)
+	if err := w.serves("", traffic.Baseline); err != nil {
+		t.Error(err)
+	}
+
+	w.Must(w.Client.Delete(w.Context(), capture))
+	w.Gone(capture)
+	load.awaits(t, 50)
+	after := load.next()
+	load.end(t)
+	if ids := f.recorded(func([]int) error { return nil }); len(ids) > 0 && slices.Max(ids) >= after {
+		t.Errorf("request %d was recorded after the capture had ended", slices.Max(ids))
+	}
+	w.Eventually("the second Service is deleted", func() error {
+		if all := f.ofExternal(); len(all) != 1 {
+			return fmt.Errorf("the external workload has %d Services", len(all))
+		}
+		return nil
+	})
+}
+
+// record has a pod of traffic-manager record the requests of external workloads, as its program does.
+func (f *forked) record(replica *corev1.Pod) {
+	f.Helper()
+	dir := f.TempDir()
+	token := filepath.Join(dir, "token")
+	f.Must(os.WriteFile(token, []byte(f.Token("signadot", trafficmanager.DeploymentName, forktraffic.Audience, replica)), 0o600))
+	config := attach.Config{Manager: f.manager, Roots: f.tls.roots, TokenFile: token, StateFile: filepath.Join(dir, "attachments"), Logger: f.logger}
+	background.Run(f, func(ctx context.Context) error { return attach.Run(ctx, config) })
+}
+
+// ofExternal returns the Services of external workloads.
+func (f *forked) ofExternal() []corev1.Service {
+	var all corev1.ServiceList
+	if err := f.Client.List(f.Context(), &all, client.InNamespace(namespace), client.HasLabels{crdv1.LabelExternalWorkload}); err != nil && f.Context().Err() == nil {
+		f.Error(err)
+	}
+	return all.Items
+}
+
+// keepRouted does what kube-proxy does for the Services of an external workload, and what the controller of tunnels does, until
+// stop is called.
+func (f *forked) keepRouted(x *crdv1.SignadotExternalWorkload) (stop func()) {
+	ctx, cancel := context.WithCancel(f.Context())
+	done := make(chan struct{})
+	served, checked := map[string]bool{}, time.Now()
+	go func() {
+		defer close(done)
+		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			for _, s := range f.ofExternal() {
+				if !served[s.Name] && s.Spec.ClusterIP != "" {
+					f.routeService(&s)
+					served[s.Name] = true
+				}
+			}
+			if time.Since(checked) > 10*time.Second {
+				if err := f.Client.Status().Patch(ctx, x.DeepCopy(), client.RawPatch(types.MergePatchType, f.checked(true))); err != nil && ctx.Err() == nil {
+					f.Error(err)
+				}
+				checked = time.Now()
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}

@@ -1,0 +1,166 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"switchyard.dev/eventbus/wake"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/traffic/override/policy"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
+	"switchyard.dev/tools/switchyard/local/header"
+	"switchyard.dev/tools/switchyard/local/overrides"
+	"switchyard.dev/tunnels/api"
+	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
+	"switchyard.dev/tunnels/workstation/socket"
+)
+
+const aboutOverride = `Have requests to a fork answered by a process on this machine first. Each request to the
+port is sent to the address of --with. Its answer counts if it has the header or the gRPC
+metadata "sd-override: true"; with --except-status it counts unless it has one of these
+statuses. The fork answers all other requests, and all while the process is down. Answers
+of the fork have the header sd-override-asked if the process has served the request too,
+and sd-override-skipped with the reason if it has not.
+
+The command connects this machine to the cluster, unless switchyard connect does, and
+removes the override when you interrupt it. With --detach it leaves both to switchyard
+connect and to override delete. The address of --with is opened to the cluster.`
+
+// overriding is a run of the command.
+type overriding struct {
+	place
+	overrides.Run
+	detach bool
+	wait   time.Duration
+}
+
+// joinEvery is the pause between two looks at an existing connection, and joinWithin how long it has to serve the override.
+const joinEvery, joinWithin = time.Second, 10 * time.Second
+
+func override(s *command.Session) *cobra.Command {
+	o := &overriding{place: place{s: s, ofCluster: true}, Run: overrides.Run{Session: s}}
+	c := &cobra.Command{
+		Use: "override --sandbox S --port P --with ADDRESS", Short: "Answer requests to a fork from this machine first", Long: aboutOverride, Args: cobra.NoArgs,
+		Example: "  switchyard override --sandbox pr-12 --workload cart --port 8080 --with localhost:9999\n  switchyard override --sandbox pr-12 --port 8080 --with 9999 --except-status 404,503",
+	}
+	o.place.flags(c.Flags())
+	var except []int
+	var port uint16
+	c.Flags().StringVarP(&o.Sandbox, "sandbox", "s", "", "the `sandbox`; required")
+	c.Flags().StringVarP(&o.Workload, "workload", "w", "", "the forked `workload`, by its name or as kind/namespace/name; needed if the sandbox has several forks")
+	c.Flags().Uint16VarP(&port, "port", "p", 0, "the `port` that the workload listens on; required")
+	c.Flags().StringVar(&o.With, "with", "", "the `address` that answers, host:port or a port of localhost; required")
+	c.Flags().IntSliceVar(&except, "except-status", nil, "let answers count unless they have one of these `statuses`; those below 100 are statuses of gRPC")
+	c.Flags().BoolVarP(&o.detach, "detach", "d", false, "end once the override is active, and leave it")
+	c.Flags().DurationVar(&o.wait, "wait-timeout", 3*time.Minute, "how long to wait until the override is active")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if o.Sandbox == "" || port == 0 || o.With == "" {
+			return exit.Usage.Errorf("name the sandbox, the port of its workload and the address that answers: --sandbox NAME --port PORT --with ADDRESS")
+		}
+		if o.With, err = consent.ParseFlag(o.With); err != nil {
+			return exit.Usage.Errorf("--with: %w", err)
+		}
+		o.Port, o.Policy = int32(port), policy.Policy{ByStatus: c.Flags().Changed("except-status"), Except: except}
+		for _, code := range except {
+			if err := policy.CheckStatus(code); err != nil {
+				return exit.Usage.Errorf("--except-status %w", err)
+			}
+		}
+		return o.run(c.Context())
+	}
+	c.AddCommand(overrides.ListCommand(s), overrides.DeleteCommand(s))
+	return c
+}
+
+// run adds the override, waits until it is active, and removes it at the end.
+func (o *overriding) run(ctx context.Context) (err error) {
+	_, _ = o.context() // Connect reports its error.
+	if o.Cluster, err = o.s.Writer(); err != nil {
+		return err
+	}
+	machine := ""
+	err = overrides.Change(ctx, o.s, o.Cluster, o.Sandbox, func(s *crdv1.SignadotSandbox) (err error) {
+		machine = s.Annotations[api.AnnotationMachine]
+		o.Override, err = overrides.Add(s, o.Override)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	o.Print(fmt.Sprintf("override %s of %s is added to sandbox %s", o.Name, o.Workload, o.Sandbox))
+	if err = o.serve(ctx, machine); err == nil && o.detach && ctx.Err() == nil {
+		return nil
+	}
+	return errors.Join(err, o.Remove(context.WithoutCancel(ctx)))
+}
+
+// serve connects this machine if no other program does. It returns when the override is active with --detach, or else at its end.
+func (o *overriding) serve(ctx context.Context, machine string) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	switch {
+	case o.joined(ctx):
+		o.Print("requests use the existing connection (see " + o.s.Name + " connect status)")
+	case o.detach:
+		o.Print(fmt.Sprintf("note: no program of this machine serves it: run %s connect --sandbox %s --allow %s", o.s.Name, o.Sandbox, o.With))
+	default:
+		w, key, err := o.connection(ctx)
+		if err != nil {
+			return err
+		}
+		go func() {
+			ended <- o.keep(ctx, w, &ways{}, key, workstation.Told{Sandboxes: []string{o.Sandbox}, Machine: machine})
+			stop()
+		}()
+		defer func() { stop(); <-ended }()
+	}
+	if err := o.Await(ctx, o.wait); err != nil || o.detach {
+		return err
+	}
+	o.Removed(ctx)
+	select {
+	case err := <-ended:
+		ended <- nil
+		return err
+	default:
+		return nil
+	}
+}
+
+// joined reports whether another program of the user brings the requests to this machine.
+func (o *overriding) joined(ctx context.Context) bool {
+	r := running{sandbox: o.Sandbox}
+	r.s = o.s
+	for until := time.Now().Add(joinWithin); ; wake.Sleep(ctx, joinEvery) {
+		if r.brought(o.Name) {
+			return true
+		}
+		all, _ := socket.All[workstation.Status](socket.Folder(o.s.Getenv))
+		if !slices.ContainsFunc(all, func(s workstation.Status) bool { return s.Connected }) || time.Now().After(until) || ctx.Err() != nil {
+			return false
+		}
+	}
+}
+
+// connection returns a connection of this machine that has yet to run, and what adds the routing key. Naming the address is
+// consent to open it.
+func (o *overriding) connection(ctx context.Context) (*workstation.Workstation, func(http.Header), error) {
+	if err := o.agree(consent.Policy{Flags: []string{o.With}}, "override", ""); err != nil {
+		return nil, nil, err
+	}
+	w, err := o.workstation()
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := o.keyed(ctx, header.Source{Sandbox: o.Sandbox})
+	return w, key, err
+}
