@@ -27,6 +27,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/controlplane-link/controlplane/admin"
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/delivery"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
@@ -80,6 +81,9 @@ type Config struct {
 	// ended. Zero: for ever.
 	Artifacts results.Config
 	KeepJobs  time.Duration
+	// Captures bounds captures of requests, which are kept where artifacts are, and KeepCaptures is how long. Zero: for ever.
+	Captures     captures.Limits
+	KeepCaptures time.Duration
 	// SmartTest is the path of the interpreter of Smart Tests in its image. Default: /smart-test.
 	SmartTest string
 	// Logger is required.
@@ -101,10 +105,11 @@ type Main struct {
 	web      *web.Handler   // nil: there are no logins
 	keys     *Keys
 	users    *users.Handler
-	previews *previews     // nil: there are none
-	kept     *results.Kept // nil: no output of jobs is kept
-	unread   atomic.Bool   // the store cannot be read
-	begun    bool          // the organisation has an administrator
+	previews *previews          // nil: there are none
+	kept     *results.Kept      // nil: no output of jobs is kept
+	captures *captures.Recorder // nil: no request is recorded
+	unread   atomic.Bool        // the store cannot be read
+	begun    bool               // the organisation has an administrator
 }
 
 // New opens the store and the listeners. The caller calls Run, which closes them.
@@ -146,6 +151,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	}
 	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger, SmartTest: c.SmartTest}
 	if m.kept != nil {
+		m.captures = &captures.Recorder{Store: captures.Store{Store: m.store, Limits: c.Captures.WithDefaults()}, Server: m.link, Files: m.kept.Backend, Client: m.client, Logger: c.Logger}
 		deliver.Collect, deliver.Discard, deliver.Output = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard, m.output
 	}
 	m.delivery = delivery.New(deliver)
@@ -170,7 +176,7 @@ func (m *Main) forwards(a netip.Addr) bool {
 func (m *Main) handle() (err error) {
 	s, read := m.store, live.Clusters{Reader: m.reader, Operator: clusterconfig.OperatorNamespace}
 	c := rest.Config{Store: s, Live: read, Now: time.Now, Identified: m.Listeners["api"].IdentifyAs, Refused: callers.Refused, Forwards: m.forwards, Logger: m.cfg.Logger}
-	c.Kept, c.Streams = m.kept, &jobs.Streams{Store: jobstore.Store{Store: s}, Keys: m.cfg.Store.Keys, Kept: m.kept, Dial: m.dial}
+	c.Kept, c.Captures, c.Streams = m.kept, m.captures, &jobs.Streams{Store: jobstore.Store{Store: s}, Keys: m.cfg.Store.Keys, Kept: m.kept, Dial: m.dial}
 	var sites access.Sites
 	c.Previews = endpoints.Domains(nil).Of
 	if m.previews != nil {
@@ -182,7 +188,7 @@ func (m *Main) handle() (err error) {
 			return err
 		}
 		c.LoginURL = m.pages.DeviceURL()
-		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
+		m.web = web.New(web.Config{Login: m.pages, Store: s, Now: time.Now, Logger: m.cfg.Logger, Live: read, Captures: m.captures, Previews: c.Previews, Problems: m.problems, Identified: c.Identified})
 	}
 	m.rest = rest.New(c)
 	return nil
@@ -257,6 +263,12 @@ func (m *Main) Run(ctx context.Context) (err error) {
 		run(working, m.keepJobs)
 	}
 	run(working, m.delivery.Run)
+	if m.captures != nil {
+		run(working, m.captures.Run)
+		if m.cfg.KeepCaptures > 0 {
+			run(working, m.keepCaptures)
+		}
+	}
 	if m.previews != nil {
 		run(serving, m.previews.certificates.Run)
 		run(serving, m.watchPreviews)

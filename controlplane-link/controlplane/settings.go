@@ -63,6 +63,9 @@ func (s *Settings) Flags(flags *flag.FlagSet) {
 	flags.DurationVar(&s.KeepDevboxes, "keep-devboxes", 90*24*time.Hour, "how long devboxes that are not used are kept; 0: for ever")
 	s.artifactFlags(flags)
 	flags.DurationVar(&s.KeepJobs, "keep-jobs", 7*24*time.Hour, "how long jobs that have ended are kept, with their output and artifacts; 0: for ever")
+	flags.DurationVar(&s.KeepCaptures, "keep-captures", 7*24*time.Hour, "how long captures of requests are kept, at least 2h; 0: for ever")
+	flags.Func("capture-size", "size at which a capture ends, as a quantity; default 256Mi", bytesOf(&s.Captures.Capture))
+	flags.Func("captures-size", "size of all captures of an organisation beyond which none begins, as a quantity; default 4Gi", bytesOf(&s.Captures.Organisation))
 	flags.TextVar(&s.Level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 }
 

@@ -29,6 +29,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
+	"switchyard.dev/sidecars/traffic/recording"
 	runnerclient "switchyard.dev/workflows/jobexec/client"
 	"switchyard.dev/workflows/jobexec/results"
 )
@@ -45,8 +46,13 @@ func (t through) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// reader returns the reader of a cluster, with the rights that a user of the control plane has there.
-func (m *Main) reader(_ context.Context, org, name string, user model.Author) (client.Reader, error) {
+// reader is client for reads.
+func (m *Main) reader(ctx context.Context, org, name string, user model.Author) (client.Reader, error) {
+	return m.client(ctx, org, name, user)
+}
+
+// client returns the client of a cluster, with the rights that a user of the control plane has there.
+func (m *Main) client(_ context.Context, org, name string, user model.Author) (client.Client, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -207,6 +213,26 @@ func (m *Main) keepJobs(ctx context.Context) error {
 			logDeletion(m.cfg.Logger.With("organisation", o.Name), "executions of tests that have ended", n, err)
 			n, err = m.expireJobs(ctx, o.Name, before)
 			logDeletion(m.cfg.Logger.With("organisation", o.Name), "jobs that have ended", n, err)
+		}
+	}, houseEvery)
+	return nil
+}
+
+// keepCaptures deletes the captures that began long ago, until ctx ends. None records for longer than an hour.
+func (m *Main) keepCaptures(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		orgs, err := m.store.Organisations(ctx)
+		logDeletion(m.cfg.Logger, "old captures", 0, err)
+		for _, o := range orgs {
+			old, err := m.captures.Store.Expired(ctx, o.Name, time.Now().UTC().Add(-max(m.cfg.KeepCaptures, 2*recording.Longest)))
+			var n int64
+			for _, c := range old {
+				failed := m.captures.Remove(c, "capture.expire")
+				if err = errors.Join(err, failed); failed == nil {
+					n++
+				}
+			}
+			logDeletion(m.cfg.Logger.With("organisation", o.Name), "old captures", n, err)
 		}
 	}, houseEvery)
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -32,7 +33,7 @@ const (
 
 // Config configures a Handler.
 type Config struct {
-	// All fields are required.
+	// All fields but Captures are required.
 	Login  *login.Handler
 	Store  *store.Store
 	Now    func() time.Time
@@ -41,6 +42,8 @@ type Config struct {
 	Live live.Clusters
 	// Previews returns the domain of URLs of endpoints in a cluster, and a problem, as endpoints.Domains.
 	Previews func(model.Cluster) (domain, problem string)
+	// Captures has the recorded requests; nil: none are recorded.
+	Captures *captures.Recorder
 	// Problems returns those of the installation that concern an organisation, in sentences, such as a certificate
 	// that ends soon; nil: there are none.
 	Problems func(org string) []string
@@ -64,7 +67,7 @@ type Handler struct {
 var text string
 
 var templates = template.Must(page.Templates().Funcs(template.FuncMap{
-	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "header": header, "object": object, "unless": unless,
+	"stepState": stepState, "resourceState": resourceState, "memberState": memberState, "captureState": captureState, "header": header, "object": object, "unless": unless,
 }).Parse(text))
 
 // New returns a Handler. The caller calls Watch.
@@ -81,6 +84,7 @@ func New(c Config) *Handler {
 		"GET /{$}": (*request).listSandboxes, "GET /sandboxes/{name}": (*request).showSandbox,
 		"GET /sandboxes/{name}/delete": (*request).askDelete, "POST /sandboxes/{name}/delete": (*request).deleteSandbox,
 		"GET /clusters": (*request).listClusters, "GET /routegroups": (*request).listGroups, "GET /routegroups/{name}": (*request).showGroup,
+		"GET /captures": (*request).listCaptures, "GET /captures/{name}": (*request).showCapture,
 		"GET /resources": (*request).listResources, "GET /audit": (*request).listEvents, "GET /events": nil, "/": (*request).notFound,
 	} {
 		h.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, show) })
@@ -216,7 +220,7 @@ func refusal(status int, title, text string) page.Message {
 }
 
 // sections are the pages in the navigation, in their order. The last one is for administrators.
-var sections = []page.Link{{Text: "Sandboxes", URL: "/"}, {Text: "Route groups", URL: "/routegroups"}, {Text: "Clusters", URL: "/clusters"}, {Text: "Resources", URL: "/resources"}, {Text: "Audit", URL: "/audit"}}
+var sections = []page.Link{{Text: "Sandboxes", URL: "/"}, {Text: "Route groups", URL: "/routegroups"}, {Text: "Clusters", URL: "/clusters"}, {Text: "Resources", URL: "/resources"}, {Text: "Captures", URL: "/captures"}, {Text: "Audit", URL: "/audit"}}
 
 // admin reports whether the person is an administrator.
 func (r *request) admin() bool { return r.by.Role == model.RoleAdmin }

@@ -25,7 +25,7 @@ const frontend = `{"cluster":"prod","description":"New checkout","labels":{"team
 	`"defaultRouteGroup":{"endpoints":[{"name":"web","target":"http://frontend.hotrod.svc:8080"},{"name":"tls","target":"https://frontend.hotrod.svc"}]}}`
 
 // views are the paths of all pages.
-var views = []string{"/", "/?q=checkout", "/sandboxes/checkout", "/sandboxes/checkout/delete", "/routegroups", "/routegroups/release", "/clusters", "/resources", "/audit", "/none"}
+var views = []string{"/", "/?q=checkout", "/sandboxes/checkout", "/sandboxes/checkout/delete", "/routegroups", "/routegroups/release", "/clusters", "/resources", "/captures", "/audit", "/none"}
 
 // fill writes a sandbox that is not ready, and a route group with it.
 func (s *site) fill() model.Sandbox {

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/html"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/login"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -28,6 +29,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/web"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 const (
@@ -38,12 +40,13 @@ const (
 // site is a control plane's page with its store, over TLS.
 type site struct {
 	*testing.T
-	store  *store.Store
-	keys   *seal.Keys
-	path   string
-	server *httptest.Server
-	later  atomic.Int64 // added to the time
-	stop   context.CancelFunc
+	store    *store.Store
+	keys     *seal.Keys
+	path     string
+	server   *httptest.Server
+	later    atomic.Int64 // added to the time
+	stop     context.CancelFunc
+	captures *captures.Recorder
 	// reader reads clusters; nil: no agent is connected.
 	reader client.Reader
 	// readBy is the user that has read a cluster last.
@@ -70,6 +73,10 @@ func newSiteWithin(t *testing.T, timeout time.Duration) *site {
 		s.must(s.store.CreateOrganisation(t.Context(), model.Organisation{Name: name, DisplayName: name}, ev))
 		s.must(s.store.CreateCluster(t.Context(), model.Cluster{Org: name, Name: "prod", CreatedAt: time.Now()}, event("cluster.add")))
 	}
+	files, err := results.OpenFolder(filepath.Join(t.TempDir(), "artifacts"))
+	s.must(err)
+	t.Cleanup(func() { _ = files.Close() })
+	s.captures = &captures.Recorder{Store: captures.Store{Store: s.store, Limits: captures.DefaultLimits}, Files: files}
 	var handlers http.ServeMux
 	s.server = httptest.NewUnstartedServer(&handlers)
 	own := "https://" + s.server.Listener.Addr().String()
@@ -81,7 +88,7 @@ func newSiteWithin(t *testing.T, timeout time.Duration) *site {
 		Problems: func(org string) []string {
 			return []string{"The certificate for *.preview.example.net ends soon, in " + org + "."}
 		},
-		Identified: func(string, string) {},
+		Identified: func(string, string) {}, Captures: s.captures,
 	})
 	handlers.Handle("/", h)
 	handlers.Handle(login.Prefix, pages)

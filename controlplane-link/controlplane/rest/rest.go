@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/checks"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/live"
@@ -50,6 +51,8 @@ type Config struct {
 	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
 	Streams *jobs.Streams
 	Kept    *results.Kept
+	// Captures records requests; nil: such requests answer 501.
+	Captures *captures.Recorder
 	// LoginURL is the page on which a person accepts the login of a device.
 	LoginURL string
 	// Now is the clock.

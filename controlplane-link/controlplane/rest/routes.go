@@ -155,6 +155,14 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/", "getJobArtifact", member, forWork(work.Work.GetArtifact)},
 	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download", "downloadJobArtifact", member, forWork(work.Work.DownloadArtifact)},
 
+	{"GET", "/orgs/{orgName}/captures", "listCaptures", member, forWork(work.Work.ListCaptures)},
+	{"POST", "/orgs/{orgName}/captures", "createCapture", member, workOn(work.Work.CreateCapture)},
+	{"GET", "/orgs/{orgName}/captures/{captureName}", "getCapture", member, forWork(work.Work.GetCapture)},
+	{"DELETE", "/orgs/{orgName}/captures/{captureName}", "deleteCapture", member, forWork(work.Work.RemoveCapture)},
+	{"PUT", "/orgs/{orgName}/captures/{captureName}/end", "endCapture", member, forWork(work.Work.EndCapture)},
+	{"GET", "/orgs/{orgName}/captures/{captureName}/requests", "listCapturedRequests", member, forWork(work.Work.ListCapturedRequests)},
+	{"GET", "/orgs/{orgName}/captures/{captureName}/har", "downloadCaptureHAR", member, forWork(work.Work.DownloadHAR)},
+
 	{"GET", "/orgs/{orgName}/tests/executions/", "queryTestExecutions", member, forWork(work.Work.QueryExecutions)},
 	{"POST", "/orgs/{orgName}/tests/executions/", "runTest", member, workOn(work.Work.RunTest)},
 	{"GET", "/orgs/{orgName}/tests/executions/{executionID}", "getTestExecution", member, forWork(work.Work.GetExecution)},

@@ -54,6 +54,7 @@ func (s *Store) DeleteCluster(ctx context.Context, org, name string, ev model.Ev
 		if ended := t.dropObjects(org, name); ended > 0 {
 			t.recorded = map[string]int64{"tombstones": ended}
 		}
+		t.exec(endCaptures, org, name, ev.At)
 		t.changed(Change{Kind: Cluster, Org: org, Cluster: name})
 		t.dropCredentials(ClusterToken, org, model.Principal{Kind: model.KindCluster, ID: name})
 	})

@@ -106,11 +106,12 @@ const (
 	observeObject     = `UPDATE objects SET observed = $4, status = $5
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
 
-	// Package jobstore has the other statements of these tables.
+	// Packages jobstore and captures have the other statements of these tables.
 	selectRunnerGroupsIn = `SELECT name FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND deleted = 0 AND namespace <> $3`
 	dropRunnerGroups     = `DELETE FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND (deleted <> 0 OR namespace = $3)`
 	dropJobs             = `DELETE FROM jobs WHERE organisation = $1 AND cluster = $2`
 	dropExecutions       = `DELETE FROM test_executions WHERE organisation = $1 AND cluster = $2 AND phase IN ('pending', 'in_progress')`
+	endCaptures          = `UPDATE captures SET ended = $3, message = 'Its cluster was deleted.' WHERE organisation = $1 AND cluster = $2 AND ended = 0`
 
 	selectPlugins = `SELECT organisation, name, version, spec, created, updated FROM plugins WHERE organisation = $1`
 	selectPlugin  = selectPlugins + ` AND name = $2 AND version = $3`

@@ -237,6 +237,7 @@ const (
 	Login        Kind = "login"
 	RunnerGroup  Kind = "runnergroup"
 	Job          Kind = "job"
+	Capture      Kind = "capture"
 	// TestExecution is one run of a Smart Test.
 	TestExecution Kind = "testexecution"
 	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have

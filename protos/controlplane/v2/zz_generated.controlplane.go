@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for AuthdevicesStatus.
@@ -145,6 +146,30 @@ type AuthdevicesTokenInput struct {
 	DeviceCode string `json:"deviceCode"`
 }
 
+// Capture A recording of the requests that forks of a sandbox receive.
+type Capture struct {
+	CreatedAt string        `json:"createdAt"`
+	DeletedAt *string       `json:"deletedAt,omitempty"`
+	Name      string        `json:"name"`
+	Spec      CaptureSpec   `json:"spec"`
+	Status    CaptureStatus `json:"status"`
+}
+
+// CaptureCounts Numbers of requests; seen is the sum of the others.
+type CaptureCounts struct {
+	// Evicted Replaced in the cluster by later ones before they were read.
+	Evicted int64 `json:"evicted"`
+
+	// Lost By reason.
+	Lost map[string]int64 `json:"lost,omitempty"`
+
+	// Pending On their way.
+	Pending    int64 `json:"pending"`
+	SampledOut int64 `json:"sampledOut"`
+	Seen       int64 `json:"seen"`
+	Stored     int64 `json:"stored"`
+}
+
 // CaptureMessage defines model for CaptureMessage.
 type CaptureMessage struct {
 	Body    interface{}       `json:"body,omitempty"`
@@ -166,6 +191,37 @@ type CaptureResponse struct {
 	Message    *CaptureMessage `json:"message,omitempty"`
 	Proto      *string         `json:"proto,omitempty"`
 	StatusCode *int            `json:"statusCode,omitempty"`
+}
+
+// CaptureSpec defines model for CaptureSpec.
+type CaptureSpec struct {
+	// Duration How long to record, such as 10m; at most 1h, the default.
+	Duration *string `json:"duration,omitempty"`
+	Sandbox  string  `json:"sandbox"`
+
+	// Workload The name of a baseline of the sandbox; default: all.
+	Workload *string `json:"workload,omitempty"`
+}
+
+// CaptureStatus defines model for CaptureStatus.
+type CaptureStatus struct {
+	// Bytes The size of what is stored.
+	Bytes   int64   `json:"bytes"`
+	Cluster *string `json:"cluster,omitempty"`
+
+	// Counts Numbers of requests; seen is the sum of the others.
+	Counts    CaptureCounts `json:"counts"`
+	CreatedBy *string       `json:"createdBy,omitempty"`
+	EndedAt   *string       `json:"endedAt,omitempty"`
+
+	// Message What it waits for, or why it has ended.
+	Message *string `json:"message,omitempty"`
+
+	// Phase pending, recording or ended.
+	Phase string `json:"phase"`
+
+	// Requests The number of stored requests.
+	Requests int64 `json:"requests"`
 }
 
 // CapturemetaScriptRef defines model for CapturemetaScriptRef.
@@ -1444,6 +1500,9 @@ type WorkloadWorkload struct {
 // APIKeyID defines model for apiKeyId.
 type APIKeyID = string
 
+// CaptureName defines model for captureName.
+type CaptureName = string
+
 // ClusterName defines model for clusterName.
 type ClusterName = string
 
@@ -1520,6 +1579,18 @@ type DownloadJobArtifactParams struct {
 
 	// Space user: files of the job; system: its output; unset: both.
 	Space *string `form:"space,omitempty" json:"space,omitempty"`
+}
+
+// ListCapturesParams defines parameters for ListCaptures.
+type ListCapturesParams struct {
+	// Sandbox Only captures of this sandbox.
+	Sandbox *string `form:"sandbox,omitempty" json:"sandbox,omitempty"`
+}
+
+// ListCapturedRequestsParams defines parameters for ListCapturedRequests.
+type ListCapturedRequestsParams struct {
+	// Limit The number of requests, at most 1000; default 100.
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // AnalyzeDevMeshParams defines parameters for AnalyzeDevMesh.
@@ -1673,6 +1744,9 @@ type PollDeviceLoginJSONRequestBody = AuthdevicesTokenInput
 
 // RefreshTokenJSONRequestBody defines body for RefreshToken for application/json ContentType.
 type RefreshTokenJSONRequestBody = RefreshTokenJSONBody
+
+// CreateCaptureJSONRequestBody defines body for CreateCapture for application/json ContentType.
+type CreateCaptureJSONRequestBody = Capture
 
 // CreateClusterTokenJSONRequestBody defines body for CreateClusterToken for application/json ContentType.
 type CreateClusterTokenJSONRequestBody = EmptyResponse
@@ -1853,6 +1927,50 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
 	DownloadJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCaptures List captures of requests, the newest first; an addition to the published API, as all of captures
+	//
+	// Corresponds with GET /orgs/{orgName}/captures (the `ListCaptures` operationId).
+	ListCaptures(ctx context.Context, orgName OrgName, params *ListCapturesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCaptureWithBody Begin to record the requests of a sandbox's forks; the control plane chooses the name
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+	CreateCaptureWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateCapture Begin to record the requests of a sandbox's forks; the control plane chooses the name
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+	CreateCapture(ctx context.Context, orgName OrgName, body CreateCaptureJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteCapture End and delete a capture, with the recorded requests
+	//
+	// Corresponds with DELETE /orgs/{orgName}/captures/{captureName} (the `DeleteCapture` operationId).
+	DeleteCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCapture Get a capture
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName} (the `GetCapture` operationId).
+	GetCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndCapture End a capture
+	//
+	// Corresponds with PUT /orgs/{orgName}/captures/{captureName}/end (the `EndCapture` operationId).
+	EndCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DownloadCaptureHAR Download the recorded requests as an HTTP Archive 1.2
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName}/har (the `DownloadCaptureHAR` operationId).
+	DownloadCaptureHAR(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCapturedRequests List the metadata of recorded requests, the newest first, in the form of `switchyard traffic record --short`
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName}/requests (the `ListCapturedRequests` operationId).
+	ListCapturedRequests(ctx context.Context, orgName OrgName, captureName CaptureName, params *ListCapturedRequestsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListClusters List clusters
 	//
@@ -2492,6 +2610,130 @@ func (c *Client) GetJobArtifact(ctx context.Context, orgName OrgName, jobName Jo
 // Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
 func (c *Client) DownloadJobArtifact(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDownloadJobArtifactRequest(c.Server, orgName, jobName, jobAttempt, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCaptures List captures of requests, the newest first; an addition to the published API, as all of captures
+//
+// Corresponds with GET /orgs/{orgName}/captures (the `ListCaptures` operationId).
+func (c *Client) ListCaptures(ctx context.Context, orgName OrgName, params *ListCapturesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCapturesRequest(c.Server, orgName, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCaptureWithBody Begin to record the requests of a sandbox's forks; the control plane chooses the name
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+func (c *Client) CreateCaptureWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCaptureRequestWithBody(c.Server, orgName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateCapture Begin to record the requests of a sandbox's forks; the control plane chooses the name
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+func (c *Client) CreateCapture(ctx context.Context, orgName OrgName, body CreateCaptureJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateCaptureRequest(c.Server, orgName, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteCapture End and delete a capture, with the recorded requests
+//
+// Corresponds with DELETE /orgs/{orgName}/captures/{captureName} (the `DeleteCapture` operationId).
+func (c *Client) DeleteCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteCaptureRequest(c.Server, orgName, captureName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCapture Get a capture
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName} (the `GetCapture` operationId).
+func (c *Client) GetCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCaptureRequest(c.Server, orgName, captureName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndCapture End a capture
+//
+// Corresponds with PUT /orgs/{orgName}/captures/{captureName}/end (the `EndCapture` operationId).
+func (c *Client) EndCapture(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndCaptureRequest(c.Server, orgName, captureName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DownloadCaptureHAR Download the recorded requests as an HTTP Archive 1.2
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName}/har (the `DownloadCaptureHAR` operationId).
+func (c *Client) DownloadCaptureHAR(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadCaptureHARRequest(c.Server, orgName, captureName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCapturedRequests List the metadata of recorded requests, the newest first, in the form of `switchyard traffic record --short`
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName}/requests (the `ListCapturedRequests` operationId).
+func (c *Client) ListCapturedRequests(ctx context.Context, orgName OrgName, captureName CaptureName, params *ListCapturedRequestsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCapturedRequestsRequest(c.Server, orgName, captureName, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4220,6 +4462,346 @@ func NewDownloadJobArtifactRequest(server string, orgName OrgName, jobName JobNa
 		if params.Space != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "space", *params.Space, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListCapturesRequest constructs an http.Request for the ListCaptures method
+func NewListCapturesRequest(server string, orgName OrgName, params *ListCapturesParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Sandbox != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sandbox", *params.Sandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateCaptureRequest calls the generic CreateCapture builder with application/json body
+func NewCreateCaptureRequest(server string, orgName OrgName, body CreateCaptureJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateCaptureRequestWithBody(server, orgName, "application/json", bodyReader)
+}
+
+// NewCreateCaptureRequestWithBody constructs an http.Request for the CreateCapture method, with any body, and a specified content type
+func NewCreateCaptureRequestWithBody(server string, orgName OrgName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewDeleteCaptureRequest constructs an http.Request for the DeleteCapture method
+func NewDeleteCaptureRequest(server string, orgName OrgName, captureName CaptureName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "captureName", captureName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCaptureRequest constructs an http.Request for the GetCapture method
+func NewGetCaptureRequest(server string, orgName OrgName, captureName CaptureName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "captureName", captureName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEndCaptureRequest constructs an http.Request for the EndCapture method
+func NewEndCaptureRequest(server string, orgName OrgName, captureName CaptureName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "captureName", captureName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures/%s/end", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDownloadCaptureHARRequest constructs an http.Request for the DownloadCaptureHAR method
+func NewDownloadCaptureHARRequest(server string, orgName OrgName, captureName CaptureName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "captureName", captureName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures/%s/har", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListCapturedRequestsRequest constructs an http.Request for the ListCapturedRequests method
+func NewListCapturedRequestsRequest(server string, orgName OrgName, captureName CaptureName, params *ListCapturedRequestsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "captureName", captureName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/captures/%s/requests", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -8061,6 +8643,62 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download (the `DownloadJobArtifact` operationId).
 	DownloadJobArtifactWithResponse(ctx context.Context, orgName OrgName, jobName JobName, jobAttempt JobAttempt, params *DownloadJobArtifactParams, reqEditors ...RequestEditorFn) (*DownloadJobArtifactResult, error)
 
+	// ListCapturesWithResponse List captures of requests, the newest first; an addition to the published API, as all of captures
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/captures (the `ListCaptures` operationId).
+	ListCapturesWithResponse(ctx context.Context, orgName OrgName, params *ListCapturesParams, reqEditors ...RequestEditorFn) (*ListCapturesResult, error)
+
+	// CreateCaptureWithBodyWithResponse Begin to record the requests of a sandbox's forks; the control plane chooses the name
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+	CreateCaptureWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCaptureResult, error)
+
+	// CreateCaptureWithResponse Begin to record the requests of a sandbox's forks; the control plane chooses the name
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+	CreateCaptureWithResponse(ctx context.Context, orgName OrgName, body CreateCaptureJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCaptureResult, error)
+
+	// DeleteCaptureWithResponse End and delete a capture, with the recorded requests
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /orgs/{orgName}/captures/{captureName} (the `DeleteCapture` operationId).
+	DeleteCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*DeleteCaptureResult, error)
+
+	// GetCaptureWithResponse Get a capture
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName} (the `GetCapture` operationId).
+	GetCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*GetCaptureResult, error)
+
+	// EndCaptureWithResponse End a capture
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/captures/{captureName}/end (the `EndCapture` operationId).
+	EndCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*EndCaptureResult, error)
+
+	// DownloadCaptureHARWithResponse Download the recorded requests as an HTTP Archive 1.2
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName}/har (the `DownloadCaptureHAR` operationId).
+	DownloadCaptureHARWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*DownloadCaptureHARResult, error)
+
+	// ListCapturedRequestsWithResponse List the metadata of recorded requests, the newest first, in the form of `switchyard traffic record --short`
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/captures/{captureName}/requests (the `ListCapturedRequests` operationId).
+	ListCapturedRequestsWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, params *ListCapturedRequestsParams, reqEditors ...RequestEditorFn) (*ListCapturedRequestsResult, error)
+
 	// ListClustersWithResponse List clusters
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9028,6 +9666,342 @@ func (r DownloadJobArtifactResult) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DownloadJobArtifactResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCapturesResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Capture
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCapturesResult) GetJSON200() *[]Capture {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListCapturesResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCapturesResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCapturesResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCapturesResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCapturesResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateCaptureResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Capture
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateCaptureResult) GetJSON200() *Capture {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CreateCaptureResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateCaptureResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateCaptureResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateCaptureResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateCaptureResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteCaptureResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteCaptureResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteCaptureResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteCaptureResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteCaptureResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteCaptureResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteCaptureResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetCaptureResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Capture
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCaptureResult) GetJSON200() *Capture {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetCaptureResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCaptureResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCaptureResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCaptureResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCaptureResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EndCaptureResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Capture
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndCaptureResult) GetJSON200() *Capture {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r EndCaptureResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndCaptureResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndCaptureResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndCaptureResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndCaptureResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DownloadCaptureHARResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *openapi_types.File
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DownloadCaptureHARResult) GetJSON200() *openapi_types.File {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DownloadCaptureHARResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DownloadCaptureHARResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DownloadCaptureHARResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DownloadCaptureHARResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DownloadCaptureHARResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListCapturedRequestsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]map[string]interface{}
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCapturedRequestsResult) GetJSON200() *[]map[string]interface{} {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListCapturedRequestsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCapturedRequestsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCapturedRequestsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCapturedRequestsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCapturedRequestsResult) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12476,6 +13450,110 @@ func (c *ClientWithResponses) DownloadJobArtifactWithResponse(ctx context.Contex
 	return ParseDownloadJobArtifactResult(rsp)
 }
 
+// ListCapturesWithResponse List captures of requests, the newest first; an addition to the published API, as all of captures
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/captures (the `ListCaptures` operationId).
+func (c *ClientWithResponses) ListCapturesWithResponse(ctx context.Context, orgName OrgName, params *ListCapturesParams, reqEditors ...RequestEditorFn) (*ListCapturesResult, error) {
+	rsp, err := c.ListCaptures(ctx, orgName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCapturesResult(rsp)
+}
+
+// CreateCaptureWithBodyWithResponse Begin to record the requests of a sandbox's forks; the control plane chooses the name
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+func (c *ClientWithResponses) CreateCaptureWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateCaptureResult, error) {
+	rsp, err := c.CreateCaptureWithBody(ctx, orgName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCaptureResult(rsp)
+}
+
+// CreateCaptureWithResponse Begin to record the requests of a sandbox's forks; the control plane chooses the name
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/captures (the `CreateCapture` operationId).
+func (c *ClientWithResponses) CreateCaptureWithResponse(ctx context.Context, orgName OrgName, body CreateCaptureJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCaptureResult, error) {
+	rsp, err := c.CreateCapture(ctx, orgName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateCaptureResult(rsp)
+}
+
+// DeleteCaptureWithResponse End and delete a capture, with the recorded requests
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /orgs/{orgName}/captures/{captureName} (the `DeleteCapture` operationId).
+func (c *ClientWithResponses) DeleteCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*DeleteCaptureResult, error) {
+	rsp, err := c.DeleteCapture(ctx, orgName, captureName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteCaptureResult(rsp)
+}
+
+// GetCaptureWithResponse Get a capture
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName} (the `GetCapture` operationId).
+func (c *ClientWithResponses) GetCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*GetCaptureResult, error) {
+	rsp, err := c.GetCapture(ctx, orgName, captureName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCaptureResult(rsp)
+}
+
+// EndCaptureWithResponse End a capture
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/captures/{captureName}/end (the `EndCapture` operationId).
+func (c *ClientWithResponses) EndCaptureWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*EndCaptureResult, error) {
+	rsp, err := c.EndCapture(ctx, orgName, captureName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndCaptureResult(rsp)
+}
+
+// DownloadCaptureHARWithResponse Download the recorded requests as an HTTP Archive 1.2
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName}/har (the `DownloadCaptureHAR` operationId).
+func (c *ClientWithResponses) DownloadCaptureHARWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, reqEditors ...RequestEditorFn) (*DownloadCaptureHARResult, error) {
+	rsp, err := c.DownloadCaptureHAR(ctx, orgName, captureName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDownloadCaptureHARResult(rsp)
+}
+
+// ListCapturedRequestsWithResponse List the metadata of recorded requests, the newest first, in the form of `switchyard traffic record --short`
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/captures/{captureName}/requests (the `ListCapturedRequests` operationId).
+func (c *ClientWithResponses) ListCapturedRequestsWithResponse(ctx context.Context, orgName OrgName, captureName CaptureName, params *ListCapturedRequestsParams, reqEditors ...RequestEditorFn) (*ListCapturedRequestsResult, error) {
+	rsp, err := c.ListCapturedRequests(ctx, orgName, captureName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCapturedRequestsResult(rsp)
+}
+
 // ListClustersWithResponse List clusters
 //
 // Returns a wrapper object for the known response body format(s).
@@ -13826,6 +14904,237 @@ func ParseDownloadJobArtifactResult(rsp *http.Response) (*DownloadJobArtifactRes
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCapturesResult parses an HTTP response from a ListCapturesWithResponse call
+func ParseListCapturesResult(rsp *http.Response) (*ListCapturesResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCapturesResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Capture
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateCaptureResult parses an HTTP response from a CreateCaptureWithResponse call
+func ParseCreateCaptureResult(rsp *http.Response) (*CreateCaptureResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateCaptureResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Capture
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteCaptureResult parses an HTTP response from a DeleteCaptureWithResponse call
+func ParseDeleteCaptureResult(rsp *http.Response) (*DeleteCaptureResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteCaptureResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetCaptureResult parses an HTTP response from a GetCaptureWithResponse call
+func ParseGetCaptureResult(rsp *http.Response) (*GetCaptureResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCaptureResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Capture
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEndCaptureResult parses an HTTP response from a EndCaptureWithResponse call
+func ParseEndCaptureResult(rsp *http.Response) (*EndCaptureResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndCaptureResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Capture
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDownloadCaptureHARResult parses an HTTP response from a DownloadCaptureHARWithResponse call
+func ParseDownloadCaptureHARResult(rsp *http.Response) (*DownloadCaptureHARResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DownloadCaptureHARResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest openapi_types.File
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListCapturedRequestsResult parses an HTTP response from a ListCapturedRequestsWithResponse call
+func ParseListCapturedRequestsResult(rsp *http.Response) (*ListCapturedRequestsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCapturedRequestsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []map[string]interface{}
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Error
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {

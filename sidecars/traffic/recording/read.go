@@ -13,12 +13,16 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
-	"switchyard.dev/sidecars/traffic/record"
 )
+
+// countEvery is after how many polls the counters of replicas are read.
+const countEvery = 5
 
 // firstPause and lastPause are the pauses between two attempts to read a replica.
 const firstPause, lastPause = 200 * time.Millisecond, 3 * time.Second
@@ -37,16 +41,31 @@ type run struct {
 	noted    map[string]bool
 	ending   bool
 
-	// taking has the fields of take.
-	taking sync.Mutex
-	// seen are the exchanges of each capture, pod and incarnation, workloads those of pods.
-	seen      map[[3]string][]*trafficv1.Span
+	// taking has the progress, and workloads, those of pods.
+	taking    sync.Mutex
+	progress  *Progress
 	workloads map[string]string
-	taken     uint64
 }
 
 func newRun(cfg Config) *run {
-	return &run{cfg: cfg, failed: make(chan error, 1), noted: map[string]bool{}, seen: map[[3]string][]*trafficv1.Span{}, workloads: map[string]string{}}
+	r := &run{cfg: cfg, failed: make(chan error, 1), noted: map[string]bool{}, progress: cmp.Or(cfg.Progress, &Progress{}), workloads: map[string]string{}}
+	for _, n := range r.progress.Captures {
+		r.captures = append(r.captures, &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace, Name: n.Name}})
+	}
+	return r
+}
+
+// left reports whether another call continues the recording.
+func (r *run) left() bool { return r.cfg.Left != nil && r.cfg.Left.Err() != nil }
+
+// save has the caller save the progress.
+func (r *run) save() error {
+	r.taking.Lock()
+	defer r.taking.Unlock()
+	if r.cfg.Save == nil {
+		return nil
+	}
+	return r.cfg.Save()
 }
 
 // once notes a text that was not noted before.
@@ -65,7 +84,7 @@ func (r *run) read(ctx context.Context) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	known := map[string]bool{}
-	for {
+	for polls := 0; ; {
 		names, err := r.cfg.Replicas(ctx)
 		if err != nil && ctx.Err() == nil {
 			r.once("the replicas of traffic-manager are not known: %v", err)
@@ -86,6 +105,12 @@ func (r *run) read(ctx context.Context) {
 		}
 		done := len(known) > 0 && r.streams == 0
 		r.mu.Unlock()
+		if polls++; polls%countEvery == 0 && r.cfg.Progress != nil {
+			r.counts(ctx, false) // which the progress keeps
+		}
+		if err := r.save(); err != nil {
+			r.fail(err)
+		}
 		if done || !wake.Sleep(ctx, pollEvery) {
 			return
 		}
@@ -95,7 +120,9 @@ func (r *run) read(ctx context.Context) {
 // stream reads a capture from a replica until its end, again after an interruption.
 func (r *run) stream(ctx context.Context, replica string, c *crdv1.TrafficCapture) {
 	defer func() { r.mu.Lock(); r.streams--; r.mu.Unlock() }()
-	var at *trafficv1.Cursor
+	r.taking.Lock()
+	at := r.progress.Cursors[replica+"/"+c.Namespace]
+	r.taking.Unlock()
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		before := at
 		err := r.receive(ctx, replica, c, &at)
@@ -110,6 +137,8 @@ func (r *run) stream(ctx context.Context, replica string, c *crdv1.TrafficCaptur
 			return
 		}
 		switch exists, ending := r.state(replica); {
+		case status.Code(err) == codes.NotFound && r.gone(ctx, c):
+			return // it was deleted long ago
 		case !exists:
 			r.once("replica %s of traffic-manager was deleted: requests that only it stored are lost", replica)
 			return
@@ -167,11 +196,9 @@ func (r *run) receive(ctx context.Context, replica string, c *crdv1.TrafficCaptu
 		if g := e.GetGap(); g.GetEvicted() > 0 || g.GetReason() != "" {
 			r.once("replica %s of traffic-manager has evicted %d requests before they were read %s", replica, g.GetEvicted(), g.GetReason())
 		}
-		if x := e.GetExchange(); x != nil {
-			if wrong := r.take(ctx, c, x); wrong != nil {
-				r.fail(wrong)
-				return nil
-			}
+		if wrong := r.take(ctx, c, replica, e); wrong != nil {
+			r.fail(wrong)
+			return nil
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -180,17 +207,30 @@ func (r *run) receive(ctx context.Context, replica string, c *crdv1.TrafficCaptu
 	return err
 }
 
-// take hands over an exchange that is new.
-func (r *run) take(ctx context.Context, c *crdv1.TrafficCapture, x *trafficv1.Exchange) error {
+// take hands over the exchange of an entry, if it has one that is new.
+func (r *run) take(ctx context.Context, c *crdv1.TrafficCapture, replica string, e *trafficv1.Entry) error {
 	r.taking.Lock()
 	defer r.taking.Unlock()
-	of := [3]string{x.GetCaptureUid(), x.GetPod(), x.GetIncarnation()}
-	var missing bool
-	if r.seen[of], missing = record.Add(r.seen[of], x.GetNumber(), x.GetNumber()); !missing {
+	if x := e.GetExchange(); x != nil && r.progress.isNew(x) {
+		err := r.cfg.Each(x, cmp.Or(x.GetMember(), r.workload(ctx, c, x.GetPod())))
+		if errors.Is(err, ErrFull) {
+			r.progress.Left++
+			r.fail(err)
+		} else if err != nil {
+			return err
+		}
+		r.progress.took(x)
+	}
+	if r.progress.at(replica, c.Namespace, e.GetNext()); e.GetExchange() == nil || r.cfg.Save == nil {
 		return nil
 	}
-	r.taken++
-	return r.cfg.Each(x, cmp.Or(x.GetMember(), r.workload(ctx, c, x.GetPod())))
+	return r.cfg.Save()
+}
+
+// gone reports whether a capture does not exist.
+func (r *run) gone(ctx context.Context, c *crdv1.TrafficCapture) bool {
+	_, err := r.look(ctx, c)
+	return apierrors.IsNotFound(err)
 }
 
 // workload returns the workload of a pod, KIND/NAMESPACE/NAME; the pod itself if the capture does not name it.
@@ -207,8 +247,8 @@ func (r *run) workload(ctx context.Context, c *crdv1.TrafficCapture, pod string)
 	return r.workloads[of]
 }
 
-// counts returns the identity of the captures.
-func (r *run) counts(ctx context.Context) *Result {
+// counts returns the identity of the captures; end: nothing is read any more.
+func (r *run) counts(ctx context.Context, end bool) *Result {
 	out := &Result{}
 	var all []*trafficv1.Counts
 	r.mu.Lock()
@@ -228,7 +268,9 @@ func (r *run) counts(ctx context.Context) *Result {
 			all = append(all, got)
 		}
 	}
-	out.Counts = record.Merge(all...)
+	r.taking.Lock()
+	defer r.taking.Unlock()
+	out.Counts, out.Read = r.progress.count(end, all...), r.progress.read()
 	return out
 }
 

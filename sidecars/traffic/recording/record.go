@@ -41,6 +41,12 @@ var (
 	ErrNoFork    = errors.New("there is no fork to record")
 	// ErrNotReady: a capture was not ready in time, or has ended before. The note before has the reason.
 	ErrNotReady = errors.New("the recording does not begin")
+	// ErrLeft is the error of a recording that another call can continue, because Left has ended or Save has returned it: its captures
+	// stay.
+	ErrLeft = errors.New("the recording is continued later")
+	// ErrFull is an error of Each for an exchange that has no room. It ends the recording, and is returned; it and later ones are
+	// counted as lost.
+	ErrFull = errors.New("the recording has its maximum size")
 )
 
 // Asked is a recording that a user asks for.
@@ -48,11 +54,11 @@ type Asked struct {
 	Sandbox string
 	// Workload is the name of a baseline of the sandbox; empty: all.
 	Workload string
-	// For is how long to record, at most Longest; 0: Longest.
+	// For is how long to record, at most Longest; 0: Longest; negative: that is over.
 	For time.Duration
 }
 
-// Config is how a recording reaches the cluster. All fields are required.
+// Config is how a recording reaches the cluster. All fields before Name are required.
 type Config struct {
 	// Client has the rights of the user.
 	Client client.Client
@@ -67,6 +73,17 @@ type Config struct {
 	Each func(x *trafficv1.Exchange, workload string) error
 	// Note gets a line about the progress.
 	Note func(text string)
+
+	// Name is that of the captures. Default: it is generated. The others are optional, too.
+	Name string
+	// Left ends when the recording is to be left with ErrLeft. The context of Record is derived from it.
+	Left context.Context //nolint:containedctx // beside that of the recording
+	// Progress is where to begin, and is kept up to date; nil: at the beginning. It is changed during calls of Record, except
+	// within Each and Save.
+	Progress *Progress
+	// Save is called after each call of Each, each change of Progress, and every second. Calls do not overlap. An error ends the
+	// recording.
+	Save func() error
 }
 
 // Result is how complete a recording is.
@@ -80,31 +97,54 @@ type Result struct {
 }
 
 // Record records until ctx ends, the time is over, or the operator ends the capture, and then deletes it and reads what
-// is left. It returns an error if it did not begin or could not go on. The result is there once a capture was created.
+// is left. It returns an error if it did not begin or could not go on. The result is there once a capture was created, except with ErrLeft.
 func Record(ctx context.Context, cfg Config, asked Asked) (*Result, error) {
-	spaces, err := namespaces(ctx, cfg.Client, asked)
-	if err != nil {
+	r := newRun(cfg)
+	err := r.create(ctx, asked)
+	if len(r.captures) == 0 || errors.Is(err, ErrLeft) {
 		return nil, err
 	}
-	r := newRun(cfg)
+	return r.record(ctx, asked.For, err)
+}
+
+// create creates the captures that do not exist yet.
+func (r *run) create(ctx context.Context, asked Asked) error {
+	if r.progress.Ready {
+		return nil
+	}
+	spaces, err := namespaces(ctx, r.cfg.Client, asked)
 	for _, ns := range spaces {
+		if slices.ContainsFunc(r.captures, func(c *crdv1.TrafficCapture) bool { return c.Namespace == ns }) {
+			continue
+		}
 		c := &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{GenerateName: asked.Sandbox + "-", Namespace: ns}}
+		if r.cfg.Name != "" {
+			c.GenerateName, c.Name = "", r.cfg.Name
+		}
 		c.Spec.Sandbox, c.Spec.Workload = asked.Sandbox, asked.Workload
 		c.Spec.Lease = &crdv1.CaptureLease{RenewTime: metav1.NowMicro(), Seconds: leaseSeconds}
-		if err = cfg.Client.Create(ctx, c, client.FieldValidation("Strict")); err != nil {
+		err = r.cfg.Client.Create(ctx, c, client.FieldValidation("Strict"))
+		if apierrors.IsAlreadyExists(err) && r.cfg.Name != "" {
+			err = nil // by a former call, which did not save that
+		}
+		if err != nil {
 			err = fmt.Errorf("create a TrafficCapture in namespace %s: %w", ns, err)
 			break
 		}
 		r.captures = append(r.captures, c)
-		if _, err = cfg.Ticket(ctx, ns, c.Name); err != nil {
+		r.progress.Captures = append(r.progress.Captures, Name{c.Namespace, c.Name})
+		if err = r.save(); err != nil {
 			break
 		}
-		cfg.Note(fmt.Sprintf("TrafficCapture %s/%s is created", ns, c.Name))
+		if _, err = r.cfg.Ticket(ctx, ns, c.Name); err != nil {
+			break
+		}
+		r.cfg.Note(fmt.Sprintf("TrafficCapture %s/%s is created", ns, c.Name))
 	}
-	if len(r.captures) == 0 {
-		return nil, err
+	if r.left() {
+		return ErrLeft
 	}
-	return r.record(ctx, asked.For, err)
+	return err
 }
 
 // namespaces returns those of the members that are asked for.
@@ -145,16 +185,28 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 func (r *run) record(ctx context.Context, most time.Duration, err error) (*Result, error) {
 	going, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	if r.cfg.Left != nil {
+		defer context.AfterFunc(r.cfg.Left, stop)()
+	}
 	go r.renew(going)
-	if err == nil {
+	if err == nil && !r.progress.Ready {
 		err = r.awaitReady(ctx)
 	}
 	ended := make(chan struct{})
 	if err == nil {
+		r.progress.Ready = true
+		if err = r.save(); err != nil {
+			r.fail(err)
+		}
 		go func() { r.read(going); close(ended) }()
 		err = r.wait(ctx, most, ended)
 	} else {
 		close(ended)
+	}
+	if errors.Is(err, ErrLeft) || r.left() {
+		stop()
+		<-ended
+		return nil, errors.Join(ErrLeft, err)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = nil // That is how it ends.
@@ -162,19 +214,30 @@ func (r *run) record(ctx context.Context, most time.Duration, err error) (*Resul
 	deleted := r.remove(going)
 	select {
 	case <-ended:
+	case <-going.Done():
 	case <-time.After(drainWithin):
 		r.cfg.Note(fmt.Sprintf("the last requests have not arrived within %s of the end", drainWithin))
 	}
-	result := r.counts(going)
+	result := r.counts(going, true)
 	stop()
 	<-ended
-	result.Read = r.taken
+	select {
+	case failed := <-r.failed: // since the wait has ended
+		if errors.Is(failed, ErrLeft) {
+			return nil, failed
+		}
+	default:
+	}
+	if r.left() {
+		return nil, ErrLeft
+	}
 	return result, errors.Join(err, deleted)
 }
 
 // wait waits for the end of a recording. It returns why it could not go on.
-func (r *run) wait(ctx context.Context, most time.Duration, ended <-chan struct{}) error {
-	if most <= 0 || most > Longest {
+func (r *run) wait(ctx context.Context, asked time.Duration, ended <-chan struct{}) error {
+	most := max(asked, 0)
+	if asked == 0 || most > Longest {
 		most = Longest
 	}
 	late := time.NewTimer(most)
@@ -236,6 +299,9 @@ func (r *run) awaitReady(ctx context.Context) error {
 				waits++
 				r.once("waiting for TrafficCapture %s: %s", of, ready.Message)
 			}
+		}
+		if err := r.save(); err != nil {
+			return err
 		}
 		switch {
 		case waits == 0:

@@ -2,6 +2,7 @@ package recording_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,7 +31,7 @@ func (s *site) record(cfg recording.Config) (stop func(), ended <-chan outcome) 
 	s.Cleanup(cancel)
 	done := make(chan outcome, 1)
 	go func() {
-		r, err := recording.Record(ctx, cfg, recording.Asked{Sandbox: s.ns, Workload: "cart"})
+		r, err := recording.Record(ctx, cfg, recording.Asked{Sandbox: s.Namespace, Workload: "cart"})
 		done <- outcome{r, err}
 	}()
 	return cancel, done
@@ -63,25 +64,25 @@ func (s *site) says(texts ...string) {
 // restarts. At the end the capture is deleted, and exchanges that are delivered until then are read.
 func TestARecordingFromItsBeginningToItsEnd(t *testing.T) {
 	s := newSite(t)
-	stopOne := s.start("one")
-	s.start("two")
+	stopOne := s.Start("one")
+	s.Start("two")
 	stop, ended := s.record(s.config())
-	c := s.created()
+	c := s.Created()
 	first := c.Spec.Lease.RenewTime
-	s.attached(c, "False", "the container of pod cart-fork-1-x does not listen yet")
-	s.says("waiting for TrafficCapture "+s.ns+"/"+c.Name, "does not listen yet")
-	if c.Spec.Sandbox != s.ns || c.Spec.Workload != "cart" || c.Spec.Lease.Seconds != 120 {
+	s.Attached(c, "False", "the container of pod cart-fork-1-x does not listen yet")
+	s.says("waiting for TrafficCapture "+s.Namespace+"/"+c.Name, "does not listen yet")
+	if c.Spec.Sandbox != s.Namespace || c.Spec.Workload != "cart" || c.Spec.Lease.Seconds != 120 {
 		t.Errorf("the capture is %+v", c.Spec)
 	}
-	s.attached(c, "True", "every request is recorded")
+	s.Attached(c, "True", "every request is recorded")
 	s.says("is ready: every request")
-	s.deliver("one", c, 4, 1, 2, 3)
+	s.Deliver("one", c, 4, 1, 2, 3)
 	s.sees("/1", "/2", "/3")
-	s.deliver("two", c, 6, 3, 4, 5)
+	s.Deliver("two", c, 6, 3, 4, 5)
 	s.sees("/1", "/2", "/3", "/4", "/5")
 	stopOne()
-	s.start("one")
-	s.deliver("one", c, 7, 6)
+	s.Start("one")
+	s.Deliver("one", c, 7, 6)
 	s.sees("/1", "/2", "/3", "/4", "/5", "/6")
 	s.Eventually("the lease is renewed", func() error {
 		s.Get(c)
@@ -97,14 +98,14 @@ func TestARecordingFromItsBeginningToItsEnd(t *testing.T) {
 		}
 		return nil
 	})
-	s.deliver("two", c, 8, 7) // on its way
-	s.detached(c)
+	s.Deliver("two", c, 8, 7) // on its way
+	s.Detached(c)
 	out := <-ended
 	s.sees("/1", "/2", "/3", "/4", "/5", "/6", "/7")
 	if n := out.Counts; out.err != nil || out.Read != 7 || n.GetSeen() != 8 || n.GetStored() != 7 || n.GetLost()["memory"] != 1 || n.GetEvicted()+n.GetSampledOut()+n.GetPending() != 0 || len(out.Unanswered) > 0 {
 		t.Errorf("it ended with %+v, %v", out.Result, out.err)
 	}
-	if want := "ForkedWorkload/" + s.ns + "/cart-alice"; s.workload != want {
+	if want := "ForkedWorkload/" + s.Namespace + "/cart-alice"; s.workload != want {
 		t.Errorf("the workload is %s", s.workload)
 	}
 }
@@ -120,31 +121,31 @@ func TestTheOtherEndsOfARecording(t *testing.T) {
 		says   string
 	}{
 		"it never begins": {act: func(s *site, c *crdv1.TrafficCapture) {
-			s.report(c, func(*crdv1.TrafficCaptureStatus) {}, crdv1.StatusCondition{Type: crdv1.ConditionEnded, Status: "True", Reason: "Test", Message: "captures are disabled"})
+			s.Report(c, func(*crdv1.TrafficCaptureStatus) {}, crdv1.StatusCondition{Type: crdv1.ConditionEnded, Status: "True", Reason: "Test", Message: "captures are disabled"})
 		}, want: recording.ErrNotReady},
 		"another user deletes it": {act: func(s *site, c *crdv1.TrafficCapture) {
-			s.attached(c, "True", "ready")
+			s.Attached(c, "True", "ready")
 			s.says("is ready")
-			s.deliver("one", c, 2, 1)
+			s.Deliver("one", c, 2, 1)
 			s.Remove(c)
 		}, says: "has ended"},
 		"the disk is full": {config: func(cfg *recording.Config) { cfg.Each = func(*trafficv1.Exchange, string) error { return full } }, act: func(s *site, c *crdv1.TrafficCapture) {
-			s.attached(c, "True", "ready")
+			s.Attached(c, "True", "ready")
 			s.says("is ready")
-			s.deliver("one", c, 2, 1)
+			s.Deliver("one", c, 2, 1)
 		}, want: full},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.start("one")
+			s.Start("one")
 			cfg := s.config()
 			if tt.config != nil {
 				tt.config(&cfg)
 			}
 			_, ended := s.record(cfg)
-			c := s.created()
+			c := s.Created()
 			tt.act(s, c)
-			s.detached(c)
+			s.Detached(c)
 			if out := <-ended; !errors.Is(out.err, tt.want) || tt.want == nil && out.err != nil || out.Result == nil {
 				t.Errorf("it ended with %+v, %v", out.Result, out.err)
 			}
@@ -164,8 +165,8 @@ func TestARecordingThatIsRefused(t *testing.T) {
 		says   string
 	}{
 		"no sandbox": {recording.Asked{Sandbox: "none"}, nil, recording.ErrNoSandbox, "none"},
-		"no fork":    {recording.Asked{Sandbox: s.ns, Workload: "frontend"}, nil, recording.ErrNoFork, "has forks and external workloads of cart, and none of frontend"},
-		"no ticket":  {recording.Asked{Sandbox: s.ns}, refused, refused, "ada may not read"},
+		"no fork":    {recording.Asked{Sandbox: s.Namespace, Workload: "frontend"}, nil, recording.ErrNoFork, "has forks and external workloads of cart, and none of frontend"},
+		"no ticket":  {recording.Asked{Sandbox: s.Namespace}, refused, refused, "ada may not read"},
 	} {
 		cfg := s.config()
 		if tt.ticket != nil {
@@ -178,11 +179,97 @@ func TestARecordingThatIsRefused(t *testing.T) {
 	cfg := s.config()
 	cfg.Client = s.ClientWith(s.As("eve"), func() (*runtime.Scheme, error) { return s.Client.Scheme(), nil })
 	s.Grant("eve", "", rbacv1.PolicyRule{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get"}})
-	if _, err := recording.Record(t.Context(), cfg, recording.Asked{Sandbox: s.ns}); err == nil || !strings.Contains(err.Error(), "create a TrafficCapture in namespace "+s.ns) {
+	if _, err := recording.Record(t.Context(), cfg, recording.Asked{Sandbox: s.Namespace}); err == nil || !strings.Contains(err.Error(), "create a TrafficCapture in namespace "+s.Namespace) {
 		t.Errorf("a user without the right to record: %v", err)
 	}
 	var all crdv1.TrafficCaptureList
-	if s.List(&all); slices.ContainsFunc(all.Items, func(c crdv1.TrafficCapture) bool { return c.Namespace == s.ns }) {
+	if s.List(&all); slices.ContainsFunc(all.Items, func(c crdv1.TrafficCapture) bool { return c.Namespace == s.Namespace }) {
 		t.Errorf("there is %+v", all.Items)
+	}
+}
+
+// A recording that is left is continued by another call: exchanges that were saved are not recorded again, and one that was read and not saved
+// is. Exchanges of a replica that has gone in the meantime are not lost if they were recorded.
+func TestARecordingThatIsContinued(t *testing.T) {
+	s := newSite(t)
+	s.Start("one")
+	stopTwo := s.Start("two")
+	progress, saved := &recording.Progress{}, []byte("{}")
+	failing := false
+	cfg := s.config()
+	cfg.Name, cfg.Progress = "kept", progress
+	cfg.Save = func() (err error) {
+		if _, got := s.noted(); failing && len(got) == 5 {
+			return fmt.Errorf("%w: the disk has gone", recording.ErrLeft)
+		}
+		saved, err = json.Marshal(progress)
+		return err
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	cfg.Left = ctx
+	done := make(chan outcome, 1)
+	on := func(ctx context.Context) {
+		r, err := recording.Record(ctx, cfg, recording.Asked{Sandbox: s.Namespace})
+		done <- outcome{r, err}
+	}
+	go on(ctx)
+	c := s.Created()
+	s.Attached(c, "True", "ready")
+	s.Deliver("one", c, 3, 1)
+	s.Deliver("two", c, 4, 2, 3)
+	s.sees("/1", "/2", "/3")
+	leave()
+	if out := <-done; !errors.Is(out.err, recording.ErrLeft) || out.Result != nil || s.Look(c) != nil || c.DeletionTimestamp != nil {
+		t.Fatalf("it was left with %+v, %v", out.Result, out.err)
+	}
+	resume := func() {
+		cfg.Left = nil
+		progress = &recording.Progress{}
+		s.Must(json.Unmarshal(saved, progress))
+		cfg.Progress = progress
+	}
+	resume()
+	failing = true
+	go on(t.Context())
+	s.Deliver("one", c, 6, 4, 5)
+	if out := <-done; !errors.Is(out.err, recording.ErrLeft) {
+		t.Fatalf("a save has failed, and it ended with %+v, %v", out.Result, out.err)
+	}
+	failing = false
+	resume()
+	stopTwo()
+	s.Forget("two")
+	ctx, stop := context.WithCancel(t.Context())
+	go on(ctx)
+	s.sees("/1", "/2", "/3", "/4", "/5", "/5") // 5 was read, and not saved
+	stop()
+	s.Detached(c)
+	out := <-done
+	n := out.Counts
+	if out.err != nil || c.Name != "kept" || out.Read != 5 || n.GetSeen() != 6 || n.GetStored() != 5 || n.GetLost()["memory"] != 1 || n.GetEvicted()+n.GetPending()+n.GetLost()["restart"] != 0 {
+		t.Errorf("it ended with %+v, %v", out.Result, out.err)
+	}
+}
+
+// An exchange without room ends a recording, and it and later ones are counted.
+func TestARecordingThatIsFull(t *testing.T) {
+	s := newSite(t)
+	s.Start("one")
+	cfg, room := s.config(), 2
+	each := cfg.Each
+	cfg.Each = func(x *trafficv1.Exchange, workload string) error {
+		if room--; room < 0 {
+			return recording.ErrFull
+		}
+		return each(x, workload)
+	}
+	_, ended := s.record(cfg)
+	c := s.Created()
+	s.Attached(c, "True", "ready")
+	s.Deliver("one", c, 5, 1, 2, 3, 4)
+	s.Detached(c)
+	out := <-ended
+	if n := out.Counts; !errors.Is(out.err, recording.ErrFull) || out.Read != 2 || n.GetSeen() != 5 || n.GetStored() != 2 || n.GetLost()[recording.Full] != 2 || n.GetLost()["memory"] != 1 || n.GetEvicted()+n.GetPending() != 0 {
+		t.Errorf("it ended with %+v, %v", out.Result, out.err)
 	}
 }

@@ -50,7 +50,7 @@ func Prepare(ctx context.Context, api *apiserver.Server) error {
 		return err
 	}
 	all := slices.Concat(slices.Collect(maps.Values(rules))...)
-	users := []rbacv1.PolicyRule{{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "jobs", "jobrunnergroups"}, Verbs: []string{"*"}}}
+	users := []rbacv1.PolicyRule{{APIGroups: []string{crdv1.Group}, Resources: []string{"signadotsandboxes", "signadotroutegroups", "resources", "jobs", "jobrunnergroups", "trafficcaptures"}, Verbs: []string{"*"}}}
 	objects := []client.Object{
 		apiserver.Namespace(system),
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: controlkeys.ConfigMap}},

@@ -14,9 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -191,21 +189,7 @@ func line(s *command.Session, m published.Meta) string {
 
 // identity states how complete a recording is.
 func identity(r *recording.Result) string {
-	c := r.Counts
-	var lost uint64
-	var reasons []string
-	for _, why := range slices.Sorted(maps.Keys(c.GetLost())) {
-		lost += c.GetLost()[why]
-		reasons = append(reasons, fmt.Sprintf("%s %d", why, c.GetLost()[why]))
-	}
-	out := fmt.Sprintf("requests: %d seen = %d stored + %d sampled out + %d evicted + %d lost", c.GetSeen(), c.GetStored(), c.GetSampledOut(), c.GetEvicted(), lost)
-	if lost > 0 {
-		out += " (" + strings.Join(reasons, ", ") + ")"
-	}
-	if p := c.GetPending(); p > 0 {
-		out += fmt.Sprintf(" + %d on their way", p)
-	}
-	out += fmt.Sprintf("; %d are recorded here", r.Read)
+	out := recording.Identity(r.Counts) + fmt.Sprintf("; %d are recorded here", r.Read)
 	if len(r.Unanswered) > 0 {
 		out += "; without the counts of " + strings.Join(r.Unanswered, ", ")
 	}

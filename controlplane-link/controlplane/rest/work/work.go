@@ -2,6 +2,7 @@
 //
 //	jobs.go    runner groups, and jobs: submission, cancellation
 //	output.go  output streams and artifacts of jobs
+//	captures.go  captures of requests
 //	tests.go   Smart Tests and their executions
 //	diffs.go   comparisons of the two sides of an execution
 package work
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -25,7 +27,9 @@ type Work struct {
 	// Streams serves the output of jobs, and Kept has their files; nil: such requests answer 501.
 	Streams *jobs.Streams
 	Kept    *results.Kept
-	Logger  *slog.Logger
+	// Captures records requests; nil: such requests answer 501.
+	Captures *captures.Recorder
+	Logger   *slog.Logger
 }
 
 // Call is a request of a caller that may call the operation.

@@ -1034,6 +1034,60 @@ func (x *Exchange) GetMember() string {
 	return ""
 }
 
+// Recorded is an exchange as readers keep it.
+type Recorded struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Exchange *Exchange              `protobuf:"bytes,1,opt,name=exchange,proto3" json:"exchange,omitempty"`
+	// The workload that served it, KIND/NAMESPACE/NAME.
+	Workload      string `protobuf:"bytes,2,opt,name=workload,proto3" json:"workload,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Recorded) Reset() {
+	*x = Recorded{}
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Recorded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Recorded) ProtoMessage() {}
+
+func (x *Recorded) ProtoReflect() protoreflect.Message {
+	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
+func (*Recorded) Descriptor() ([]byte, []int) {
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Recorded) GetExchange() *Exchange {
+	if x != nil {
+		return x.Exchange
+	}
+	return nil
+}
+
+func (x *Recorded) GetWorkload() string {
+	if x != nil {
+		return x.Workload
+	}
+	return ""
+}
+
 // Message is a request or a response.
 type Message struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1058,7 +1112,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1124,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[12]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1137,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{12}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Message) GetMethod() string {
@@ -1173,7 +1227,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1239,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[13]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1252,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{13}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Header) GetName() string {
@@ -1228,7 +1282,7 @@ type ReadRequest struct {
 
 func (x *ReadRequest) Reset() {
 	*x = ReadRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1240,7 +1294,7 @@ func (x *ReadRequest) String() string {
 func (*ReadRequest) ProtoMessage() {}
 
 func (x *ReadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[14]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1253,7 +1307,7 @@ func (x *ReadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadRequest.ProtoReflect.Descriptor instead.
 func (*ReadRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{14}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ReadRequest) GetCaptureNamespace() string {
@@ -1298,7 +1352,7 @@ type Cursor struct {
 
 func (x *Cursor) Reset() {
 	*x = Cursor{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1364,7 @@ func (x *Cursor) String() string {
 func (*Cursor) ProtoMessage() {}
 
 func (x *Cursor) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[15]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,7 +1377,7 @@ func (x *Cursor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cursor.ProtoReflect.Descriptor instead.
 func (*Cursor) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{15}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Cursor) GetReplica() string {
@@ -1361,7 +1415,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1427,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[16]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1440,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{16}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Entry) GetNext() *Cursor {
@@ -1430,7 +1484,7 @@ type Gap struct {
 
 func (x *Gap) Reset() {
 	*x = Gap{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1442,7 +1496,7 @@ func (x *Gap) String() string {
 func (*Gap) ProtoMessage() {}
 
 func (x *Gap) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[17]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1455,7 +1509,7 @@ func (x *Gap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Gap.ProtoReflect.Descriptor instead.
 func (*Gap) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{17}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Gap) GetEvicted() uint64 {
@@ -1482,7 +1536,7 @@ type CountsRequest struct {
 
 func (x *CountsRequest) Reset() {
 	*x = CountsRequest{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1494,7 +1548,7 @@ func (x *CountsRequest) String() string {
 func (*CountsRequest) ProtoMessage() {}
 
 func (x *CountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[18]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1507,7 +1561,7 @@ func (x *CountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountsRequest.ProtoReflect.Descriptor instead.
 func (*CountsRequest) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{18}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CountsRequest) GetCaptureNamespace() string {
@@ -1544,7 +1598,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1610,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[19]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1623,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{19}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Counts) GetSeen() uint64 {
@@ -1648,7 +1702,7 @@ type PodCounts struct {
 
 func (x *PodCounts) Reset() {
 	*x = PodCounts{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1660,7 +1714,7 @@ func (x *PodCounts) String() string {
 func (*PodCounts) ProtoMessage() {}
 
 func (x *PodCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[20]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1673,7 +1727,7 @@ func (x *PodCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PodCounts.ProtoReflect.Descriptor instead.
 func (*PodCounts) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{20}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PodCounts) GetPod() string {
@@ -1771,7 +1825,7 @@ type Span struct {
 
 func (x *Span) Reset() {
 	*x = Span{}
-	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1837,7 @@ func (x *Span) String() string {
 func (*Span) ProtoMessage() {}
 
 func (x *Span) ProtoReflect() protoreflect.Message {
-	mi := &file_traffic_v1_traffic_proto_msgTypes[21]
+	mi := &file_traffic_v1_traffic_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1850,7 @@ func (x *Span) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Span.ProtoReflect.Descriptor instead.
 func (*Span) Descriptor() ([]byte, []int) {
-	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{21}
+	return file_traffic_v1_traffic_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Span) GetFirst() uint64 {
@@ -1909,7 +1963,10 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"overridden\x12\x16\n" +
 	"\x06number\x18\x10 \x01(\x04R\x06number\x12 \n" +
 	"\vincarnation\x18\x11 \x01(\tR\vincarnation\x12\x16\n" +
-	"\x06member\x18\x12 \x01(\tR\x06member\"\xe5\x02\n" +
+	"\x06member\x18\x12 \x01(\tR\x06member\"c\n" +
+	"\bRecorded\x12;\n" +
+	"\bexchange\x18\x01 \x01(\v2\x1f.switchyard.traffic.v1.ExchangeR\bexchange\x12\x1a\n" +
+	"\bworkload\x18\x02 \x01(\tR\bworkload\"\xe5\x02\n" +
 	"\aMessage\x12\x16\n" +
 	"\x06method\x18\x01 \x01(\tR\x06method\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x1c\n" +
@@ -2001,7 +2058,7 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
@@ -2015,62 +2072,64 @@ var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Batch)(nil),                 // 9: switchyard.traffic.v1.Batch
 	(*Stored)(nil),                // 10: switchyard.traffic.v1.Stored
 	(*Exchange)(nil),              // 11: switchyard.traffic.v1.Exchange
-	(*Message)(nil),               // 12: switchyard.traffic.v1.Message
-	(*Header)(nil),                // 13: switchyard.traffic.v1.Header
-	(*ReadRequest)(nil),           // 14: switchyard.traffic.v1.ReadRequest
-	(*Cursor)(nil),                // 15: switchyard.traffic.v1.Cursor
-	(*Entry)(nil),                 // 16: switchyard.traffic.v1.Entry
-	(*Gap)(nil),                   // 17: switchyard.traffic.v1.Gap
-	(*CountsRequest)(nil),         // 18: switchyard.traffic.v1.CountsRequest
-	(*Counts)(nil),                // 19: switchyard.traffic.v1.Counts
-	(*PodCounts)(nil),             // 20: switchyard.traffic.v1.PodCounts
-	(*Span)(nil),                  // 21: switchyard.traffic.v1.Span
-	nil,                           // 22: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 23: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 24: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 26: google.protobuf.Duration
+	(*Recorded)(nil),              // 12: switchyard.traffic.v1.Recorded
+	(*Message)(nil),               // 13: switchyard.traffic.v1.Message
+	(*Header)(nil),                // 14: switchyard.traffic.v1.Header
+	(*ReadRequest)(nil),           // 15: switchyard.traffic.v1.ReadRequest
+	(*Cursor)(nil),                // 16: switchyard.traffic.v1.Cursor
+	(*Entry)(nil),                 // 17: switchyard.traffic.v1.Entry
+	(*Gap)(nil),                   // 18: switchyard.traffic.v1.Gap
+	(*CountsRequest)(nil),         // 19: switchyard.traffic.v1.CountsRequest
+	(*Counts)(nil),                // 20: switchyard.traffic.v1.Counts
+	(*PodCounts)(nil),             // 21: switchyard.traffic.v1.PodCounts
+	(*Span)(nil),                  // 22: switchyard.traffic.v1.Span
+	nil,                           // 23: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 24: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 25: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	25, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	26, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
 	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
 	6,  // 4: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
 	8,  // 5: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	22, // 6: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	23, // 6: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
 	11, // 7: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
 	8,  // 8: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	25, // 9: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	26, // 10: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	26, // 11: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	12, // 12: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	12, // 13: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	13, // 14: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	13, // 15: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	15, // 16: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	15, // 17: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	11, // 18: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	17, // 19: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	23, // 20: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	20, // 21: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	24, // 22: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	21, // 23: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	7,  // 24: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	9,  // 25: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	14, // 26: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	18, // 27: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 28: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 29: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	10, // 30: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	16, // 31: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	19, // 32: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 33: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	29, // [29:34] is the sub-list for method output_type
-	24, // [24:29] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	26, // 9: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	27, // 10: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	27, // 11: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	13, // 12: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	13, // 13: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	11, // 14: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 15: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	14, // 16: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	16, // 17: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	16, // 18: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	11, // 19: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	18, // 20: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	24, // 21: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	21, // 22: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	25, // 23: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	22, // 24: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	7,  // 25: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	9,  // 26: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	15, // 27: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	19, // 28: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 29: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 30: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	10, // 31: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	17, // 32: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	20, // 33: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 34: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	30, // [30:35] is the sub-list for method output_type
+	25, // [25:30] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -2084,7 +2143,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

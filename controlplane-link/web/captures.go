@@ -1,0 +1,63 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+
+	"switchyard.dev/controlplane-link/controlplane/captures"
+	"switchyard.dev/eventbus/lists"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/routeserver/page"
+	"switchyard.dev/sidecars/traffic/published"
+	"switchyard.dev/sidecars/traffic/recording"
+)
+
+// mostShown is how many requests of a capture are shown.
+const mostShown = 100
+
+// capture is the content of the page of a capture. All are its newest requests; More: there are older ones. Archive is where all are,
+// and Unread why they cannot be read.
+type capture struct {
+	captures.Capture
+	Identity, Archive, Unread string
+	All                       []published.Meta
+	More                      bool
+}
+
+// captureState is the state of a capture.
+func captureState(c captures.Capture) page.State {
+	return map[string]page.State{"ended": {Text: "Ended"}, "recording": {Kind: "ok", Text: "Recording"}, "pending": {Kind: "wait", Text: "Starting"}}[c.Phase()]
+}
+
+func (r *request) listCaptures() (err error) {
+	var all []captures.Capture
+	if r.Captures != nil {
+		if all, err = r.Captures.Store.Captures(r.Context(), r.by.Org, ""); err != nil {
+			return err
+		}
+	}
+	some, pages := paged(r.URL, all)
+	return r.show(http.StatusOK, "/captures", "Captures", "captures", map[string]any{"Rows": some, "Pages": pages})
+}
+
+func (r *request) showCapture() error {
+	if r.Captures == nil {
+		return r.none("/captures", "capture")
+	}
+	c, err := r.Captures.Store.Capture(r.Context(), r.by.Org, r.PathValue("name"))
+	if missing(err) {
+		return r.none("/captures", "capture")
+	} else if err != nil {
+		return err
+	}
+	all, err := r.Captures.Store.Newest(r.Context(), r.Captures.Files, c, mostShown)
+	of := capture{Capture: c, Identity: recording.Identity(c.Progress.Counts), Archive: "/api/v2/orgs/" + url.PathEscape(c.Org) + "/captures/" + url.PathEscape(c.Name) + "/har", More: c.Requests > int64(len(all))}
+	of.All = lists.Map(all, func(one *trafficv1.Recorded) published.Meta {
+		return published.MetaOf(one.GetExchange(), one.GetWorkload())
+	})
+	if err != nil {
+		r.Logger.WarnContext(r.Context(), "The requests of a capture cannot be read for a page.", "organisation", c.Org, "capture", c.Name, "error", err)
+		of.Unread = "The requests cannot be read now. The log of the control plane has the error."
+	}
+	return r.show(http.StatusOK, "/captures", c.Name+": "+c.Phase(), "capture", of)
+}
