@@ -265,7 +265,28 @@ func (a *application) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
+	if r.URL.Path != "/list" {
+		published(w, r)
+		return
+	}
 	keyed := strings.Contains(r.Header.Get("Baggage"), "sd-routing-key=")
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = fmt.Fprintf(w, `{"request": "%032x", "names": ["a", "b"], "price": %d}`, n*7919, map[bool]int{false: 10, true: 12}[keyed])
+}
+
+// published answers as the applications of published examples do.
+func published(out http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body) // of a test
+	user, password, _ := r.BasicAuth()
+	out.Header().Set("X-Method", r.Method)
+	out.Header().Set("X-Auth", user+":"+password)
+	switch r.URL.Path {
+	case "/items":
+		_ = json.NewEncoder(out).Encode(map[string]any{"name": "jane", "size": 10, "query": r.URL.RawQuery, "header": r.Header.Get("X-My-Header")})
+	case "/orders":
+		out.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(out).Encode(map[string]any{"order": json.RawMessage(body)})
+	default:
+		_, _ = out.Write(body)
+	}
 }

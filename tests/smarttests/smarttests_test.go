@@ -1,7 +1,11 @@
 package smarttests
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,9 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/trust"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tools/switchyard"
+	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
 )
 
 // prices has a check that passes on the baseline and fails on the fork, in line 3.
@@ -30,6 +38,7 @@ func TestSmartTests(t *testing.T) {
 	t.Run("reasons", func(t *testing.T) { s.in(t).reasons() })
 	t.Run("cancelation", func(t *testing.T) { s.in(t).cancelation() })
 	t.Run("the group is for tests alone", func(t *testing.T) { s.in(t).forTestsAlone() })
+	t.Run("the published examples, from the command line", func(t *testing.T) { s.in(t).examples() })
 	t.Run("the right to the sandbox", func(t *testing.T) { s.in(t).rightToTheSandbox() })
 }
 
@@ -147,6 +156,45 @@ func (s *site) forTestsAlone() {
 	if err := user.Update(s.Context(), g); err == nil || !strings.Contains(err.Error(), "only the control plane writes it") {
 		s.Errorf("a change of the group: %v", err)
 	}
+}
+
+// examples runs the published examples on the sandbox, of which one has checks that fail.
+func (s *site) examples() {
+	s.Helper()
+	const from = "../../workflows/smarttest/interpreter/testdata/published"
+	all, err := os.ReadDir(from)
+	s.Must(err)
+	dir := s.TempDir()
+	s.Must(os.WriteFile(filepath.Join(dir, ".labels"), []byte("area=published\n"), 0o600))
+	for _, f := range all {
+		text, err := os.ReadFile(filepath.Join(from, f.Name()))
+		s.Must(err)
+		s.Must(os.WriteFile(filepath.Join(dir, f.Name()), []byte(strings.ReplaceAll(string(text), "@URL@", "http://"+s.app.address)), 0o600))
+	}
+	text := s.command(exit.No, "test", "run", "--sandbox", "fork", dir)
+	for _, want := range []string{fmt.Sprintf("1 of %d tests have failed", len(all)), "checks.star on sandbox fork: failed (3 of 6 checks have failed.)", "methods.star on sandbox fork: succeeded", "passed order-response", "missing absent"} {
+		if !strings.Contains(text, want) {
+			s.Errorf("%q is not printed: %s", want, text)
+		}
+	}
+	if text := s.command(exit.OK, "test", "list", "--sandbox", "fork", "--label", "area:published", "--phase", "failed"); strings.Count(text, "\n") != 2 || !strings.Contains(text, "checks.star") {
+		s.Errorf("the list is %s", text)
+	}
+}
+
+// command runs the command line, and returns what it prints.
+func (s *site) command(code exit.Code, args ...string) string {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	env := map[string]string{"SIGNADOT_API_KEY": key}
+	got := switchyard.Main(ctx, command.Config{Name: "switchyard", In: strings.NewReader(""), Out: &out, Err: &out, Getenv: func(name string) string { return env[name] }},
+		append(args, "--control-plane", "https://"+s.main.Listeners["api"].Addr().String(), "--control-plane-ca", filepath.Join(s.dir, trust.BundleFile)))
+	if got != code {
+		s.Fatalf("switchyard %s: exit code %d, want %d: %s", strings.Join(args, " "), got, code, out.String())
+	}
+	return out.String()
 }
 
 // rightToTheSandbox takes the rights of users, last.
