@@ -113,6 +113,12 @@ func TestABucketThatIsAwayChangesNoEnd(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for _, j := range []*crdv1.Job{failed, good} {
+		s.Eventually("the reason is in the status", func() error {
+			if s.Get(j); j.Status.Execution.Output.Message == "" {
+				return fmt.Errorf("%+v", j.Status.Execution.Output)
+			}
+			return nil
+		})
 		message := s.Condition(j, crdv1.ConditionCaveats, "True", crdv1.ConditionCaveats)
 		if o := j.Status.Execution.Output; o.State != crdv1.OutputKept || o.Message != message || !strings.HasPrefix(message, "Output and artifacts could not be stored in the bucket of the operator: ") ||
 			!strings.Contains(message, "connection refused") || strings.Contains(message, "the-id") || o.StoredUntil == nil {

@@ -124,7 +124,7 @@ func (s *Stream) TailLines(ctx context.Context, lines uint64) (uint64, error) {
 var errRemoved = errors.New("the bytes were removed")
 
 // Tail returns the offset where the last lines before end begin, and not before from. read reads all bytes of p at an offset; with
-// its error the offset is that of what was read before.
+// its error the offset is that of the bytes read before.
 func Tail(from, end, lines uint64, read func(at uint64, p []byte) error) (uint64, error) {
 	if lines == 0 {
 		return end, nil

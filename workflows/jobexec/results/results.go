@@ -40,7 +40,7 @@ const Operator = "jobs"
 // OfOperator reports whether the operator stores what a job leaves: a control plane does for jobs that it has numbered.
 func OfOperator(j *crdv1.Job) bool { return j.Annotations[crdv1.AnnotationJobSequence] == "" }
 
-// Left reports whether a job has ended, and its runner has stored what it has left.
+// Left reports whether a job has ended, and its runner has stored its output and artifacts.
 func Left(j *crdv1.Job) bool {
 	e, s := j.Status.Execution, j.Status.State
 	return s != nil && s.Terminated != nil && e != nil && e.Output != nil
