@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -24,7 +23,10 @@ func main() {
 	flag.IntVar(&s.requests, "requests", 100_000, "requests that goreplay and the container record")
 	flag.StringVar(&s.only, "only", "", "parts to measure, separated by commas: idle, long, kill, goreplay, cost, highest; default: all")
 	flag.StringVar(&s.cache, "cache", os.Getenv("SWITCHYARD_CACHE"), "folder for mitmproxy and goreplay")
-	short := flag.Bool("short", false, "a few minutes: 200 requests a second, 10 s in place of 10 min, 5,000 requests, one round, no highest rates")
+	flag.BoolFunc("short", "a few minutes: 200 requests a second, 10 s in place of 10 min, 5,000 requests, one round, no highest rates; later flags replace these", func(string) error {
+		s.rate, s.slow, s.rounds, s.long, s.kills, s.requests, s.only = 200, 20, 1, 10*time.Second, 1, 5000, "idle,long,kill,goreplay,cost"
+		return nil
+	})
 	var role func() error
 	switch process.Role() {
 	case "processor":
@@ -37,9 +39,5 @@ func main() {
 		return
 	}
 	flag.Parse()
-	if *short {
-		s.rate, s.slow, s.rounds, s.long, s.kills, s.requests = 200, 20, 1, 10*time.Second, 1, 5000
-		s.only = cmp.Or(s.only, "idle,long,kill,goreplay,cost")
-	}
 	frame.Main("bench-traffic", func(ctx context.Context) error { return run(ctx, s, os.Stdout) })
 }
