@@ -58,6 +58,9 @@ func (w *Workstation) Sandbox() (file, text string, err error) {
 	return file, string(content), err
 }
 
+// Put writes a file of the developer.
+func (w *Workstation) Put(name string, text []byte) error { return put(w.File(name), text) }
+
 // Process is a program that runs on the workstation until it is stopped.
 type Process struct {
 	cmd   *exec.Cmd

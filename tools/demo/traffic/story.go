@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 
 	"switchyard.dev/tools/demo"
@@ -68,36 +68,46 @@ func Story(ctx context.Context) (err error) {
 	return errors.Join(err, left)
 }
 
-// notes is the file with what the command line has written to its standard error.
-const notes = "notes.log"
+// notes is the standard error of a command, which is read while it is written.
+type notes struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.Write(p)
+}
+
+func (n *notes) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.text.String()
+}
 
 // runs runs the command line on the developer's machine, prints the command with its output, and returns its standard output
-// and its exit code.
-func (s *story) runs(ctx context.Context, args ...string) (out string, code int, err error) {
+// and its exit code. Its standard error is written to n, too.
+func (s *story) runs(ctx context.Context, n *notes, args ...string) (out string, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	fmt.Printf("   dora@workstation$ switchyard %s\n", strings.Join(args, " "))
-	to, err := os.Create(s.at.File(notes))
-	if err != nil {
-		return "", 0, err
-	}
-	defer to.Close()
 	c := s.at.Command(ctx, append([]string{local.Program("switchyard")}, args...)...)
-	c.Stderr = to
+	c.Stderr = n
 	text, err := c.Output()
-	noted, unread := os.ReadFile(to.Name())
-	for line := range strings.Lines(string(noted) + string(text)) {
+	for line := range strings.Lines(n.String() + string(text)) {
 		fmt.Print("   " + line)
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
 		code, err = exit.ExitCode(), nil
 	}
-	return string(text), code, errors.Join(err, unread)
+	return string(text), code, err
 }
 
 // succeeds is runs of a command that has to exit with 0.
 func (s *story) succeeds(ctx context.Context, args ...string) (out string, err error) {
-	out, code, err := s.runs(ctx, args...)
+	out, code, err := s.runs(ctx, &notes{}, args...)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("switchyard %s: exit code %d", strings.Join(args[:2], " "), code)
 	}
@@ -107,7 +117,7 @@ func (s *story) succeeds(ctx context.Context, args ...string) (out string, err e
 // apply applies the sandbox.
 func (s *story) apply(ctx context.Context) error {
 	s.step("a sandbox that forks customer, with another build, and frontend, as it is")
-	if err := os.WriteFile(s.at.File("sandbox.yaml"), sandboxFile, 0o600); err != nil {
+	if err := s.at.Put("sandbox.yaml", sandboxFile); err != nil {
 		return err
 	}
 	if _, err := s.succeeds(ctx, "sandbox", "apply", "-f", "sandbox.yaml"); err != nil {
@@ -130,32 +140,28 @@ func (s *story) record(ctx context.Context) error {
 
 // recording is runs of a command that records, to which requests are sent once it does.
 func (s *story) recording(ctx context.Context, args ...string) (out string, code int, err error) {
-	if err := os.WriteFile(s.at.File(notes), nil, 0o600); err != nil { // of an earlier command
-		return "", 0, err
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	sent := make(chan error, 1)
+	sent, n := make(chan error, 1), &notes{}
 	go func() {
-		err := s.requests(ctx)
+		err := s.requests(ctx, n)
 		if err != nil {
 			cancel()
 		}
 		sent <- err
 	}()
-	out, code, err = s.runs(ctx, args...)
+	out, code, err = s.runs(ctx, n, args...)
 	cancel()
 	return out, code, errors.Join(<-sent, err)
 }
 
-// requests sends requests once they are recorded.
-func (s *story) requests(ctx context.Context) error {
+// requests sends requests once the notes of a command state that they are recorded.
+func (s *story) requests(ctx context.Context, n *notes) error {
 	if err := wait.Until(ctx, patience, "the requests are recorded", func() error {
-		text, err := os.ReadFile(s.at.File(notes))
-		if err == nil && !strings.Contains(string(text), " is ready: ") {
-			err = fmt.Errorf("the command has written %s", text)
+		if text := n.String(); !strings.Contains(text, " is ready: ") {
+			return fmt.Errorf("the command has written %s", text)
 		}
-		return err
+		return nil
 	}); err != nil {
 		return err
 	}
@@ -192,7 +198,7 @@ func (s *story) inspect(ctx context.Context) error {
 // compare compares: the names of customers differ each time, and rides vary on both sides.
 func (s *story) compare(ctx context.Context) error {
 	s.step("each is sent three times to the fork and to the baseline: what differs beyond what varies by itself?")
-	if _, code, err := s.runs(ctx, "traffic", "compare", "--dir", "record"); err != nil || code != 1 {
+	if _, code, err := s.runs(ctx, &notes{}, "traffic", "compare", "--dir", "record"); err != nil || code != 1 {
 		return errors.Join(err, fmt.Errorf("with a red difference the exit code is 1, and it was %d", code))
 	}
 	s.step("the same in one command, which records first, as JSON")

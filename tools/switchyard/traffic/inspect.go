@@ -134,7 +134,7 @@ func typed(ctx context.Context, from io.Reader, keys chan<- string) {
 	}
 }
 
-// split splits what was typed into keys: a character each, or a sequence that begins with an escape.
+// split splits typed text into keys: a character each, or a sequence that begins with an escape.
 func split(text string) (keys []string) {
 	for text != "" {
 		n := 1

@@ -12,7 +12,7 @@ import (
 // longestValue is how many characters of values are shown.
 const longestValue = 80
 
-// reportText returns a comparison as text: each endpoint with its findings, and what was not compared.
+// reportText returns a comparison as text: each endpoint with its findings, and the requests that were not compared.
 func reportText(p *show.Printer, r *replay.Report) string {
 	var b strings.Builder
 	count := map[noise.Colour]int{}
