@@ -24,7 +24,7 @@ func (s *story) override(ctx context.Context) (err error) {
 		return err
 	}
 	folder := s.at.File("answers")
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "customer"), []byte(answered), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(folder, 0o700), s.at.Put("answers/customer", []byte(answered))); err != nil {
 		return err
 	}
 	server := []string{"python3", "-m", "http.server", "9999", "--bind", "127.0.0.1", "--directory", folder}
