@@ -33,7 +33,7 @@ func SmartTest(ctx context.Context) (err error) {
 
 // test runs the test on the sandbox, with its baseline, and on the baseline alone.
 func (h *hosted) test(ctx context.Context) error {
-	h.step("a Smart Test on the sandbox, whose customers have other names: it fails, and the exit code is 1")
+	h.step("a Smart Test on the sandbox, which renames customers: it fails, and the exit code is 1")
 	fmt.Print("   ", strings.ReplaceAll(strings.TrimSpace(namesTest), "\n", "\n   "), "\n")
 	if err := os.WriteFile(h.file("names.star"), []byte(namesTest), 0o600); err != nil {
 		return err
