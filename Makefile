@@ -55,9 +55,9 @@ demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached
 	@$(CACHE)/tools/demo-jobs
 
 .PHONY: demo-traffic
-demo-traffic: preflight ## requests of HotROD's forks, recorded, sent again to forks and baselines, and compared: one real difference is red, and what varies by itself is not
-	@$(GO) build -o $(CACHE)/tools/demo-traffic ./tools/demo/cmd/demo-traffic
-	@$(CACHE)/tools/demo-traffic --cluster $(CLUSTER)
+demo-traffic: preflight ## requests of HotROD's forks, recorded, sent again to forks and baselines, and compared: one real difference is red; answers of a workstation; a Smart Test that fails on the fork
+	@$(GO) build -o $(CACHE)/tools/demo-traffic ./tests/link/cmd/demo-traffic
+	@$(CACHE)/tools/demo-traffic
 
 .PHONY: demo-controlplane
 demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium

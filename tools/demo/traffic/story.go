@@ -42,7 +42,7 @@ type story struct {
 }
 
 // acts are the parts of the scenario, in order.
-var acts = []func(*story, context.Context) error{(*story).apply, (*story).record, (*story).inspect, (*story).compare}
+var acts = []func(*story, context.Context) error{(*story).apply, (*story).record, (*story).inspect, (*story).compare, (*story).override}
 
 // Story runs the scenario in a prepared cluster, inside the cluster's network (demo.Cluster.Inside). It returns an error if the
 // scenario failed, and leaves none of its objects.
