@@ -406,7 +406,7 @@ func TestPartsThatDoNotExistGetNoObjects(t *testing.T) {
 		}
 		return out
 	}
-	want := named(mustRender(t, ""))
+	want := named(mustRender(t, "trafficManager: {enabled: false}")) // as the file has it
 	want[title(&unstructured.Unstructured{Object: map[string]any{
 		"kind": "Secret", "metadata": map[string]any{"name": "my-token", "namespace": namespace}}})] = true
 	if diff := cmp.Diff(want, named(mustRender(t, string(published)))); diff != "" {

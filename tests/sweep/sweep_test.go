@@ -92,7 +92,10 @@ func TestAProcessThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
 
 func TestAProcessThatDiesLeavesNoForkRedirected(t *testing.T) {
 	world := newWorld(t)
-	g := golden(t, world.WithCaptures(), Recorded())
+	if err := world.WithCaptures(); err != nil {
+		t.Fatal(err)
+	}
+	g := golden(t, world, Recorded())
 	at := 1 + int(*seed%uint64(g.Writes))
 	way := wire.Ways()[*seed%3]
 	t.Logf("seed %d: a process dies at write %d of %d, %s", *seed, at, g.Writes, way)

@@ -12,12 +12,10 @@ import (
 
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/publisher"
-	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/meshes/istioadapter"
 	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/selfsigned"
 	"switchyard.dev/tests/sweep/life"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
@@ -50,16 +48,14 @@ type World struct {
 	between func()
 	// patience is how long the controllers may take to come to the right end.
 	patience time.Duration
-	// roots vouch for traffic-manager.
-	roots *trust.Roots
 	// late is the delay of events in a Trap.
 	late time.Duration
 	// bounds are those of the log.
 	bounds publisher.Bounds
 	// meshes: managers route by VirtualServices and by routes of the Gateway API as well.
 	meshes bool
-	// captures: forks get the container that records requests. Their pods are created by the rest of the cluster.
-	captures bool
+	// captures adds the settings of captures: forks get the container that records requests. nil: they do not.
+	captures func(*manager.Config)
 }
 
 // NewWorld starts an API server. The logger gets the log of managers; Close ends it.
@@ -81,14 +77,6 @@ func (w *World) open(ctx context.Context) error {
 	if w.people, err = w.server.Client(); err != nil {
 		return err
 	}
-	pair, err := selfsigned.New("traffic-manager")
-	if err != nil {
-		return err
-	}
-	w.roots = trust.NewRoots("the sweep")
-	if err := w.roots.Set(pair.Cert); err != nil {
-		return err
-	}
 	return apiserver.Create(ctx, w.people, apiserver.Namespace(namespace), apiserver.Namespace(operatorNamespace))
 }
 
@@ -101,8 +89,8 @@ func (w *World) begin(ctx context.Context, f wire.Faults) (*life.Life, error) {
 		Namespace: operatorNamespace, History: w.bounds, Logger: w.logger,
 		Istio: istioadapter.Settings{Enabled: w.meshes}, GatewayAPI: gatewayadapter.Settings{Enabled: w.meshes, Istio: w.meshes},
 	}
-	if w.captures {
-		w.record(&config)
+	if w.captures != nil {
+		w.captures(&config)
 	}
 	l, err := life.Begin(ctx, wire.NewGate(f, w.ledger), w.server.Config, w.store.Open(), config)
 	if err != nil {

@@ -1,8 +1,11 @@
-// Package recorded does what traffic-manager and the pods of forks do in a cluster while requests are recorded.
+// Package recorded has a TrafficCapture, and does what traffic-manager and the pods of forks do in a cluster while it is attached.
 package recorded
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,10 +13,71 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/trust"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/fork/traffic"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/selfsigned"
+	"switchyard.dev/tools/wait"
 )
+
+// The capture, of sandbox sweep-b.
+const (
+	namespace, name = "sweep", "sweep-capture"
+
+	Capture = `
+apiVersion: signadot.com/v1
+kind: TrafficCapture
+metadata: {name: ` + name + `, namespace: ` + namespace + `}
+spec: {sandbox: sweep-b}
+`
+)
+
+func object() *crdv1.TrafficCapture {
+	return &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+// Ready waits until the capture is ready, also while managers die.
+func Ready(ctx context.Context, c client.Client, within time.Duration) error {
+	return wait.Until(ctx, within, "the capture is ready", func() error {
+		o := object()
+		err := c.Get(ctx, client.ObjectKeyFromObject(o), o)
+		if err == nil && !crdv1.IsTrue(o.Status.Conditions, crdv1.ConditionReady, o.Generation) {
+			err = fmt.Errorf("it has the conditions %v", o.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// Remove deletes the capture.
+func Remove(ctx context.Context, c client.Client) error {
+	return client.IgnoreNotFound(c.Delete(ctx, object()))
+}
+
+// Removed waits until the capture is deleted, also while managers die.
+func Removed(ctx context.Context, c client.Client, within time.Duration) error {
+	return wait.Until(ctx, within, "the capture is deleted", func() error {
+		o := object()
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			return errors.Join(fmt.Errorf("it has the conditions %v", o.Status.Conditions), err)
+		}
+		return nil
+	})
+}
+
+// Settings returns what adds the settings of captures to those of a manager.
+func Settings(c client.Client) (func(*manager.Config), error) {
+	pair, err := selfsigned.New("traffic-manager")
+	if err != nil {
+		return nil, err
+	}
+	roots := trust.NewRoots("the sweep")
+	return func(m *manager.Config) {
+		m.Trust, m.Dial = roots, func(context.Context, string) error { return nil }
+		m.Traffic = manager.Traffic{Manager: true, Container: traffic.Settings{Image: "traffic-sidecar:1"}, Receivers: Containers{c}}
+	}, roots.Set(pair.Cert)
+}
 
 // Containers are the replicas of traffic-manager, and the containers of forks, which apply their attachments at once.
 type Containers struct{ Client client.Client }

@@ -74,7 +74,10 @@ func (s settings) recorded(ctx context.Context, w *sweep.World) error {
 	if s.step == 0 {
 		return nil
 	}
-	g, err := w.WithCaptures().Golden(ctx, sweep.Recorded())
+	if err := w.WithCaptures(); err != nil {
+		return err
+	}
+	g, err := w.Golden(ctx, sweep.Recorded())
 	if err != nil {
 		return err
 	}
