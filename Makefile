@@ -54,6 +54,11 @@ demo-jobs: preflight ## jobs against HotROD's sandbox and the baseline, attached
 	@$(GO) build -o $(CACHE)/tools/demo-jobs ./tests/link/cmd/demo-jobs
 	@$(CACHE)/tools/demo-jobs
 
+.PHONY: demo-traffic
+demo-traffic: preflight ## requests of HotROD's forks, recorded, sent again to forks and baselines, and compared: one real difference is red, and what varies by itself is not
+	@$(GO) build -o $(CACHE)/tools/demo-traffic ./tools/demo/cmd/demo-traffic
+	@$(CACHE)/tools/demo-traffic --cluster $(CLUSTER)
+
 .PHONY: demo-controlplane
 demo-controlplane: preflight ## a control plane from its chart: a cluster connected, a sandbox applied through its API, a forked request through it, its preview in Chromium
 	@$(GO) build -o $(CACHE)/tools/demo-controlplane ./tests/link/cmd/demo-controlplane

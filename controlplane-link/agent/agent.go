@@ -131,6 +131,8 @@ func (m *Main) handle(ctx context.Context, in *carrier.Incoming, welcome *linkv1
 		m.kubernetes.Serve(ctx, in, user)
 	case *linkv1.Open_Runner:
 		m.runners.Serve(ctx, in, open.GetCaller(), to.Runner)
+	case *linkv1.Open_Traffic:
+		m.runners.ServeTraffic(ctx, in, open.GetCaller(), to.Traffic)
 	case *linkv1.Open_Keys:
 		m.setKeys(ctx, in, to.Keys, welcome)
 	default:

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	discovery "k8s.io/client-go/kubernetes/typed/discovery/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
@@ -163,7 +164,7 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	if len(s.SidecarPorts) > 0 {
 		watched.Places = []policy.Place{{What: "a port of sidecars", Ports: s.SidecarPorts}}
 	}
-	var failed [7]error
+	var failed [8]error
 	var finder *ready.Finder
 	var objects metadata.Interface
 	var verify link.Verify
@@ -175,9 +176,11 @@ func (s Settings) Open(access *rest.Config, out io.Writer, logger *slog.Logger) 
 	m.core, failed[3] = client.NewForConfig(access)
 	objects, failed[4] = metadata.NewForConfig(access)
 	verify, failed[5] = s.verify()
-	if failed[3] == nil {
+	var endpoints *discovery.DiscoveryV1Client
+	endpoints, failed[7] = discovery.NewForConfig(access)
+	if errors.Join(failed[3], failed[7]) == nil {
 		m.runners, failed[6] = runner.New(runner.Config{
-			Address: s.Runners, TokenFile: s.AccountTokenFile, ConfigMaps: m.core.ConfigMaps(s.Namespace), Record: slog.New(slog.NewJSONHandler(out, nil)),
+			Address: s.Runners, TokenFile: s.AccountTokenFile, ConfigMaps: m.core.ConfigMaps(s.Namespace), Slices: endpoints.EndpointSlices(s.Namespace), Record: slog.New(slog.NewJSONHandler(out, nil)),
 		})
 	}
 	err := errors.Join(failed[:]...)

@@ -80,6 +80,8 @@ type Config struct {
 	// ended. Zero: for ever.
 	Artifacts results.Config
 	KeepJobs  time.Duration
+	// SmartTest is the path of the interpreter of Smart Tests in its image. Default: /smart-test.
+	SmartTest string
 	// Logger is required.
 	Logger *slog.Logger
 }
@@ -142,9 +144,9 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	if m.kept, err = results.Open(c.Artifacts); err != nil {
 		return nil, err
 	}
-	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger}
+	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger, SmartTest: c.SmartTest}
 	if m.kept != nil {
-		deliver.Collect, deliver.Discard = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard
+		deliver.Collect, deliver.Discard, deliver.Output = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard, m.output
 	}
 	m.delivery = delivery.New(deliver)
 	if m.Listeners["previews"] != nil {

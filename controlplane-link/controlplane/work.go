@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/teststore"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/runner"
@@ -28,6 +30,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	runnerclient "switchyard.dev/workflows/jobexec/client"
+	"switchyard.dev/workflows/jobexec/results"
 )
 
 // through sends requests through the link.
@@ -199,7 +202,10 @@ func (m *Main) keepJobs(ctx context.Context) error {
 		orgs, err := m.store.Organisations(ctx)
 		logDeletion(m.cfg.Logger, "jobs that have ended", 0, err)
 		for _, o := range orgs {
-			n, err := m.expireJobs(ctx, o.Name, time.Now().UTC().Add(-m.cfg.KeepJobs))
+			before := time.Now().UTC().Add(-m.cfg.KeepJobs)
+			n, err := teststore.Store{Store: m.store}.Expire(ctx, o.Name, before)
+			logDeletion(m.cfg.Logger.With("organisation", o.Name), "executions of tests that have ended", n, err)
+			n, err = m.expireJobs(ctx, o.Name, before)
 			logDeletion(m.cfg.Logger.With("organisation", o.Name), "jobs that have ended", n, err)
 		}
 	}, houseEvery)
@@ -227,6 +233,19 @@ func (m *Main) expireJobs(ctx context.Context, org string, before time.Time) (in
 		err = errors.Join(err, jobs.Expire(ctx, org, names, housekeeping("job.expire", nil)))
 	}
 	return int64(len(names)), err
+}
+
+// output opens the stored standard output of a job; nil: it is not stored yet.
+func (m *Main) output(ctx context.Context, j model.Job) (io.ReadCloser, error) {
+	of, err := m.kept.Manifest(ctx, j.Org, j.Name)
+	if of == nil || err != nil {
+		return nil, err
+	}
+	f := of.File(results.System, results.Stdout)
+	if f == nil || f.Problem != "" {
+		return io.NopCloser(strings.NewReader("")), nil
+	}
+	return m.kept.Open(ctx, j.Org, j.Name, f)
 }
 
 // discard deletes the files of a job that is deleted.

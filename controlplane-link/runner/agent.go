@@ -1,7 +1,8 @@
 // Package runner connects the control plane to the runners of jobs in a cluster, through the link: the control plane
 // requests a connection to the runner of a job (Open, Client), and the agent asks the operator for a ticket with its own
 // service account, dials the pod, sends the ticket, and copies bytes (Agent). TLS ends in the control plane and in the
-// runner. The control plane itself alone may request such a connection; it checks its users by their roles.
+// runner. The control plane itself alone may request such a connection; it checks its users by their roles. The same applies to
+// the replicas of traffic-manager (OpenTraffic, traffic.go).
 package runner
 
 import (
@@ -22,6 +23,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	discovery "k8s.io/client-go/kubernetes/typed/discovery/v1"
 
 	"switchyard.dev/eventbus/trust"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
@@ -46,6 +48,8 @@ type Config struct {
 	TokenFile string
 	// ConfigMaps are those of the operator's namespace.
 	ConfigMaps core.ConfigMapInterface
+	// Slices are the EndpointSlices of the same namespace.
+	Slices discovery.EndpointSliceInterface
 	// Record receives a record of each connection.
 	Record *slog.Logger
 }
@@ -134,8 +138,17 @@ func refuse(reason tunnelv1.Reason, format string, args ...any) *tunnelv1.Refuse
 	return &tunnelv1.Refused{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ticket asks the operator for a ticket. The authority and the token are read each time: both change.
+// ticket asks the operator for a ticket.
 func (a *Agent) ticket(ctx context.Context, job string) (*jobexecv1.TicketAnswer, error) {
+	ctx, err := a.shows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.runners.Ticket(ctx, &jobexecv1.TicketRequest{Job: job})
+}
+
+// shows returns the context of a call of the operator. The authority and the token are read each time: both change.
+func (a *Agent) shows(ctx context.Context) (context.Context, error) {
 	config, err := a.cfg.ConfigMaps.Get(ctx, authorityName, metav1.GetOptions{})
 	if err == nil {
 		err = a.roots.Set([]byte(config.Data[trust.BundleFile]))
@@ -147,6 +160,5 @@ func (a *Agent) ticket(ctx context.Context, job string) (*jobexecv1.TicketAnswer
 	if err != nil {
 		return nil, fmt.Errorf("the token of the agent's service account: %w", err)
 	}
-	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token)))
-	return a.runners.Ticket(ctx, &jobexecv1.TicketRequest{Job: job})
+	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token))), nil
 }

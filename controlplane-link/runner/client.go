@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/controlplane-link/registry"
 	linkv1 "switchyard.dev/protos/gen/link/v1"
@@ -27,21 +28,27 @@ const maxTicket = 64 << 10
 // Open returns a connection to the runner of a job, which begins with TLS, and the ticket for it. The error is as that of
 // the Opener: a *carrier.RefusedError if the agent refuses.
 func Open(ctx context.Context, through Opener, c registry.Cluster, to *linkv1.Runner) (net.Conn, *linkv1.RunnerTicket, error) {
-	conn, err := through.Open(ctx, c, &linkv1.Open{To: &linkv1.Open_Runner{Runner: to}, Bulk: true})
+	ticket := &linkv1.RunnerTicket{}
+	conn, err := opened(ctx, through, c, &linkv1.Open{To: &linkv1.Open_Runner{Runner: to}, Bulk: true}, ticket)
+	return conn, ticket, err
+}
+
+// opened returns a connection after its first message, which it reads.
+func opened(ctx context.Context, through Opener, c registry.Cluster, open *linkv1.Open, first proto.Message) (net.Conn, error) {
+	conn, err := through.Open(ctx, c, open)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	ticket := &linkv1.RunnerTicket{}
-	err = (protodelim.UnmarshalOptions{MaxSize: maxTicket}).UnmarshalFrom(byteReader{conn}, ticket)
+	err = (protodelim.UnmarshalOptions{MaxSize: maxTicket}).UnmarshalFrom(byteReader{conn}, first)
 	if !stop() {
 		err = errors.Join(err, ctx.Err())
 	}
 	if err != nil {
 		_ = conn.Close()
-		return nil, nil, fmt.Errorf("the agent of cluster %s sends no ticket for the runner of job %s: %w", c.Name, to.GetJob(), err)
+		return nil, fmt.Errorf("the agent of cluster %s sends no ticket: %w", c.Name, err)
 	}
-	return conn, ticket, nil
+	return conn, nil
 }
 
 // byteReader reads single bytes, and so none that follow a message.

@@ -175,6 +175,7 @@ func TestAuthorsAgainstARealAPIServer(t *testing.T) {
 	t.Run("the operator's writes keep the author", c.keepsTheAuthor)
 	t.Run("a delegate names users", c.delegates)
 	t.Run("names of a control plane are reserved", c.reservesNames)
+	t.Run("Smart Tests are of a control plane", c.smartTests)
 	t.Run("marks of the operator", c.guardsMarks)
 	t.Run("authors from before the policy are removed", c.forgets)
 	t.Run("without a manager", func(t *testing.T) { c.withoutManager(t, stop) })

@@ -65,6 +65,33 @@ func (c *cluster) reservesNames(t *testing.T) {
 	}
 }
 
+// smartTests has runner groups and Jobs of Smart Tests, which only a control plane itself writes.
+func (c *cluster) smartTests(t *testing.T) {
+	c = c.in(t)
+	for what, as := range map[string]struct {
+		sender []string
+		author crdv1.Author
+		ok     bool
+	}{
+		"the control plane itself":    {[]string{linkAgent, "system:authenticated"}, crdv1.Author{User: "switchyard:controlplane:acme"}, true},
+		"a user of the control plane": {[]string{linkAgent, "system:authenticated"}, linkedAs, false},
+		"the agent without a user":    {[]string{linkAgent, "system:authenticated"}, crdv1.Author{}, false},
+		"an administrator":            {[]string{"root", "system:authenticated", "system:masters"}, crdv1.Author{}, false},
+	} {
+		j := &crdv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "of-smart-tests"}}
+		if as.author.User != "" {
+			j.Annotations = named(nil, as.author)
+		}
+		j.Spec.RunnerGroup, j.Spec.Content.Command = crdv1.NamespacedName{Namespace: crdv1.SmartTestsNamespace, Name: "any"}, []string{"x"}
+		err := c.tries(func() error {
+			return c.ClientWith(c.As(as.sender[0], as.sender[1:]...), manager.Scheme).Create(t.Context(), j.DeepCopy(), client.DryRunAll)
+		})
+		if (err == nil) != as.ok || err != nil && !strings.Contains(err.Error(), "only a control plane writes it") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 func TestNamesOfAControlPlaneAreReserved(t *testing.T) {
 	d := admission.Delegates{{Account: linkAgent, Prefix: crdv1.ControlPlanePrefix}}
 	for what, c := range map[string]struct {

@@ -173,6 +173,9 @@ func (r *Reviewer) read(req *admissionv1.AdmissionRequest, change Change) (Input
 // only if the author has the rights to its workloads: it takes time, and the message of a denial
 // reveals parts of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, in Input) *admissionv1.AdmissionResponse {
+	if ofSmartTests(in.Object) {
+		return reviewSmartTests(req)
+	}
 	if in.Change.Spec {
 		kept, err := r.kept(ctx, req, in.Object)
 		if err != nil {

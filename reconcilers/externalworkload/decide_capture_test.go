@@ -61,10 +61,10 @@ func TestRequestsPassTrafficManagerWhileTheyAreRecorded(t *testing.T) {
 	tunnel := []string{"admin 10.1.2.3:31001", "web 10.1.2.3:31000"}
 	recorders := []string{"admin 10.1.2.3:31001", "web 10.2.0.1:8085", "web fd00::1:8085"}
 	if got := ends(d.Slices, first); !slices.Equal(got, tunnel) {
-		t.Errorf("the first Service leads to %q", got)
+		t.Errorf("the first Service forwards to %q", got)
 	}
 	if got := ends(d.Slices, second); !slices.Equal(got, recorders) {
-		t.Errorf("the second Service leads to %q", got)
+		t.Errorf("the second Service forwards to %q", got)
 	}
 
 	w.in.Captures = []crdv1.TrafficCapture{recorded(true)}
@@ -73,7 +73,7 @@ func TestRequestsPassTrafficManagerWhileTheyAreRecorded(t *testing.T) {
 		t.Fatalf("requests go to %s; surplus are %v", to, d.Surplus)
 	}
 	if got := ends(d.Slices, first); !slices.Equal(got, tunnel) {
-		t.Errorf("the first Service leads to %q", got)
+		t.Errorf("the first Service forwards to %q", got)
 	}
 	fact, is := externalworkload.Fact(after, d, made)
 	if !is || fact.Data == nil {

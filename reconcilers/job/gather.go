@@ -154,6 +154,9 @@ type reading struct {
 // of returns what counts for one job.
 func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobRunnerGroup, now time.Time) (jobs.Input, error) {
 	in := jobs.Input{Job: j, Group: g, Now: now, Rests: atrest.Shown(j) || g != nil && atrest.Shown(g)}
+	if r.uploader.Has(j) {
+		in.Stored = r.config.Limits.Keep
+	}
 	ended := j.Status.State != nil && j.Status.State.Terminated != nil
 	if !ended {
 		o, err := r.context(ctx, j)
@@ -172,7 +175,7 @@ func (r *reading) of(ctx context.Context, m *memory, j *crdv1.Job, g *crdv1.JobR
 	}
 	in.Runner.Dropped = m.dropped[j.UID] == uint32(e.Count)
 	if r.uploader.Stores(j) {
-		in.Runner.Stored, in.Runner.Storing = m.uploads[j.UID].Known()
+		in.Runner.Stored, in.Runner.Storing, in.Runner.Unstored = m.uploads[j.UID].Known()
 	}
 	in.Runner.Released = m.released.has(j.UID, e.Count)
 	var err error

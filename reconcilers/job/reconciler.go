@@ -59,7 +59,7 @@ func New(c Config) *Reconciler {
 		c.Limits = Defaults
 	}
 	r := &Reconciler{config: c, writer: c.Writer(), groups: map[types.NamespacedName]*memory{}}
-	r.uploader = upload.New(upload.Config{Bucket: c.Results, Runners: c.Runners, Ended: func(group types.NamespacedName) { r.wake(group, time.Millisecond) }})
+	r.uploader = upload.New(upload.Config{Bucket: c.Results, Runners: c.Runners, Changed: func(group types.NamespacedName) { r.wake(group, time.Millisecond) }})
 	r.calls, r.close = context.WithCancel(context.Background())
 	return r
 }

@@ -1,13 +1,17 @@
 package job_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/bucket"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/workflows/jobexec/results"
 )
 
@@ -29,13 +33,7 @@ func TestWhatJobsLeaveIsStoredInTheBucket(t *testing.T) {
 		}
 	}
 	s.free()
-	var m *results.Manifest
-	s.Eventually("it is stored", func() (err error) {
-		if m, err = s.results.Manifest(s.Context(), results.Operator, string(one.UID)); err == nil && m == nil {
-			err = errors.New("it is not")
-		}
-		return err
-	})
+	m := s.inBucket(one)
 	for path, want := range map[string]string{"stdout": "out\n", "stderr": "err\n", "a": "file\n"} {
 		if f := m.File("", path); f == nil || s.stored(one, f) != want {
 			t.Errorf("%s: %+v", path, f)
@@ -83,6 +81,100 @@ func TestAPodIsReleasedForTheBucket(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A job costs no more writes where the operator has a bucket.
+func TestWritesOfAJobWithABucket(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	s.results = bucket.Kept(t)
+	s.writesOfAJob()
+}
+
+// A bucket that is away changes the end of no job and delays none: the status states it, by one write, and the results stay in the
+// pod until they are stored.
+func TestABucketThatIsAwayChangesNoEnd(t *testing.T) {
+	s := newScene(t, "reusePods: true")
+	t.Setenv("AWS_ACCESS_KEY_ID", "the-id")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "the-secret")
+	away, err := results.Open(results.Config{S3: results.S3{Bucket: "jobs", Endpoint: fmt.Sprintf("http://127.0.0.1:%d", port.Of(t)), Region: "here"}})
+	s.Must(err)
+	open := bucket.Kept(t)
+	of := &switched{Backend: open.Backend}
+	of.to.Store(&away.Backend)
+	s.results = &results.Kept{Backend: of, Limits: open.Limits}
+	s.gate.reset(0)
+	s.manage()
+	pod, process := s.pod("t-1")
+	failed, good := s.submit("failed", "echo out; exit 3"), s.submit("good", "echo out", "artifacts: [{path: a}]")
+	if got := s.ended(failed); got.Reason != "ScriptFailed" || *got.ExitCode != 3 {
+		t.Errorf("%+v", got)
+	}
+	if got := s.ended(good); !got.Success {
+		t.Errorf("%+v", got)
+	}
+	for _, j := range []*crdv1.Job{failed, good} {
+		message := s.Condition(j, crdv1.ConditionCaveats, "True", crdv1.ConditionCaveats)
+		if o := j.Status.Execution.Output; o.State != crdv1.OutputKept || o.Message != message || !strings.HasPrefix(message, "Output and artifacts could not be stored in the bucket of the operator: ") ||
+			!strings.Contains(message, "connection refused") || strings.Contains(message, "the-id") || o.StoredUntil == nil {
+			t.Errorf("%+v, %q", o, message)
+		}
+		if n := s.gate.count("PATCH /apis/signadot.com/v1/jobs/" + j.Name + "/status"); n > 4 {
+			t.Errorf("%d writes of the status: %q", n, s.gate.writes)
+		}
+	}
+	s.Remove(failed)
+	s.Gone(failed)
+	of.to.Store(nil)
+	s.inBucket(good)
+	s.Eventually("it is not stated any more", func() error {
+		if s.Get(good); good.Status.Execution.Output.Message != "" || crdv1.FindCondition(good.Status.Conditions, crdv1.ConditionCaveats) != nil {
+			return fmt.Errorf("%+v", good.Status)
+		}
+		return nil
+	})
+	process.Kill()
+	s.Remove(pod)
+	s.outputs(good, crdv1.OutputStored)
+}
+
+// switched is a bucket, or another one while there is one.
+type switched struct {
+	results.Backend
+	to atomic.Pointer[results.Backend]
+}
+
+func (s *switched) now() results.Backend {
+	if to := s.to.Load(); to != nil {
+		return *to
+	}
+	return s.Backend
+}
+
+func (s *switched) Put(ctx context.Context, key string, from io.Reader) error {
+	return s.now().Put(ctx, key, from)
+}
+
+func (s *switched) Open(ctx context.Context, key string) (io.ReadSeekCloser, error) {
+	return s.now().Open(ctx, key)
+}
+
+func (s *switched) Delete(ctx context.Context, folder string) error {
+	return s.now().Delete(ctx, folder)
+}
+
+// inBucket waits until the bucket has what a job has left; nil: there is no bucket.
+func (s *scene) inBucket(j *crdv1.Job) (m *results.Manifest) {
+	s.Helper()
+	if s.results == nil {
+		return nil
+	}
+	s.Eventually("what "+j.Name+" has left is stored", func() (err error) {
+		if m, err = s.results.Manifest(s.Context(), results.Operator, string(j.UID)); err == nil && m == nil {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	return m
 }
 
 // outputs waits for the state of a job's output.

@@ -28,6 +28,7 @@ import (
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/jobpod"
+	"switchyard.dev/workflows/smarttest"
 )
 
 // Jobs are the settings of the pods that run jobs.
@@ -74,10 +75,15 @@ func jobsFromEnv(get func(string) string) (Jobs, error) {
 	if err != nil {
 		return Jobs{}, err
 	}
+	third, err := inject.ContainerFromEnv(get, "SMART_TEST", "SMART_TEST_CONTAINER_RESOURCES")
+	if err != nil {
+		return Jobs{}, err
+	}
 	j := Jobs{Settings: jobpod.Settings{
 		InitImage: first.Image, InitPullPolicy: first.PullPolicy, InitResources: first.Resources,
 		ProxyImage: second.Image, ProxyPullPolicy: second.PullPolicy, ProxyResources: second.Resources,
-		ProxyLogLevel: get("JOB_EXECUTOR_PROXY_LOG_LEVEL"), PullSecrets: pullSecrets(first, second), Authority: runners.At(operatorNamespace),
+		ProxyLogLevel: get("JOB_EXECUTOR_PROXY_LOG_LEVEL"), PullSecrets: pullSecrets(first, second, third), Authority: runners.At(operatorNamespace),
+		SmartTest: jobpod.SmartTest{Image: third.Image, PullPolicy: third.PullPolicy, Resources: third.Resources, Elide: get(smarttest.EnvElide)},
 	}}
 	return j, j.Validate()
 }

@@ -16,8 +16,8 @@
 // # Readers
 //
 // A user with the right to get pods/log in the namespace of the job's runner group, to read this job. Some accounts of
-// the operator's (Config.Accounts), to read any job and release its output: they check their users
-// themselves. A ticket is for one job in the pod of its present execution.
+// the operator's (Config.Accounts), to read any job and release its output, and to read any capture: they check
+// their users themselves. A ticket is for one job in the pod of its present execution.
 //
 // Record 0077 (tools/adr) has the reasons.
 package runners

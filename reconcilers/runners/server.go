@@ -64,7 +64,7 @@ type Config struct {
 	// Users identifies users, and Rights reviews their rights.
 	Users  Users
 	Rights *access.Reviews
-	// Accounts are the names of users that get a ticket for any job.
+	// Accounts are the names of users that get a ticket for any job, and for any capture.
 	Accounts []string
 	// Results are in the bucket of the operator; nil: it has none.
 	Results *results.Kept

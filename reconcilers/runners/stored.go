@@ -53,7 +53,7 @@ func (s *server) Stored(r *jobexecv1.StoredRequest, stream grpc.ServerStreamingS
 // manifest returns what the operator has stored of the last execution of a job; nil: nothing, or it has no bucket. The error is a gRPC
 // status.
 func (s *server) manifest(ctx context.Context, job *crdv1.Job) (*results.Manifest, error) {
-	if s.cfg.Results == nil || !results.OfOperator(job) {
+	if s.cfg.Results == nil || !results.OfOperator(job) || !results.Left(job) {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, manifestWithin)

@@ -3,6 +3,7 @@ package runners
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -39,9 +40,11 @@ func (c captures) Ticket(ctx context.Context, r *trafficv1.TicketRequest) (*traf
 	if namespace == "" || name == "" || max(len(namespace), len(name)) > maxName {
 		return nil, status.Error(codes.InvalidArgument, "name the TrafficCapture that the ticket is for, and its namespace")
 	}
-	allowed, err := c.mayReadLogs(ctx, user, namespace)
-	if err != nil {
-		return nil, err
+	allowed := slices.Contains(c.cfg.Accounts, user.Name)
+	if !allowed {
+		if allowed, err = c.mayReadLogs(ctx, user, namespace); err != nil {
+			return nil, err
+		}
 	}
 	if !allowed {
 		return nil, status.Errorf(codes.PermissionDenied, "%.253s may not read recorded requests in namespace %.253s: that takes the right to get pods/log there", user.Name, namespace)

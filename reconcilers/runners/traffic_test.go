@@ -22,7 +22,7 @@ import (
 func TestTicketsForCaptures(t *testing.T) {
 	s := &scene{World: world.Shared(t)}
 	s.ns = s.NewNamespace("shop")
-	s.Accounts(s.ns, "ada", "eve")
+	s.Accounts(s.ns, "ada", "eve", "agent")
 	operator := s.NewNamespace("operator")
 	s.Service = testrunners.Serve(s.World, operator, "system:serviceaccount:"+s.ns+":agent")
 	published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: runners.TicketKeysName}}
@@ -51,6 +51,9 @@ func TestTicketsForCaptures(t *testing.T) {
 	}
 	if left := time.Until(got.GetExpires().AsTime()); left <= 0 || left > ticket.Lifetime || string(got.GetAuthority()) != s.CA || got.GetServerName() != testrunners.TrafficManager {
 		t.Errorf("%+v", got)
+	}
+	if _, err := ask(s.Token(s.ns, "agent", "", nil), s.ns, "pr-12-x"); err != nil {
+		t.Errorf("the agent, which checks its users itself: %v", err)
 	}
 	for what, tt := range map[string]struct {
 		user, namespace, capture string

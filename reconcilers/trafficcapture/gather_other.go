@@ -17,7 +17,7 @@ import (
 )
 
 // The ports on which traffic-manager listens for members without pods, one for each port of each member. The first is its
-// published one. An address is all that a proxy has of a destination, so one port could not tell members apart.
+// published one. An address is all that a proxy has of a destination, so one port could not distinguish members.
 const (
 	FirstPort = 8080
 	PortCount = 512

@@ -3,8 +3,10 @@ package bucket
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -16,6 +18,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"switchyard.dev/tests/port"
+	"switchyard.dev/tests/selfsigned"
 	miniotool "switchyard.dev/tools/minio"
 	"switchyard.dev/tools/wait"
 	"switchyard.dev/workflows/jobexec/results"
@@ -60,8 +63,14 @@ func root(t testing.TB) string {
 }
 
 // Server starts MinIO with one bucket until the test ends, and returns its URL and a client. The environment of the test has the
-// credentials. Without ALL the test is skipped.
+// credentials and its certificate. Without ALL the test is skipped.
 func Server(t testing.TB) (string, *minio.Client) {
+	t.Helper()
+	return ServerIn(t, filepath.Join(t.TempDir(), "data"))
+}
+
+// ServerIn is Server with its data in a folder.
+func ServerIn(t testing.TB, data string) (string, *minio.Client) {
 	t.Helper()
 	if os.Getenv("ALL") == "" {
 		t.Skip("make test-all runs it: MinIO is compiled the first time, which takes five minutes")
@@ -74,16 +83,31 @@ func Server(t testing.TB) (string, *minio.Client) {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port.Of(t))
+	pair, err := selfsigned.New("s3.local", net.IPv4(127, 0, 0, 1))
+	if err == nil {
+		err = errors.Join(os.WriteFile(filepath.Join(dir, "public.crt"), pair.Cert, 0o600), os.WriteFile(filepath.Join(dir, "private.key"), pair.Key, 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("S3_CA", string(pair.Cert))
 	var log bytes.Buffer
-	run := exec.CommandContext(t.Context(), program, "server", "--address", address, "--quiet", filepath.Join(dir, "data"))
+	run := exec.CommandContext(t.Context(), program, "server", "--address", address, "--certs-dir", dir, "--quiet", data)
 	run.Env = append(os.Environ(), "MINIO_ROOT_USER="+user, "MINIO_ROOT_PASSWORD="+password, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "HOME="+dir)
 	run.Stdout, run.Stderr = &log, &log
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = run.Wait() }) // the context of the test has ended it
+	transport, err := minio.DefaultTransport(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+	transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pair.Cert)
+	t.Cleanup(transport.CloseIdleConnections)
 	wait.Eventually(t, 2*time.Minute, "MinIO starts", func() error {
-		answer, err := http.Get("http://" + address + "/minio/health/cluster") //nolint:noctx // A test.
+		answer, err := (&http.Client{Transport: transport}).Get("https://" + address + "/minio/health/cluster") //nolint:noctx // A test.
 		if err != nil {
 			return err
 		}
@@ -92,12 +116,12 @@ func Server(t testing.TB) (string, *minio.Client) {
 		}
 		return nil
 	})
-	c, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4(user, password, "")})
+	c, err := minio.New(address, &minio.Options{Creds: credentials.NewStaticV4(user, password, ""), Secure: true, Transport: transport})
 	if err == nil {
 		err = c.MakeBucket(t.Context(), Name, minio.MakeBucketOptions{})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "http://" + address, c
+	return "https://" + address, c
 }

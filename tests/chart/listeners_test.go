@@ -7,6 +7,7 @@ import (
 
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tests/hostile/recorder"
 	"switchyard.dev/workflows/jobexec/layout"
 )
 
@@ -39,6 +40,7 @@ func TestEveryListenerIsAttacked(t *testing.T) {
 	for _, port := range injecting.OwnPorts() {
 		see(place{"sidecar", int32(port)})
 	}
+	see(place{"recorder", int32(recorder.Port)})
 	for _, port := range []int32{layout.Port, layout.HealthPort} {
 		see(place{"runner", port})
 	}

@@ -75,16 +75,22 @@ func TestTheManagerHasTheBucketOfJobs(t *testing.T) {
 		if got := settings.JobsIn(cluster).S3; got != (results.S3{Bucket: "results", Endpoint: "https://s3.local", Region: "here"}) {
 			t.Errorf("%+v", got)
 		}
+		group := &crdv1.JobRunnerGroup{}
+		group.Name, group.Namespace, group.Spec.Image = "tests", "shop", "alpine:3.22"
+		pod, err := yaml.Marshal(jobpod.Pod(group, "tests-random", settings.JobsIn(cluster).Settings))
+		if text := string(pod); err != nil || strings.Contains(text, "AWS_") || strings.Contains(text, "bucket-keys") || strings.Contains(text, "s3.local") {
+			t.Errorf("a runner has the bucket or its credentials: %s, %v", text, err)
+		}
 		for _, w := range all.workloads(t) {
 			var from []string
 			for _, c := range w.template.Spec.Containers {
 				for _, v := range c.Env {
-					if strings.HasPrefix(v.Name, "AWS_") && v.ValueFrom != nil {
+					if (strings.HasPrefix(v.Name, "AWS_") || v.Name == "S3_CA") && v.ValueFrom != nil {
 						from = append(from, v.ValueFrom.SecretKeyRef.Name+" "+v.ValueFrom.SecretKeyRef.Key)
 					}
 				}
 			}
-			want := []string{secret + " AWS_ACCESS_KEY_ID", secret + " AWS_SECRET_ACCESS_KEY"}
+			want := []string{secret + " AWS_ACCESS_KEY_ID", secret + " AWS_SECRET_ACCESS_KEY", secret + " ca.crt"}
 			if secret == "" || w.object.GetName() != "signadot-controller-manager" {
 				want = nil
 			}

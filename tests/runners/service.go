@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
@@ -33,8 +34,11 @@ type Service struct {
 	// Address is where it is served, with a certificate of CA, in PEM. Keys are its keys.
 	Address, CA string
 	Keys        *runners.Keeper
+	// Authority is that of CA.
+	Authority *trusttest.Authority
 
-	w *world.World
+	w        *world.World
+	operator string
 }
 
 // Serve serves it for an operator's namespace until the test ends. Accounts are users that get any ticket.
@@ -57,7 +61,7 @@ func ServeStored(w *world.World, operator string, bucket *results.Kept, accounts
 	leaf := authority.Leaf(w, "127.0.0.1")
 	pair, err := tls.X509KeyPair(leaf.Cert, leaf.Key)
 	w.Must(err)
-	s := &Service{CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), ConfigMaps: kube.CoreV1().ConfigMaps(operator), Logger: slog.New(slog.DiscardHandler)}, w: w}
+	s := &Service{Authority: authority, CA: string(authority.Bundle()), Keys: &runners.Keeper{Secrets: kube.CoreV1().Secrets(operator), ConfigMaps: kube.CoreV1().ConfigMaps(operator), Logger: slog.New(slog.DiscardHandler)}, w: w, operator: operator}
 	w.Must(s.Keys.Ensure(w.Context()))
 	main, err := runners.New(runners.Config{
 		Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }, Keys: s.Keys, Live: w.Client, Tokens: verifier,
@@ -76,6 +80,16 @@ func (s *Service) Record(g *crdv1.JobRunnerGroup, p *corev1.Pod) crdv1.RunnerPod
 	proof, err := s.Keys.Signer()
 	s.w.Must(err)
 	return crdv1.RunnerPod{Name: p.Name, UID: p.UID, Version: "v", Proof: proof(g.UID, p.UID)}
+}
+
+// CaptureKeys returns the public keys of tickets for captures, as the service publishes them.
+func (s *Service) CaptureKeys() []byte {
+	s.w.Helper()
+	published := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.operator, Name: runners.TicketKeysName}}
+	s.w.Must(client.IgnoreAlreadyExists(s.w.Client.Create(s.w.Context(), published)))
+	s.w.Must(s.Keys.Ensure(s.w.Context()))
+	s.w.Get(published)
+	return []byte(published.Data[runners.TicketKeysFile])
 }
 
 // Runners returns a client of the service.

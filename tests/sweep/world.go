@@ -27,8 +27,9 @@ const namespace = "sweep"
 // operatorNamespace is where the operator lives.
 const operatorNamespace = "sweep-operator"
 
-// patience is how long the controllers may take to come to rest on a busy machine.
-const patience = 90 * time.Second
+// patience is how long the controllers may take to come to rest on a busy machine. At a load of 86,
+// 2 of 10 right runs took more than 90 s.
+const patience = 5 * time.Minute
 
 // World is an API server with users and the other components of a cluster. Create one with
 // NewWorld. Runs use it one after the other.

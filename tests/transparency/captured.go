@@ -2,6 +2,7 @@ package transparency
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"switchyard.dev/sidecars/traffic/proxy"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/transparency/suite"
+	"switchyard.dev/tools/wait"
 )
 
 // watched is the data path of the traffic container before the bare applications, with a capture of everything.
@@ -79,7 +81,15 @@ func (r *Run) captured(ctx context.Context) error {
 	if err := work.Wait(); err != nil {
 		return err
 	}
-	counts := w.recorder.Counts(captured)[0]
+	// A response can end later for the container than for the client: the connection of an exchange that was aborted, for example.
+	var counts *trafficv1.CaptureCounts
+	_ = wait.Until(ctx, time.Minute, "every exchange ends", func() error {
+		counts = w.recorder.Counts(captured)[0]
+		if counts.GetSeen() != counts.GetDelivered()+counts.GetLost()[capture.Unreadable] {
+			return errors.New("exchanges are open")
+		}
+		return nil
+	})
 	r.Captured = counts
 	figures.Text(r.Out, "transparency_capture_differences", len(r.Changed), "cases", fmt.Sprintf("0 of %d", r.Watched), len(r.Changed) == 0)
 	figures.Text(r.Out, "transparency_capture_exchanges", counts.GetDelivered(), "exchanges",

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/tools/switchyard/sandboxes"
 	"switchyard.dev/tools/switchyard/sandboxes/steps"
 	"switchyard.dev/tools/switchyard/show"
+	"switchyard.dev/tools/switchyard/smarttests"
 	"switchyard.dev/tools/switchyard/traffic"
 )
 
@@ -72,7 +73,7 @@ the operator's namespace). With --archive it reads a log from a file instead.
 
 The commands sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup, resource, logs
 and traffic need only a kubeconfig; the first six, and cluster, use a control plane with
---control-plane and its API key;
+--control-plane and its API key, and test needs one;
 connect, proxy, run and doctor connect a workload on this machine.
 
 Versions of the table are written as
@@ -105,7 +106,7 @@ func root(s *command.Session) *cobra.Command {
 	root.AddCommand(sandboxes.Commands(s, localenv.Commands(s)...)...)
 	root.AddCommand(clusters.Command(s), clusters.DevMesh(s))
 	root.AddCommand(jobs.Commands(s)...)
-	root.AddCommand(traffic.Command(s))
+	root.AddCommand(traffic.Command(s), smarttests.Command(s))
 	root.AddCommand(steps.Commands(s)...)
 	root.AddCommand(local.Commands(s)...)
 	return root

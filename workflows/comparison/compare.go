@@ -9,6 +9,7 @@
 package comparison
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -125,7 +126,8 @@ func (o Options) value(m exchange.Message, descriptor protoreflect.MessageDescri
 	renamed(body, names)
 	members := []structure.Member{{Name: "body", Value: body}}
 	if m.Status != 0 {
-		members = append(members, structure.Member{Name: "status", Value: &structure.Value{Kind: structure.Text, Text: statusText(m.Status)}})
+		// As a word: statuses are no quantities.
+		members = append(members, structure.Member{Name: "status", Value: &structure.Value{Kind: structure.Text, Text: fmt.Sprintf("status %d", m.Status)}})
 	}
 	for name, fields := range map[string][]exchange.Field{"header": m.Header, "trailer": m.Trailer} {
 		members = append(members, structure.Member{Name: name, Value: header(fields, names)})
@@ -154,9 +156,4 @@ func renamed(v *structure.Value, names *strings.Replacer) {
 	for _, e := range v.Elements {
 		renamed(e, names)
 	}
-}
-
-// statusText is a status as a word: statuses are no quantities.
-func statusText(status int) string {
-	return "status " + string([]byte{byte('0' + status/100%10), byte('0' + status/10%10), byte('0' + status%10)})
 }

@@ -50,6 +50,17 @@ type Settings struct {
 	Allow execunit.Powers
 	// AuthorAsked is as in execunit.Settings.
 	AuthorAsked bool
+	// SmartTest is the interpreter of Smart Tests.
+	SmartTest SmartTest
+}
+
+// SmartTest is the main container of the groups in crdv1.SmartTestsNamespace, whatever their specification has.
+type SmartTest struct {
+	Image      string
+	PullPolicy corev1.PullPolicy
+	Resources  *corev1.ResourceRequirements
+	// Elide are the headers that captures do not have, with commas.
+	Elide string
 }
 
 // OwnerOf returns a group as an owner of pods, for messages.

@@ -238,3 +238,21 @@ func TestAPodIsObserved(t *testing.T) {
 		}
 	}
 }
+
+// A group of Smart Tests has the operator's interpreter, whatever it asks for.
+func TestSmartTestsHaveTheInterpreter(t *testing.T) {
+	s := settings
+	s.SmartTest = jobpod.SmartTest{Image: "smart-test:1", PullPolicy: corev1.PullAlways, Elide: "X-Secret,X-Other"}
+	g := group(t, full)
+	for namespace, image := range map[string]string{crdv1.SmartTestsNamespace: "smart-test:1", "shop": "runner:2"} {
+		g.Namespace = namespace
+		pod := jobpod.Pod(g, "p", s)
+		main := pod.Spec.Containers[execunit.MainIndex(pod.Spec)]
+		if main.Image != image || len(main.Command) == 0 {
+			t.Errorf("%s: %+v", namespace, main)
+		}
+		if own := namespace == crdv1.SmartTestsNamespace; own && (len(main.Env) != 1 || main.Env[0].Value != "X-Secret,X-Other" || main.ImagePullPolicy != corev1.PullAlways || main.SecurityContext == nil) {
+			t.Errorf("%+v", main)
+		}
+	}
+}

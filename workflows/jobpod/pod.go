@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/workflows/execunit"
 	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/socket"
+	"switchyard.dev/workflows/smarttest"
 )
 
 // mainName is the name of the main container of a group without a template.
@@ -103,6 +104,10 @@ func render(g *crdv1.JobRunnerGroup, s Settings) *corev1.Pod {
 	main := &spec.Containers[execunit.MainIndex(*spec)]
 	if pod.Annotations[execunit.AnnotationDefaultContainer] == "" {
 		pod.Annotations[execunit.AnnotationDefaultContainer] = main.Name
+	}
+	if g.Namespace == crdv1.SmartTestsNamespace && s.SmartTest.Image != "" {
+		*main = execunit.Container(main.Name, s.SmartTest.Image, s.SmartTest.PullPolicy, s.SmartTest.Resources)
+		main.Env = []corev1.EnvVar{{Name: smarttest.EnvElide, Value: s.SmartTest.Elide}}
 	}
 	main.Command, main.Args = []string{socket.Program, "serve"}, nil
 	main.VolumeMounts = append(main.VolumeMounts, jobMount(), programMount())

@@ -14,11 +14,10 @@ import (
 
 // Bounds of a specification.
 const (
-	mostArtifacts = 1000
-	longestPath   = 4096
-	mostRetries   = 10
-	// shown is the maximum number of bytes of a user's text in a message.
-	shown = 64
+	mostRetries = 10
+	// shown is the maximum number of bytes of a user's text in a message, and longestReason that of an error's.
+	shown         = 64
+	longestReason = 1024
 )
 
 // reserved begins the names of variables that only the operator sets.
@@ -77,19 +76,8 @@ func acceptContent(c crdv1.JobContent, add func(string, ...any)) {
 
 // acceptArtifacts adds the problems of the artifacts.
 func acceptArtifacts(all []crdv1.JobArtifact, add func(string, ...any)) {
-	if len(all) > mostArtifacts {
-		add("artifacts has %d entries, and at most %d are stored. Pack files into an archive.", len(all), mostArtifacts)
-		return
-	}
-	size := 0
-	for _, a := range all {
-		size += len(a.Path)
-		for k, v := range a.Meta {
-			size += len(k) + len(v)
-		}
-	}
-	if size > artifacts.MaxSpecs {
-		add("artifacts has paths and metadata of %d bytes together, and at most %d are stored. Shorten the metadata, or store it in a file.", size, artifacts.MaxSpecs)
+	if err := artifacts.Refused(specsOf(all)); err != nil {
+		add("artifacts is refused: %v.", err)
 		return
 	}
 	seen := map[string]int{}
@@ -97,16 +85,9 @@ func acceptArtifacts(all []crdv1.JobArtifact, add func(string, ...any)) {
 		clean := path.Clean(a.Path)
 		before, double := seen[clean]
 		seen[clean] = i
-		switch {
-		case a.Path == "" || len(a.Path) > longestPath || strings.ContainsAny(a.Path, "\x00\n"):
-			add("artifacts[%d]: %s is not the path of a file: it has 1 to %d bytes, without NUL bytes and line feeds.", i, quoted(a.Path), longestPath)
-		case clean == "." || clean == "/" || strings.HasSuffix(a.Path, "/"):
-			add("artifacts[%d]: %s is a folder. Name a file.", i, quoted(a.Path))
-		case slices.Contains(strings.Split(a.Path, "/"), ".."):
-			add("artifacts[%d]: %s has a part \"..\". Write the path without it.", i, quoted(a.Path))
-		case strings.HasPrefix(a.Path, "@"):
-			add("artifacts[%d]: %s begins with @, as the names of the output streams do. Write ./%s.", i, quoted(a.Path), cut(a.Path, shown))
-		case double:
+		if err := artifacts.Check(a.Path); err != nil {
+			add("artifacts[%d]: %s %v.", i, quoted(a.Path), err)
+		} else if double {
 			add("artifacts[%d]: %s is the file of artifacts[%d]. Remove one of them.", i, quoted(a.Path), before)
 		}
 	}

@@ -62,7 +62,7 @@ func (in Input) finish(out Step, st *jobexecv1.Status, c *cause) Step {
 	if t.Retryable && in.left() {
 		return in.again(out, e.GetMessage())
 	}
-	out.report(st)
+	in.report(&out, st)
 	if e.GetLeftover() {
 		t.Message += " Some of its processes could not be ended, so the pod is replaced."
 		out.Drain = crdv1.DrainingLeftover
@@ -71,7 +71,7 @@ func (in Input) finish(out Step, st *jobexecv1.Status, c *cause) Step {
 }
 
 // report records what the runner has of an execution that has ended: its output once all of it is stored.
-func (s *Step) report(st *jobexecv1.Status) {
+func (in Input) report(s *Step, st *jobexecv1.Status) {
 	e := s.Execution
 	if r := st.GetRouting(); r != nil {
 		e.Requests = &crdv1.JobRequests{WithKey: int64(r.GetWithKey()), WithoutKey: int64(r.GetWithoutKey()), Caveat: r.GetCaveat()}
@@ -87,6 +87,20 @@ func (s *Step) report(st *jobexecv1.Status) {
 		e.Output = &crdv1.JobOutput{State: crdv1.OutputLost, Message: st.GetDropped()}
 	case st.GetArtifactsComplete():
 		e.Output = &crdv1.JobOutput{State: crdv1.OutputKept, Stdout: int64(st.GetStdout().GetTotal()), Stderr: int64(st.GetStderr().GetTotal())}
+		if in.Stored > 0 {
+			e.Output.StoredUntil = stamp(st.GetFinishedAt().AsTime().Add(in.Stored))
+		}
+	}
+}
+
+// unstored states why results in a pod are not in the operator's bucket, for which it is to have been asked more than once: a job
+// costs no write for that else.
+func (in Input) unstored(o *crdv1.JobOutput) {
+	switch {
+	case in.Runner.Stored:
+		o.Message = ""
+	case in.Runner.Unstored != "" && o.Message == "": // The text of an error can vary.
+		o.Message = "Output and artifacts could not be stored in the bucket of the operator: " + cut(in.Runner.Unstored, longestReason) + "."
 	}
 }
 
@@ -97,7 +111,7 @@ func (in Input) unproved(out Step, st *jobexecv1.Status) Step {
 	ended, known := endOf(in.Runner.Pod, of)
 	switch {
 	case known && ended.Reason == "OOMKilled":
-		out.report(st)
+		in.report(&out, st)
 		return in.end(out, crdv1.JobTerminated{
 			Reason:  ReasonOutOfMemory,
 			Message: fmt.Sprintf("The script used more memory than container %s of pod %s may. Raise its limit in the runner group's template, or use less.", ended.container, pod(in.Job)),
@@ -106,7 +120,7 @@ func (in Input) unproved(out Step, st *jobexecv1.Status) Step {
 		out.Follow, out.After = true, podReport-in.Now.Sub(in.Runner.Since)
 		return out
 	}
-	out.report(st)
+	in.report(&out, st)
 	why := Why{cmp.Or(e.GetReason(), ReasonExecutorLost), strings.TrimSuffix(cmp.Or(e.GetMessage(), fmt.Sprintf("The executor in pod %s ended while the script ran", pod(in.Job))), ".")}
 	return in.lost(out, why)
 }
@@ -200,7 +214,7 @@ func (in Input) ended(out Step) Step {
 	if e.Output == nil {
 		switch silent := r.Silent != "" && in.quiet() >= patience; {
 		case r.Status.GetArtifactsComplete():
-			out.report(r.Status)
+			in.report(&out, r.Status)
 		case r.Gone || r.Unknown || silent:
 			e.Output = &crdv1.JobOutput{State: crdv1.OutputLost, Message: fmt.Sprintf("Pod %s was lost before the artifacts were stored.", pod(in.Job))}
 			e.Artifacts = in.missing(e.Artifacts)
@@ -214,21 +228,23 @@ func (in Input) ended(out Step) Step {
 		}
 	}
 	if o := e.Output; o != nil && o.State == crdv1.OutputKept {
-		why := dropped(r.Pod)
+		in.unstored(o)
+		why, unstored := dropped(r.Pod), o.Message
 		lost, leaving := r.Dropped || r.Status.GetDropped() != "", why != "" || r.Gone || r.Unknown
 		switch {
 		case r.Stored && (lost || leaving || r.Status.GetReleased() || leaves(r.Pod)):
 			o.State = crdv1.OutputStored
 		case r.Storing && (lost || leaving || r.Status.GetReleased()): // The bucket may have them.
 		case lost:
-			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space.", pod(in.Job))
+			o.State, o.Message = crdv1.OutputLost, fmt.Sprintf("They were deleted in pod %s, before they were read, for a later job that needed the space. %s", pod(in.Job), unstored)
 		case r.Status.GetReleased(), r.Released && (leaving || leaves(r.Pod)):
 			o.State = crdv1.OutputReleased
 		case leaving:
-			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s has them no longer. They are lost, unless they were read before.", pod(in.Job)))
+			o.State, o.Message = crdv1.OutputLost, cmp.Or(why, fmt.Sprintf("Pod %s has them no longer. They are lost, unless they were read before.", pod(in.Job)))+" "+unstored
 		case leaves(r.Pod): // Until they are read, or dropped.
 			out.Follow, out.Await = true, true
 		}
+		o.Message = strings.TrimSuffix(o.Message, " ")
 	}
 	out.Settled = e.Output != nil
 	if r.Status.GetEnding().GetLeftover() {

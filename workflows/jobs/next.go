@@ -79,6 +79,8 @@ type Input struct {
 	Context Context
 	// Runner is the pod with the recorded execution.
 	Runner Runner
+	// Stored is for how long the operator's bucket has its results after its end; 0: the operator stores none.
+	Stored time.Duration
 	// Rests: the operator is being uninstalled. A script that runs is stopped; other jobs stay as they are.
 	Rests bool
 	Now   time.Time
@@ -106,8 +108,9 @@ type Runner struct {
 	// pod exists and can get other jobs: a write for each job would be more than one may cost.
 	Released bool
 	// Stored: everything is in the bucket of the operator, which is recorded as Released is. Storing: it is not known yet
-	// whether it is, or will be.
+	// whether it is, or will be. Unstored is why attempts to store it have failed; empty: they have not.
 	Stored, Storing bool
+	Unstored        string
 	// Silent is the last error of a call, and SilentSince when the first one without an answer after it failed; empty
 	// while the runner answers.
 	Silent      string

@@ -300,3 +300,47 @@ func TestASuccessHasTheRemarkOfItsRunner(t *testing.T) {
 		}
 	}
 }
+
+// Results that could not be stored in the bucket are stated until they are, by one write: the text of an error can vary. A loss has
+// that reason too.
+func TestABucketThatIsAwayIsStated(t *testing.T) {
+	j := job(t, plain, kept)
+	for _, step := range []struct {
+		what, want string
+		runner     jobs.Runner
+	}{
+		{"one attempt has failed", "Kept ", jobs.Runner{Storing: true}},
+		{"two have", "Kept Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Storing: true, Unstored: "full"}},
+		{"another reason", "Kept Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Storing: true, Unstored: "away"}},
+		{"another leader", "Kept Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Storing: true}},
+		{"its pod is deleted, and the bucket may have them", "Kept Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Storing: true, Unstored: "away", Gone: true}},
+		{"its pod is deleted", "Lost Pod shop/t-1 has them no longer. They are lost, unless they were read before. Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Gone: true}},
+		{"it made space", "Lost They were deleted in pod shop/t-1, before they were read, for a later job that needed the space. Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Dropped: true}},
+		{"they were read", "Released Output and artifacts could not be stored in the bucket of the operator: full.", jobs.Runner{Released: true, Gone: true}},
+		{"they are stored", "Kept ", jobs.Runner{Stored: true}},
+		{"their pod is deleted", "Stored ", jobs.Runner{Stored: true, Gone: true}},
+	} {
+		s := jobs.Next(jobs.Input{Job: j, Group: &crdv1.JobRunnerGroup{}, Now: now, Runner: step.runner})
+		o := s.Execution.Output
+		if got := o.State + " " + o.Message; got != step.want || !s.State.Terminated.Success {
+			t.Errorf("%s: %q\nwant %q", step.what, got, step.want)
+		}
+		if o.State == crdv1.OutputKept {
+			j.Status.Execution = s.Execution
+			caveats := jobs.Caveats(j)
+			if want := o.Message; (want == "") != (len(caveats) == 0) || want != "" && caveats[0] != want {
+				t.Errorf("%s: %q", step.what, caveats)
+			}
+		}
+	}
+}
+
+// A status states until when the bucket has the results of a job.
+func TestResultsInTheBucketHaveAnEnd(t *testing.T) {
+	for stored, want := range map[time.Duration]string{0: "<nil>", time.Hour: "2026-11-30 09:00:19 +0000 UTC"} {
+		s := jobs.Next(jobs.Input{Job: job(t, plain, begun), Group: &crdv1.JobRunnerGroup{}, Now: now, Stored: stored, Runner: jobs.Runner{Status: answer(t, end("known: true"))}})
+		if got := fmt.Sprint(s.Execution.Output.StoredUntil); got != want {
+			t.Errorf("%s: %s, want %s", stored, got, want)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	jobexecv1 "switchyard.dev/protos/gen/jobexec/v1"
 )
@@ -45,7 +46,7 @@ func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunReq
 		Ref: Ref(j), Fence: &jobexecv1.Fence{PodUid: e.PodUID},
 		JobName: j.Name, Script: j.Spec.Content.Script, Command: j.Spec.Content.Command,
 		Timeout: durationpb.New(recorded(j)), Grace: durationpb.New(grace(g)),
-		Routing: &jobexecv1.RoutingContext{RoutingKey: c.RoutingKey},
+		Routing: &jobexecv1.RoutingContext{RoutingKey: c.RoutingKey}, Artifacts: specsOf(j.Spec.Artifacts),
 	}
 	for _, v := range j.Spec.Env {
 		out.Env = append(out.Env, &jobexecv1.Variable{Name: v.Name, Value: v.Value})
@@ -56,9 +57,6 @@ func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunReq
 	} {
 		out.Env = append(out.Env, &jobexecv1.Variable{Name: v[0], Value: v[1]})
 	}
-	for _, a := range j.Spec.Artifacts {
-		out.Artifacts = append(out.Artifacts, &jobexecv1.ArtifactSpec{Path: a.Path, Meta: a.Meta})
-	}
 	if m := j.Spec.TrafficManager; m != nil {
 		out.Routing.Inject = m.InjectRoutingKey == InjectAuto && c.RoutingKey != ""
 		if out.Routing.Inject {
@@ -67,6 +65,13 @@ func Request(j *crdv1.Job, g *crdv1.JobRunnerGroup, c Context) *jobexecv1.RunReq
 		out.Routing.TrafficManager = m.Enabled || m.InjectRoutingKey == InjectAuto
 	}
 	return out
+}
+
+// specsOf returns artifacts as runners have them.
+func specsOf(all []crdv1.JobArtifact) []*jobexecv1.ArtifactSpec {
+	return lists.Map(all, func(a crdv1.JobArtifact) *jobexecv1.ArtifactSpec {
+		return &jobexecv1.ArtifactSpec{Path: a.Path, Meta: a.Meta}
+	})
 }
 
 // Timeout returns how long the script of a job may run: the group's jobExecutionTimeout, or the job's own
@@ -99,14 +104,16 @@ func grace(g *crdv1.JobRunnerGroup) time.Duration {
 	return min(longestGrace, time.Duration(max(0, *g.Spec.PodTemplate.Spec.TerminationGracePeriodSeconds))*time.Second)
 }
 
-// Caveats returns statements about an ended job with requests that should have had the routing key, and may not
-// have had it.
-func Caveats(j *crdv1.Job) []string {
+// Caveats returns statements about an ended job with results that could not be stored, or with requests that should have had the
+// routing key, and may not have had it.
+func Caveats(j *crdv1.Job) (out []string) {
 	e := j.Status.Execution
-	if m := j.Spec.TrafficManager; m == nil || m.InjectRoutingKey != InjectAuto || !targets(j) || e == nil || e.Requests == nil {
-		return nil
+	if e != nil && e.Output != nil && e.Output.State == crdv1.OutputKept && e.Output.Message != "" {
+		out = append(out, e.Output.Message)
 	}
-	var out []string
+	if m := j.Spec.TrafficManager; m == nil || m.InjectRoutingKey != InjectAuto || !targets(j) || e == nil || e.Requests == nil {
+		return out
+	}
 	if e.Requests.WithKey == 0 {
 		out = append(out, fmt.Sprintf("The job sent no request with the routing key through the proxy of its pod (without the key: %d), so it may have tested the baseline. "+
 			"Use a client that obeys http_proxy or grpc_proxy, or send the key in $%s.", e.Requests.WithoutKey, EnvRoutingKey))

@@ -13,6 +13,8 @@ type Test struct {
 	Path   string            `json:"path,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Script string            `json:"-"`
+	// Repo is HOST/PATH of its git repository, Branch and CommitSHA its checkout, and RepoPath its path there; empty: it has none.
+	Repo, Branch, CommitSHA, RepoPath string `json:"-"`
 }
 
 // Reason is why a test has ended.
@@ -53,6 +55,18 @@ const (
 	MaxCaptured = 64 << 10
 	// MaxRedirects bounds the redirects of a call.
 	MaxRedirects = 10
+)
+
+// Variables in which a control plane and an operator give settings: a test that is the script of a job has no arguments.
+const (
+	// EnvName is the name of the test. Its first line is then the interpreter of the job, and is removed.
+	EnvName = "SMART_TEST_NAME"
+	// EnvTimeout is the timeout of each run, and EnvRuns how many runs a test with captures has.
+	EnvTimeout = "SMART_TEST_TIMEOUT"
+	EnvRuns    = "SMART_TEST_RUNS"
+	// EnvElide are the headers that captures do not have, and EnvAllow the addresses of -allow, both with commas.
+	EnvElide = "SMART_TEST_ELIDE"
+	EnvAllow = "SMART_TEST_ALLOW"
 )
 
 // Limits are those of one test.

@@ -30,6 +30,20 @@ func Set(h textproto.MIMEHeader, key string, custom []string) {
 	}
 }
 
+// Remove removes the routing key from the headers of a request, in all forms that Set writes. The other members of Baggage
+// and Tracestate stay.
+func Remove(h textproto.MIMEHeader, custom []string) {
+	for _, name := range []string{Baggage, Tracestate} {
+		others := Without(h.Values(name), Member, older)
+		if h.Del(name); len(others) > 0 {
+			h.Set(name, strings.Join(others, separator))
+		}
+	}
+	for _, name := range slices.Concat(Copies(), custom) {
+		h.Del(name)
+	}
+}
+
 // Add sets a routing key in the headers of a request that has none, and returns the key that the request has then. A
 // request that the cluster reads a key from stays as it is. A key that only Copies have is set in all forms.
 func Add(h textproto.MIMEHeader, key string, custom []string) string {

@@ -45,6 +45,31 @@ func TestAKeyIsAddedWhereThereIsNone(t *testing.T) {
 	}
 }
 
+// A request without its key is read as one that has none, and keeps what others have set.
+func TestAKeyIsRemovedInEachForm(t *testing.T) {
+	custom := keytest.CustomHeaders()
+	for name, form := range keytest.Forms() {
+		h := textproto.MIMEHeader{"Accept": {"stays"}}
+		for _, line := range form.Lines {
+			h.Add(line[0], line[1])
+		}
+		routingkey.Set(h, "mine", custom)
+		h.Add(routingkey.Baggage, "user=ada")
+		routingkey.Remove(h, custom)
+		if key := routingkey.Of(h.Values, append(routingkey.Copies(), custom...)); key != "" {
+			t.Errorf("%s: the key is %q in %q", name, key, h)
+		}
+		if others := routingkey.Without(h.Values(routingkey.Baggage)); others[len(others)-1] != "user=ada" || h.Get("Accept") != "stays" {
+			t.Errorf("%s: other values are lost: %q", name, h)
+		}
+	}
+	h := textproto.MIMEHeader{}
+	routingkey.Set(h, "mine", custom)
+	if routingkey.Remove(h, custom); len(h) > 0 {
+		t.Errorf("%q remains of a key alone", h)
+	}
+}
+
 func TestAKeyThatOnlyACopyHasIsKept(t *testing.T) {
 	h := textproto.MIMEHeader{"Ot-Baggage-Sd-Routing-Key": {"other"}}
 	if key := routingkey.Add(h, "mine", nil); key != "other" || h.Get("Baggage") != "sd-routing-key=other" || h.Get("Uberctx-Sd-Sandbox") != "other" {

@@ -59,13 +59,14 @@ The image of one component.
 {{- end }}
 
 {{/*
-The namespaces that the manager may use, as a JSON list. It always includes signadot; an empty
-list means all namespaces.
+The namespaces that the manager may use, as a JSON list. It always includes signadot, and with a control plane
+the namespace of Smart Tests; an empty list means all namespaces.
 */}}
 {{- define "operator.allowedNamespaces" -}}
 {{- $list := .Values.allowedNamespaces }}
 {{- if $list }}
 {{- if not (has "signadot" $list) }}{{ $list = append $list "signadot" }}{{ end }}
+{{- if and (include "operator.agent" .) (not (has "signadot-tests" $list)) }}{{ $list = append $list "signadot-tests" }}{{ end }}
 {{- end }}
 {{- toJson $list }}
 {{- end }}

@@ -10,6 +10,7 @@
 //	Adopt      takes the state of a cluster after a restore         adopt.go
 //	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
 //	groups     the same for runner groups, with their scaling       groups.go
+//	tests      executions of Smart Tests: their jobs, and the end    tests.go
 //
 // # Contract
 //
@@ -28,11 +29,14 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -51,6 +55,10 @@ type Config struct {
 	// called again after an error; it can be nil.
 	Collect func(context.Context, registry.Cluster, model.Job, *crdv1.Job) error
 	Discard func(context.Context, model.Job) error
+	// Output opens the stored standard output of a job; nil: it is not stored yet. Without it Smart Tests have no results.
+	Output func(context.Context, model.Job) (io.ReadCloser, error)
+	// SmartTest is the path of the interpreter in its image. Default: /smart-test.
+	SmartTest string
 }
 
 // Delivery delivers to the clusters that have a session with this replica. Make one with New.
@@ -61,7 +69,10 @@ type Delivery struct {
 }
 
 // New returns a Delivery. The caller calls Run.
-func New(c Config) *Delivery { return &Delivery{Config: c, sites: map[registry.Cluster]*site{}} }
+func New(c Config) *Delivery {
+	c.SmartTest = cmp.Or(c.SmartTest, smarttests.Program)
+	return &Delivery{Config: c, sites: map[registry.Cluster]*site{}}
+}
 
 // Run delivers until ctx ends. Call it once.
 func (d *Delivery) Run(ctx context.Context) error {
@@ -122,7 +133,7 @@ func (d *Delivery) changed(c store.Change) {
 		case c.Kind == store.Everything:
 			s.add(everything)
 			s.add(everyJob)
-		case (kinds[c.Kind] != nil || c.Kind == store.Job || c.Kind == store.RunnerGroup) && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
+		case (kinds[c.Kind] != nil || c.Kind == store.Job || c.Kind == store.RunnerGroup || c.Kind == store.TestExecution) && c.Org == cluster.Organisation && (c.Cluster == "" || c.Cluster == cluster.Name):
 			s.add(request{c.Kind, c.Name})
 		}
 	}

@@ -180,6 +180,7 @@ func (s *site) recordJob(ctx context.Context, j model.Job, a model.Attempt) erro
 	if changed, err := s.jobs().Observe(ctx, j, a); !changed || err != nil {
 		return err
 	}
+	s.followJob(j.Name)
 	if a.Phase == j.Attempt.Phase {
 		return nil
 	}
@@ -216,7 +217,9 @@ func (s *site) collect(j model.Job, o *crdv1.Job) {
 		if err := s.Collect(s.ctx, s.at, j, o); err != nil && s.ctx.Err() == nil {
 			s.Logger.Warn("the output of a job is not collected yet", "organisation", j.Org, "cluster", s.at.Name, "job", j.Name, "error", err)
 			s.runnersQueue.AddAfter(request{store.Job, j.Name}, collectAgain)
+			return
 		}
+		s.followJob(j.Name)
 	})
 }
 

@@ -43,13 +43,15 @@ func (s *site) reconcile(ctx context.Context, r request) (again reconcile.Result
 		return again, s.addAll(all, err)
 	case everyJob:
 		all, err := s.jobs().Delivered(ctx, s.at.Organisation, s.at.Name)
-		return again, s.addAll(all, err)
+		return again, errors.Join(s.addAll(all, err), s.addExecutions(ctx))
 	}
 	switch r.kind {
 	case store.Job:
 		return s.reconcileJob(ctx, r.name)
 	case store.RunnerGroup:
 		return s.reconcileGroup(ctx, r.name)
+	case store.TestExecution:
+		return s.reconcileExecution(ctx, r.name)
 	}
 	again, err = s.converge(ctx, r, s.cache, s.live)
 	if stale(err) { // the list is stale
@@ -160,6 +162,12 @@ func newerMessage(cluster string, generation int64) string {
 func (s *site) record(ctx context.Context, e *entry, status model.Status) error {
 	if !e.isNew && same(status, e.part) {
 		return nil
+	}
+	ready := func(st model.Status) bool { return st.Ready && st.Generation == e.Generation }
+	if e.kind == store.Sandbox && ready(status) && !ready(e.part) {
+		if err := s.trigger(ctx, e.Sandbox); err != nil {
+			return err
+		}
 	}
 	_, err := s.Store.Observe(ctx, e.kind, e.Org, e.Name, s.at.Name, status)
 	return err

@@ -74,6 +74,8 @@ type site struct {
 	seen, scales, collecting sync.Map
 	collectors               chan struct{}
 	background               sync.WaitGroup
+	// beginning: an execution of a test begins, and counts the others.
+	beginning sync.Mutex
 }
 
 func (d *Delivery) newSite(ctx context.Context, at registry.Cluster) (s *site, err error) {
@@ -99,7 +101,7 @@ func newQueue(first request) workqueue.TypedRateLimitingInterface[request] {
 func (s *site) add(r request) { s.queueOf(r).Add(r) }
 
 func (s *site) queueOf(r request) workqueue.TypedRateLimitingInterface[request] {
-	if r.kind == store.Job || r.kind == store.RunnerGroup || r == everyJob {
+	if r.kind == store.Job || r.kind == store.RunnerGroup || r.kind == store.TestExecution || r == everyJob {
 		return s.runnersQueue
 	}
 	return s.queue

@@ -211,7 +211,7 @@ const (
 )
 
 // withSpec are the operations with a specification in their body.
-var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin", "applyRunnerGroup", "submitJob"}
+var withSpec = []string{"applySandbox", "applyRouteGroup", "applyResourcePlugin", "applyRunnerGroup", "submitJob", "applyTest", "runTest", "runHostedTest"}
 
 // maxBody is the maximum size of the body of an operation.
 func (o *operation) maxBody() int {

@@ -39,7 +39,7 @@ type operation struct {
 }
 
 // unserved are published operations that are not served, by their segment after the organisation.
-var unserved = []string{"plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans", "tests"}
+var unserved = []string{"plan-actions", "plan-runnergroup-settings", "plan-runnergroups", "plan-tags", "plans"}
 
 // below returns a path without the prefix, beginning with a slash; false if it has another one.
 func below(path string) (string, bool) {
@@ -154,6 +154,19 @@ var operations = []operation{
 	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}", "listJobArtifacts", member, forWork(work.Work.ListArtifacts)},
 	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/", "getJobArtifact", member, forWork(work.Work.GetArtifact)},
 	{"GET", "/orgs/{orgName}/artifacts/jobs/{jobName}/attempts/{jobAttempt}/objects/download", "downloadJobArtifact", member, forWork(work.Work.DownloadArtifact)},
+
+	{"GET", "/orgs/{orgName}/tests/executions/", "queryTestExecutions", member, forWork(work.Work.QueryExecutions)},
+	{"POST", "/orgs/{orgName}/tests/executions/", "runTest", member, workOn(work.Work.RunTest)},
+	{"GET", "/orgs/{orgName}/tests/executions/{executionID}", "getTestExecution", member, forWork(work.Work.GetExecution)},
+	{"PUT", "/orgs/{orgName}/tests/executions/{executionID}/cancel", "cancelTestExecution", member, forWork(work.Work.CancelExecution)},
+	{"GET", "/orgs/{orgName}/tests/executions/{executionID}/traffic-diff", "getTrafficDiff", member, forWork(work.Work.GetDiff)},
+	{"GET", "/orgs/{orgName}/tests/executions/{executionID}/traffic-diff-findings", "getTrafficDiffFindings", member, forWork(work.Work.GetFindings)},
+	{"GET", "/orgs/{orgName}/tests", "listTests", member, forWork(work.Work.ListTests)},
+	{"GET", "/orgs/{orgName}/tests/{testName}", "getTest", member, forWork(work.Work.GetTest)},
+	{"PUT", "/orgs/{orgName}/tests/{testName}", "applyTest", member, workOn(work.Work.ApplyTest)},
+	{"DELETE", "/orgs/{orgName}/tests/{testName}", "deleteTest", member, forWork(work.Work.RemoveTest)},
+	{"GET", "/orgs/{orgName}/tests/{testName}/executions/", "listTestExecutions", member, forWork(work.Work.ListExecutions)},
+	{"POST", "/orgs/{orgName}/tests/{testName}/executions/", "runHostedTest", member, workOn(work.Work.RunHosted)},
 
 	{"GET", "/orgs/{orgName}/resource-plugins", "listResourcePlugins", member, (*Handler).listResourcePlugins},
 	{"GET", "/orgs/{orgName}/resource-plugins/{pluginName}", "getResourcePlugin", member, (*Handler).getResourcePlugin},

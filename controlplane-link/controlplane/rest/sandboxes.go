@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/teststore"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/compile"
@@ -52,9 +53,14 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
+	tests, err := teststore.Store{Store: h.Store}.Summaries(r.Context(), r.org())
+	if err != nil {
+		return nil, err
+	}
 	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) {
 		out, err := encode.Sandbox(s, devboxes, previews, r.now)
 		out.Status.Jobs = encode.PhaseCounts(jobs[s.Name])
+		out.Status.TestExecutions = encode.TestCounts(tests[teststore.Of{RoutingKey: s.RoutingKey, Revision: s.Generation}])
 		return out, err
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store/database"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 func cluster(name string) thing { return thing{what: "cluster", name: name} }
@@ -74,11 +75,12 @@ func (t *tx) dropObjects(org, name string) (ended int64) {
 			}
 		}
 	}
-	for _, g := range list(t, database.Column[string], selectRunnerGroupsIn, org, name) {
+	for _, g := range list(t, database.Column[string], selectRunnerGroupsIn, org, name, crdv1.SmartTestsNamespace) {
 		live = append(live, fmt.Sprintf("runner group %q", g))
 	}
-	ended += t.exec(dropRunnerGroups, org, name)
+	ended += t.exec(dropRunnerGroups, org, name, crdv1.SmartTestsNamespace)
 	t.exec(dropJobs, org, name)
+	t.exec(dropExecutions, org, name)
 	if slices.Sort(live); len(live) > 0 {
 		t.fail(cluster(name).of(fmt.Errorf("%w; delete them first", inUse(live))))
 	}

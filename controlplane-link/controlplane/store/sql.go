@@ -107,9 +107,10 @@ const (
 		WHERE organisation = $1 AND name = $2 AND kind = $3 AND observed <= $4 AND generation >= $4 AND status <> $5`
 
 	// Package jobstore has the other statements of these tables.
-	selectRunnerGroupsIn = `SELECT name FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND deleted = 0`
-	dropRunnerGroups     = `DELETE FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND deleted <> 0`
+	selectRunnerGroupsIn = `SELECT name FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND deleted = 0 AND namespace <> $3`
+	dropRunnerGroups     = `DELETE FROM runner_groups WHERE organisation = $1 AND cluster = $2 AND (deleted <> 0 OR namespace = $3)`
 	dropJobs             = `DELETE FROM jobs WHERE organisation = $1 AND cluster = $2`
+	dropExecutions       = `DELETE FROM test_executions WHERE organisation = $1 AND cluster = $2 AND phase IN ('pending', 'in_progress')`
 
 	selectPlugins = `SELECT organisation, name, version, spec, created, updated FROM plugins WHERE organisation = $1`
 	selectPlugin  = selectPlugins + ` AND name = $2 AND version = $3`

@@ -237,6 +237,8 @@ const (
 	Login        Kind = "login"
 	RunnerGroup  Kind = "runnergroup"
 	Job          Kind = "job"
+	// TestExecution is one run of a Smart Test.
+	TestExecution Kind = "testexecution"
 	// Observed: the statuses of sandboxes or route groups of an organisation, or reports of its clusters, have
 	// changed. Such a change names no object, and can be lost.
 	Observed Kind = "observed"

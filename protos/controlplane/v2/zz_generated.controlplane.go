@@ -145,6 +145,37 @@ type AuthdevicesTokenInput struct {
 	DeviceCode string `json:"deviceCode"`
 }
 
+// CaptureMessage defines model for CaptureMessage.
+type CaptureMessage struct {
+	Body    interface{}       `json:"body,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+}
+
+// CaptureRequest defines model for CaptureRequest.
+type CaptureRequest struct {
+	Host    *string         `json:"host,omitempty"`
+	Message *CaptureMessage `json:"message,omitempty"`
+	Method  *string         `json:"method,omitempty"`
+	Proto   *string         `json:"proto,omitempty"`
+	URI     *string         `json:"uri,omitempty"`
+}
+
+// CaptureResponse defines model for CaptureResponse.
+type CaptureResponse struct {
+	Error      *string         `json:"error,omitempty"`
+	Message    *CaptureMessage `json:"message,omitempty"`
+	Proto      *string         `json:"proto,omitempty"`
+	StatusCode *int            `json:"statusCode,omitempty"`
+}
+
+// CapturemetaScriptRef defines model for CapturemetaScriptRef.
+type CapturemetaScriptRef struct {
+	CallNum *int    `json:"callNum,omitempty"`
+	Col     *int    `json:"col,omitempty"`
+	File    *string `json:"file,omitempty"`
+	Line    *int    `json:"line,omitempty"`
+}
+
 // Cluster A registered cluster.
 type Cluster struct {
 	ClusterConfig *ConfigClusterConfig `json:"clusterConfig,omitempty"`
@@ -336,6 +367,20 @@ type DevboxStatus struct {
 	UpdatedAt string          `json:"updatedAt"`
 }
 
+// DiffOp defines model for DiffOp.
+type DiffOp struct {
+	Classification *DiffOpClassification `json:"classification,omitempty"`
+	OldValue       interface{}           `json:"oldValue,omitempty"`
+	Op             *string               `json:"op,omitempty"`
+	Path           *string               `json:"path,omitempty"`
+	Value          interface{}           `json:"value,omitempty"`
+}
+
+// DiffOpClassification defines model for DiffOpClassification.
+type DiffOpClassification struct {
+	Noise float32 `json:"noise"`
+}
+
 // EmptyResponse An object without fields.
 type EmptyResponse = map[string]interface{}
 
@@ -381,6 +426,21 @@ type EventPrincipal struct {
 	PublicID string `json:"publicId"`
 }
 
+// ExternalSpec defines model for ExternalSpec.
+type ExternalSpec struct {
+	Branch    *string `json:"branch,omitempty"`
+	CommitSHA *string `json:"commitSHA,omitempty"`
+	Path      *string `json:"path,omitempty"`
+	Repo      *string `json:"repo,omitempty"`
+	Script    *string `json:"script,omitempty"`
+	TestName  *string `json:"testName,omitempty"`
+}
+
+// HostedSpec defines model for HostedSpec.
+type HostedSpec struct {
+	TestName *string `json:"testName,omitempty"`
+}
+
 // Job One run of a script or command in a runner group.
 type Job struct {
 	CreatedAt string     `json:"createdAt"`
@@ -392,6 +452,8 @@ type Job struct {
 
 // JobArtifact defines model for JobArtifact.
 type JobArtifact struct {
+	// ExpiresAt When it is deleted at the latest; an addition to the published API.
+	ExpiresAt    *string `json:"expiresAt,omitempty"`
 	LastModified *string `json:"lastModified,omitempty"`
 	Path         string  `json:"path"`
 
@@ -655,6 +717,13 @@ type OrgsUser struct {
 	UpdatedAt *string `json:"updatedAt,omitempty"`
 }
 
+// RequestDiff defines model for RequestDiff.
+type RequestDiff struct {
+	Baseline *CaptureRequest `json:"baseline,omitempty"`
+	DiffOps  []DiffOp        `json:"diffOps,omitempty"`
+	Target   *CaptureRequest `json:"target,omitempty"`
+}
+
 // ResourceInfo defines model for ResourceInfo.
 type ResourceInfo struct {
 	Cluster string `json:"cluster"`
@@ -731,6 +800,13 @@ type ResourcepluginStepOut struct {
 type ResourcepluginValueFromStep struct {
 	Name   *string `json:"name,omitempty"`
 	Output *string `json:"output,omitempty"`
+}
+
+// ResponseDiff defines model for ResponseDiff.
+type ResponseDiff struct {
+	Baseline *CaptureResponse `json:"baseline,omitempty"`
+	DiffOps  []DiffOp         `json:"diffOps,omitempty"`
+	Target   *CaptureResponse `json:"target,omitempty"`
 }
 
 // RouteGroup A route group, with its specification and observed state.
@@ -1133,6 +1209,146 @@ type ServiceAccount struct {
 	UpdatedAt   string  `json:"updatedAt"`
 }
 
+// Source defines model for Source.
+type Source struct {
+	ID          *string               `json:"id,omitempty"`
+	RequestName *string               `json:"requestName,omitempty"`
+	ScriptRef   *CapturemetaScriptRef `json:"scriptRef,omitempty"`
+}
+
+// SyntaxPosition defines model for SyntaxPosition.
+type SyntaxPosition struct {
+	Col  *int `json:"col,omitempty"`
+	Line *int `json:"line,omitempty"`
+}
+
+// Test A Smart Test that the control plane keeps.
+type Test struct {
+	CreatedAt string     `json:"createdAt"`
+	Name      string     `json:"name"`
+	Spec      TestSpec   `json:"spec"`
+	Status    TestStatus `json:"status"`
+	UpdatedAt string     `json:"updatedAt"`
+}
+
+// TestExecution One run of a Smart Test, on a sandbox or route group and on its baseline.
+type TestExecution struct {
+	CreatedAt string                `json:"createdAt"`
+	ID        string                `json:"id"`
+	Results   *TestExecutionResults `json:"results,omitempty"`
+	Spec      TestExecutionSpec     `json:"spec"`
+	Status    TestExecutionStatus   `json:"status"`
+}
+
+// TestExecutionAutoDiff defines model for TestExecutionAutoDiff.
+type TestExecutionAutoDiff struct {
+	Enabled *bool `json:"enabled,omitempty"`
+}
+
+// TestExecutionCanceledState defines model for TestExecutionCanceledState.
+type TestExecutionCanceledState struct {
+	CanceledAt *string `json:"canceledAt,omitempty"`
+	CanceledBy *string `json:"canceledBy,omitempty"`
+	Message    *string `json:"message,omitempty"`
+}
+
+// TestExecutionContext defines model for TestExecutionContext.
+type TestExecutionContext struct {
+	AutoDiff *TestExecutionAutoDiff `json:"autoDiff,omitempty"`
+	Cluster  *string                `json:"cluster,omitempty"`
+	Publish  *bool                  `json:"publish,omitempty"`
+	Routing  *JobRoutingContext     `json:"routing,omitempty"`
+	RunID    *string                `json:"runID,omitempty"`
+	Timeout  *string                `json:"timeout,omitempty"`
+}
+
+// TestExecutionFailedState defines model for TestExecutionFailedState.
+type TestExecutionFailedState struct {
+	Message *string `json:"message,omitempty"`
+}
+
+// TestExecutionResults defines model for TestExecutionResults.
+type TestExecutionResults struct {
+	Checks      *TestexecutionsChecks `json:"checks,omitempty"`
+	TrafficDiff *TrafficDiff          `json:"trafficDiff,omitempty"`
+}
+
+// TestExecutionSpec defines model for TestExecutionSpec.
+type TestExecutionSpec struct {
+	ExecutionContext *TestExecutionContext `json:"executionContext,omitempty"`
+	External         *ExternalSpec         `json:"external,omitempty"`
+	Hosted           *HostedSpec           `json:"hosted,omitempty"`
+	Labels           map[string]string     `json:"labels,omitempty"`
+}
+
+// TestExecutionState defines model for TestExecutionState.
+type TestExecutionState struct {
+	Canceled *TestExecutionCanceledState `json:"canceled,omitempty"`
+	Failed   *TestExecutionFailedState   `json:"failed,omitempty"`
+}
+
+// TestExecutionStatus defines model for TestExecutionStatus.
+type TestExecutionStatus struct {
+	BaselineJob   *string                   `json:"baselineJob,omitempty"`
+	FinalState    *TestExecutionState       `json:"finalState,omitempty"`
+	FinishedAt    *string                   `json:"finishedAt,omitempty"`
+	Phase         TestexecutionsPhase       `json:"phase"`
+	StartedAt     *string                   `json:"startedAt,omitempty"`
+	TargetJob     *string                   `json:"targetJob,omitempty"`
+	TestDeletedAt *string                   `json:"testDeletedAt,omitempty"`
+	TriggeredBy   *TestExecutionTriggeredBy `json:"triggeredBy,omitempty"`
+}
+
+// TestExecutionTemplate defines model for TestExecutionTemplate.
+type TestExecutionTemplate struct {
+	AutoDiff *TestExecutionAutoDiff `json:"autoDiff,omitempty"`
+	Cluster  *string                `json:"cluster,omitempty"`
+	Publish  *bool                  `json:"publish,omitempty"`
+	Timeout  *string                `json:"timeout,omitempty"`
+}
+
+// TestExecutionTriggeredBy defines model for TestExecutionTriggeredBy.
+type TestExecutionTriggeredBy struct {
+	Sandbox *string      `json:"sandbox,omitempty"`
+	Trigger *TestTrigger `json:"trigger,omitempty"`
+}
+
+// TestSpec defines model for TestSpec.
+type TestSpec struct {
+	DefaultTimeout *string       `json:"defaultTimeout,omitempty"`
+	Script         *string       `json:"script,omitempty"`
+	Triggers       []TestTrigger `json:"triggers,omitempty"`
+}
+
+// TestStatus defines model for TestStatus.
+type TestStatus = map[string]interface{}
+
+// TestTrigger defines model for TestTrigger.
+type TestTrigger struct {
+	ExecutionTemplate *TestExecutionTemplate `json:"executionTemplate,omitempty"`
+	ID                *string                `json:"id,omitempty"`
+	SandboxOf         *WorkloadWorkload      `json:"sandboxOf,omitempty"`
+}
+
+// TestexecutionsCheck defines model for TestexecutionsCheck.
+type TestexecutionsCheck struct {
+	Errors []TestexecutionsCheckError `json:"errors,omitempty"`
+	Name   string                     `json:"name"`
+}
+
+// TestexecutionsCheckError defines model for TestexecutionsCheckError.
+type TestexecutionsCheckError struct {
+	Attrs          map[string]interface{} `json:"attrs,omitempty"`
+	Message        string                 `json:"message"`
+	SourcePosition *SyntaxPosition        `json:"sourcePosition,omitempty"`
+}
+
+// TestexecutionsChecks defines model for TestexecutionsChecks.
+type TestexecutionsChecks struct {
+	Baseline []TestexecutionsCheck `json:"baseline,omitempty"`
+	Sandbox  []TestexecutionsCheck `json:"sandbox,omitempty"`
+}
+
 // TestexecutionsPhase defines model for TestexecutionsPhase.
 type TestexecutionsPhase string
 
@@ -1140,6 +1356,76 @@ type TestexecutionsPhase string
 type TestexecutionsPhaseCount struct {
 	Count *int                 `json:"count,omitempty"`
 	Phase *TestexecutionsPhase `json:"phase,omitempty"`
+}
+
+// TestexecutionsQueryResult defines model for TestexecutionsQueryResult.
+type TestexecutionsQueryResult struct {
+	Cursor string `json:"cursor"`
+
+	// Execution One run of a Smart Test, on a sandbox or route group and on its baseline.
+	Execution TestExecution `json:"execution"`
+}
+
+// TestexecutionsUnpairedCapture defines model for TestexecutionsUnpairedCapture.
+type TestexecutionsUnpairedCapture struct {
+	BaselineCaptureID *string `json:"baselineCaptureID,omitempty"`
+	TargetCaptureID   *string `json:"targetCaptureID,omitempty"`
+}
+
+// TrafficDiff defines model for TrafficDiff.
+type TrafficDiff struct {
+	Additions        int                             `json:"additions"`
+	BaselineSession  *string                         `json:"baselineSession,omitempty"`
+	CapturePoints    []TrafficmodelsBy               `json:"capturePoints,omitempty"`
+	Captures         int                             `json:"captures"`
+	Green            TrafficDiffSummary              `json:"green"`
+	MaxRelevance     float32                         `json:"maxRelevance"`
+	Red              TrafficDiffSummary              `json:"red"`
+	Removals         int                             `json:"removals"`
+	Replacements     int                             `json:"replacements"`
+	TargetSession    *string                         `json:"targetSession,omitempty"`
+	UnpairedCaptures []TestexecutionsUnpairedCapture `json:"unpairedCaptures,omitempty"`
+	Yellow           TrafficDiffSummary              `json:"yellow"`
+}
+
+// TrafficDiffPairedDiff defines model for TrafficDiffPairedDiff.
+type TrafficDiffPairedDiff struct {
+	BaselineCaptureID *string       `json:"baselineCaptureID,omitempty"`
+	ID                *string       `json:"id,omitempty"`
+	Request           *RequestDiff  `json:"request,omitempty"`
+	Response          *ResponseDiff `json:"response,omitempty"`
+	Source            *Source       `json:"source,omitempty"`
+	TargetCaptureID   *string       `json:"targetCaptureID,omitempty"`
+}
+
+// TrafficDiffPointResult defines model for TrafficDiffPointResult.
+type TrafficDiffPointResult struct {
+	By    TrafficmodelsBy         `json:"by"`
+	Diffs []TrafficDiffPairedDiff `json:"diffs,omitempty"`
+}
+
+// TrafficDiffResult defines model for TrafficDiffResult.
+type TrafficDiffResult struct {
+	Baseline *string                  `json:"baseline,omitempty"`
+	Results  []TrafficDiffPointResult `json:"results,omitempty"`
+	Target   *string                  `json:"target,omitempty"`
+}
+
+// TrafficDiffSummary defines model for TrafficDiffSummary.
+type TrafficDiffSummary struct {
+	Additions    int     `json:"additions"`
+	Captures     int     `json:"captures"`
+	MaxRelevance float32 `json:"maxRelevance"`
+	Removals     int     `json:"removals"`
+	Replacements int     `json:"replacements"`
+}
+
+// TrafficmodelsBy defines model for TrafficmodelsBy.
+type TrafficmodelsBy struct {
+	Direction string  `json:"direction"`
+	Kind      string  `json:"kind"`
+	Name      string  `json:"name"`
+	Namespace *string `json:"namespace,omitempty"`
 }
 
 // Virtual defines model for Virtual.
@@ -1167,6 +1453,9 @@ type DevboxID = string
 // DevboxSessionID defines model for devboxSessionId.
 type DevboxSessionID = string
 
+// ExecutionID defines model for executionID.
+type ExecutionID = string
+
 // JobAttempt defines model for jobAttempt.
 type JobAttempt = string
 
@@ -1193,6 +1482,9 @@ type SecretName = string
 
 // ServiceAccountName defines model for serviceAccountName.
 type ServiceAccountName = string
+
+// TestName defines model for testName.
+type TestName = string
 
 // TokenID defines model for tokenId.
 type TokenID = string
@@ -1313,6 +1605,69 @@ type ExplainSandboxStatusParams struct {
 	Mode *SandboxesExplainMode `form:"mode,omitempty" json:"mode,omitempty"`
 }
 
+// QueryTestExecutionsParams defines parameters for QueryTestExecutions.
+type QueryTestExecutionsParams struct {
+	// IsAutoDiff true or false.
+	IsAutoDiff *string `form:"isAutoDiff,omitempty" json:"isAutoDiff,omitempty"`
+
+	// SkipDeletedTests true or false.
+	SkipDeletedTests *string `form:"skipDeletedTests,omitempty" json:"skipDeletedTests,omitempty"`
+
+	// Source hosted or external.
+	Source           *string `form:"source,omitempty" json:"source,omitempty"`
+	TargetSandbox    *string `form:"targetSandbox,omitempty" json:"targetSandbox,omitempty"`
+	TargetRouteGroup *string `form:"targetRouteGroup,omitempty" json:"targetRouteGroup,omitempty"`
+	TargetRoutingKey *string `form:"targetRoutingKey,omitempty" json:"targetRoutingKey,omitempty"`
+
+	// TargetRevision The generation of the sandbox of a triggered execution.
+	TargetRevision *string `form:"targetRevision,omitempty" json:"targetRevision,omitempty"`
+	Cluster        *string `form:"cluster,omitempty" json:"cluster,omitempty"`
+
+	// Published true or false.
+	Published *string `form:"published,omitempty" json:"published,omitempty"`
+	TestName  *string `form:"testName,omitempty" json:"testName,omitempty"`
+	TriggerID *string `form:"triggerID,omitempty" json:"triggerID,omitempty"`
+
+	// TriggerWorkload KIND/NAMESPACE/NAME.
+	TriggerWorkload *string `form:"triggerWorkload,omitempty" json:"triggerWorkload,omitempty"`
+	ExecutionPhase  *string `form:"executionPhase,omitempty" json:"executionPhase,omitempty"`
+	RunID           *string `form:"runID,omitempty" json:"runID,omitempty"`
+	Repo            *string `form:"repo,omitempty" json:"repo,omitempty"`
+	RepoPath        *string `form:"repoPath,omitempty" json:"repoPath,omitempty"`
+	RepoBranch      *string `form:"repoBranch,omitempty" json:"repoBranch,omitempty"`
+	RepoCommitSHA   *string `form:"repoCommitSHA,omitempty" json:"repoCommitSHA,omitempty"`
+
+	// From RFC 3339; inclusive.
+	From *string `form:"from,omitempty" json:"from,omitempty"`
+
+	// To RFC 3339; exclusive.
+	To *string `form:"to,omitempty" json:"to,omitempty"`
+
+	// OrderDir asc (default) or desc.
+	OrderDir *string `form:"orderDir,omitempty" json:"orderDir,omitempty"`
+
+	// Cursor Continue after the row with this cursor.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Label NAME:VALUE; each has to match.
+	Label []string `form:"label,omitempty" json:"label,omitempty"`
+
+	// PageSize At most this many, 1 to 200; default: 100.
+	PageSize *int `form:"pageSize,omitempty" json:"pageSize,omitempty"`
+}
+
+// GetTrafficDiffFindingsParams defines parameters for GetTrafficDiffFindings.
+type GetTrafficDiffFindingsParams struct {
+	// Category red, yellow or green; default: red and yellow.
+	Category *string `form:"category,omitempty" json:"category,omitempty"`
+
+	// MaxFindings At most this many operations; default: 100.
+	MaxFindings *int `form:"maxFindings,omitempty" json:"maxFindings,omitempty"`
+
+	// DiffContext full: with the messages; default: operations alone.
+	DiffContext *string `form:"diffContext,omitempty" json:"diffContext,omitempty"`
+}
+
 // PollDeviceLoginJSONRequestBody defines body for PollDeviceLogin for application/json ContentType.
 type PollDeviceLoginJSONRequestBody = AuthdevicesTokenInput
 
@@ -1354,6 +1709,15 @@ type UpdateServiceAccountJSONRequestBody = ServiceAccount
 
 // CreateServiceAccountKeyJSONRequestBody defines body for CreateServiceAccountKey for application/json ContentType.
 type CreateServiceAccountKeyJSONRequestBody = CreateAPIKeyRequest
+
+// RunTestJSONRequestBody defines body for RunTest for application/json ContentType.
+type RunTestJSONRequestBody = TestExecution
+
+// ApplyTestJSONRequestBody defines body for ApplyTest for application/json ContentType.
+type ApplyTestJSONRequestBody = TestSpec
+
+// RunHostedTestJSONRequestBody defines body for RunHostedTest for application/json ContentType.
+type RunHostedTestJSONRequestBody = TestExecution
 
 // CreateUserKeyJSONRequestBody defines body for CreateUserKey for application/json ContentType.
 type CreateUserKeyJSONRequestBody = CreateAPIKeyRequest
@@ -1867,6 +2231,93 @@ type ClientInterface interface {
 	//
 	// Corresponds with DELETE /orgs/{orgName}/service-accounts/{serviceAccountName}/api-keys/{apiKeyId} (the `DeleteServiceAccountKey` operationId).
 	DeleteServiceAccountKey(ctx context.Context, orgName OrgName, serviceAccountName ServiceAccountName, apiKeyID APIKeyID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTests List the tests that the control plane keeps
+	//
+	// Corresponds with GET /orgs/{orgName}/tests (the `ListTests` operationId).
+	ListTests(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// QueryTestExecutions List executions of tests
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/ (the `QueryTestExecutions` operationId).
+	QueryTestExecutions(ctx context.Context, orgName OrgName, params *QueryTestExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunTestWithBody Run a test whose script is in the body
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+	RunTestWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunTest Run a test whose script is in the body
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+	RunTest(ctx context.Context, orgName OrgName, body RunTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTestExecution Get an execution of a test
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID} (the `GetTestExecution` operationId).
+	GetTestExecution(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelTestExecution Cancel an execution of a test that has not ended
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/executions/{executionID}/cancel (the `CancelTestExecution` operationId).
+	CancelTestExecution(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTrafficDiff Compare the captured calls of both sides of an execution
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff (the `GetTrafficDiff` operationId).
+	GetTrafficDiff(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTrafficDiffFindings The differences of the captured calls alone
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff-findings (the `GetTrafficDiffFindings` operationId).
+	GetTrafficDiffFindings(ctx context.Context, orgName OrgName, executionID ExecutionID, params *GetTrafficDiffFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteTest Delete a test; its executions stay
+	//
+	// Corresponds with DELETE /orgs/{orgName}/tests/{testName} (the `DeleteTest` operationId).
+	DeleteTest(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTest Get a test
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/{testName} (the `GetTest` operationId).
+	GetTest(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyTestWithBody Create or change a test; the body is its specification alone
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+	ApplyTestWithBody(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApplyTest Create or change a test; the body is its specification alone
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+	ApplyTest(ctx context.Context, orgName OrgName, testName TestName, body ApplyTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTestExecutions List the executions of a test
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/{testName}/executions/ (the `ListTestExecutions` operationId).
+	ListTestExecutions(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunHostedTestWithBody Run a test
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+	RunHostedTestWithBody(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RunHostedTest Run a test
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+	RunHostedTest(ctx context.Context, orgName OrgName, testName TestName, body RunHostedTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUserKeys List the API keys of a user
 	//
@@ -3079,6 +3530,243 @@ func (c *Client) CreateServiceAccountKey(ctx context.Context, orgName OrgName, s
 // Corresponds with DELETE /orgs/{orgName}/service-accounts/{serviceAccountName}/api-keys/{apiKeyId} (the `DeleteServiceAccountKey` operationId).
 func (c *Client) DeleteServiceAccountKey(ctx context.Context, orgName OrgName, serviceAccountName ServiceAccountName, apiKeyID APIKeyID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteServiceAccountKeyRequest(c.Server, orgName, serviceAccountName, apiKeyID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTests List the tests that the control plane keeps
+//
+// Corresponds with GET /orgs/{orgName}/tests (the `ListTests` operationId).
+func (c *Client) ListTests(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTestsRequest(c.Server, orgName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// QueryTestExecutions List executions of tests
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/ (the `QueryTestExecutions` operationId).
+func (c *Client) QueryTestExecutions(ctx context.Context, orgName OrgName, params *QueryTestExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewQueryTestExecutionsRequest(c.Server, orgName, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunTestWithBody Run a test whose script is in the body
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+func (c *Client) RunTestWithBody(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunTestRequestWithBody(c.Server, orgName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunTest Run a test whose script is in the body
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+func (c *Client) RunTest(ctx context.Context, orgName OrgName, body RunTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunTestRequest(c.Server, orgName, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTestExecution Get an execution of a test
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID} (the `GetTestExecution` operationId).
+func (c *Client) GetTestExecution(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTestExecutionRequest(c.Server, orgName, executionID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelTestExecution Cancel an execution of a test that has not ended
+//
+// Corresponds with PUT /orgs/{orgName}/tests/executions/{executionID}/cancel (the `CancelTestExecution` operationId).
+func (c *Client) CancelTestExecution(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelTestExecutionRequest(c.Server, orgName, executionID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTrafficDiff Compare the captured calls of both sides of an execution
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff (the `GetTrafficDiff` operationId).
+func (c *Client) GetTrafficDiff(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTrafficDiffRequest(c.Server, orgName, executionID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTrafficDiffFindings The differences of the captured calls alone
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff-findings (the `GetTrafficDiffFindings` operationId).
+func (c *Client) GetTrafficDiffFindings(ctx context.Context, orgName OrgName, executionID ExecutionID, params *GetTrafficDiffFindingsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTrafficDiffFindingsRequest(c.Server, orgName, executionID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteTest Delete a test; its executions stay
+//
+// Corresponds with DELETE /orgs/{orgName}/tests/{testName} (the `DeleteTest` operationId).
+func (c *Client) DeleteTest(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteTestRequest(c.Server, orgName, testName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTest Get a test
+//
+// Corresponds with GET /orgs/{orgName}/tests/{testName} (the `GetTest` operationId).
+func (c *Client) GetTest(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTestRequest(c.Server, orgName, testName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyTestWithBody Create or change a test; the body is its specification alone
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+func (c *Client) ApplyTestWithBody(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyTestRequestWithBody(c.Server, orgName, testName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApplyTest Create or change a test; the body is its specification alone
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+func (c *Client) ApplyTest(ctx context.Context, orgName OrgName, testName TestName, body ApplyTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApplyTestRequest(c.Server, orgName, testName, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTestExecutions List the executions of a test
+//
+// Corresponds with GET /orgs/{orgName}/tests/{testName}/executions/ (the `ListTestExecutions` operationId).
+func (c *Client) ListTestExecutions(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTestExecutionsRequest(c.Server, orgName, testName)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunHostedTestWithBody Run a test
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+func (c *Client) RunHostedTestWithBody(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunHostedTestRequestWithBody(c.Server, orgName, testName, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RunHostedTest Run a test
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+func (c *Client) RunHostedTest(ctx context.Context, orgName OrgName, testName TestName, body RunHostedTestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRunHostedTestRequest(c.Server, orgName, testName, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6252,6 +6940,870 @@ func NewDeleteServiceAccountKeyRequest(server string, orgName OrgName, serviceAc
 	return req, nil
 }
 
+// NewListTestsRequest constructs an http.Request for the ListTests method
+func NewListTestsRequest(server string, orgName OrgName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewQueryTestExecutionsRequest constructs an http.Request for the QueryTestExecutions method
+func NewQueryTestExecutionsRequest(server string, orgName OrgName, params *QueryTestExecutionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.IsAutoDiff != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "isAutoDiff", *params.IsAutoDiff, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.SkipDeletedTests != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "skipDeletedTests", *params.SkipDeletedTests, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Source != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "source", *params.Source, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TargetSandbox != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "targetSandbox", *params.TargetSandbox, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TargetRouteGroup != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "targetRouteGroup", *params.TargetRouteGroup, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TargetRoutingKey != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "targetRoutingKey", *params.TargetRoutingKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TargetRevision != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "targetRevision", *params.TargetRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cluster != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cluster", *params.Cluster, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Published != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "published", *params.Published, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TestName != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "testName", *params.TestName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TriggerID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "triggerID", *params.TriggerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.TriggerWorkload != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "triggerWorkload", *params.TriggerWorkload, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ExecutionPhase != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "executionPhase", *params.ExecutionPhase, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RunID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "runID", *params.RunID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Repo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "repo", *params.Repo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RepoPath != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "repoPath", *params.RepoPath, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RepoBranch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "repoBranch", *params.RepoBranch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RepoCommitSHA != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "repoCommitSHA", *params.RepoCommitSHA, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.OrderDir != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "orderDir", *params.OrderDir, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Label != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "label", params.Label, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PageSize != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pageSize", *params.PageSize, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRunTestRequest calls the generic RunTest builder with application/json body
+func NewRunTestRequest(server string, orgName OrgName, body RunTestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRunTestRequestWithBody(server, orgName, "application/json", bodyReader)
+}
+
+// NewRunTestRequestWithBody constructs an http.Request for the RunTest method, with any body, and a specified content type
+func NewRunTestRequestWithBody(server string, orgName OrgName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetTestExecutionRequest constructs an http.Request for the GetTestExecution method
+func NewGetTestExecutionRequest(server string, orgName OrgName, executionID ExecutionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "executionID", executionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelTestExecutionRequest constructs an http.Request for the CancelTestExecution method
+func NewCancelTestExecutionRequest(server string, orgName OrgName, executionID ExecutionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "executionID", executionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/%s/cancel", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTrafficDiffRequest constructs an http.Request for the GetTrafficDiff method
+func NewGetTrafficDiffRequest(server string, orgName OrgName, executionID ExecutionID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "executionID", executionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/%s/traffic-diff", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTrafficDiffFindingsRequest constructs an http.Request for the GetTrafficDiffFindings method
+func NewGetTrafficDiffFindingsRequest(server string, orgName OrgName, executionID ExecutionID, params *GetTrafficDiffFindingsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "executionID", executionID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/executions/%s/traffic-diff-findings", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Category != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "category", *params.Category, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.MaxFindings != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "maxFindings", *params.MaxFindings, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.DiffContext != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "diffContext", *params.DiffContext, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteTestRequest constructs an http.Request for the DeleteTest method
+func NewDeleteTestRequest(server string, orgName OrgName, testName TestName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "testName", testName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetTestRequest constructs an http.Request for the GetTest method
+func NewGetTestRequest(server string, orgName OrgName, testName TestName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "testName", testName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewApplyTestRequest calls the generic ApplyTest builder with application/json body
+func NewApplyTestRequest(server string, orgName OrgName, testName TestName, body ApplyTestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApplyTestRequestWithBody(server, orgName, testName, "application/json", bodyReader)
+}
+
+// NewApplyTestRequestWithBody constructs an http.Request for the ApplyTest method, with any body, and a specified content type
+func NewApplyTestRequestWithBody(server string, orgName OrgName, testName TestName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "testName", testName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListTestExecutionsRequest constructs an http.Request for the ListTestExecutions method
+func NewListTestExecutionsRequest(server string, orgName OrgName, testName TestName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "testName", testName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/%s/executions/", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRunHostedTestRequest calls the generic RunHostedTest builder with application/json body
+func NewRunHostedTestRequest(server string, orgName OrgName, testName TestName, body RunHostedTestJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRunHostedTestRequestWithBody(server, orgName, testName, "application/json", bodyReader)
+}
+
+// NewRunHostedTestRequestWithBody constructs an http.Request for the RunHostedTest method, with any body, and a specified content type
+func NewRunHostedTestRequestWithBody(server string, orgName OrgName, testName TestName, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "orgName", orgName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "testName", testName, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/orgs/%s/tests/%s/executions/", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListUserKeysRequest constructs an http.Request for the ListUserKeys method
 func NewListUserKeysRequest(server string, orgName OrgName, userID UserID) (*http.Request, error) {
 	var err error
@@ -6970,6 +8522,111 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with DELETE /orgs/{orgName}/service-accounts/{serviceAccountName}/api-keys/{apiKeyId} (the `DeleteServiceAccountKey` operationId).
 	DeleteServiceAccountKeyWithResponse(ctx context.Context, orgName OrgName, serviceAccountName ServiceAccountName, apiKeyID APIKeyID, reqEditors ...RequestEditorFn) (*DeleteServiceAccountKeyResult, error)
+
+	// ListTestsWithResponse List the tests that the control plane keeps
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests (the `ListTests` operationId).
+	ListTestsWithResponse(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*ListTestsResult, error)
+
+	// QueryTestExecutionsWithResponse List executions of tests
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/ (the `QueryTestExecutions` operationId).
+	QueryTestExecutionsWithResponse(ctx context.Context, orgName OrgName, params *QueryTestExecutionsParams, reqEditors ...RequestEditorFn) (*QueryTestExecutionsResult, error)
+
+	// RunTestWithBodyWithResponse Run a test whose script is in the body
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+	RunTestWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunTestResult, error)
+
+	// RunTestWithResponse Run a test whose script is in the body
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+	RunTestWithResponse(ctx context.Context, orgName OrgName, body RunTestJSONRequestBody, reqEditors ...RequestEditorFn) (*RunTestResult, error)
+
+	// GetTestExecutionWithResponse Get an execution of a test
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID} (the `GetTestExecution` operationId).
+	GetTestExecutionWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*GetTestExecutionResult, error)
+
+	// CancelTestExecutionWithResponse Cancel an execution of a test that has not ended
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/executions/{executionID}/cancel (the `CancelTestExecution` operationId).
+	CancelTestExecutionWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*CancelTestExecutionResult, error)
+
+	// GetTrafficDiffWithResponse Compare the captured calls of both sides of an execution
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff (the `GetTrafficDiff` operationId).
+	GetTrafficDiffWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*GetTrafficDiffResult, error)
+
+	// GetTrafficDiffFindingsWithResponse The differences of the captured calls alone
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff-findings (the `GetTrafficDiffFindings` operationId).
+	GetTrafficDiffFindingsWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, params *GetTrafficDiffFindingsParams, reqEditors ...RequestEditorFn) (*GetTrafficDiffFindingsResult, error)
+
+	// DeleteTestWithResponse Delete a test; its executions stay
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /orgs/{orgName}/tests/{testName} (the `DeleteTest` operationId).
+	DeleteTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*DeleteTestResult, error)
+
+	// GetTestWithResponse Get a test
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/{testName} (the `GetTest` operationId).
+	GetTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*GetTestResult, error)
+
+	// ApplyTestWithBodyWithResponse Create or change a test; the body is its specification alone
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+	ApplyTestWithBodyWithResponse(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyTestResult, error)
+
+	// ApplyTestWithResponse Create or change a test; the body is its specification alone
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+	ApplyTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, body ApplyTestJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyTestResult, error)
+
+	// ListTestExecutionsWithResponse List the executions of a test
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /orgs/{orgName}/tests/{testName}/executions/ (the `ListTestExecutions` operationId).
+	ListTestExecutionsWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*ListTestExecutionsResult, error)
+
+	// RunHostedTestWithBodyWithResponse Run a test
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+	RunHostedTestWithBodyWithResponse(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunHostedTestResult, error)
+
+	// RunHostedTestWithResponse Run a test
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+	RunHostedTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, body RunHostedTestJSONRequestBody, reqEditors ...RequestEditorFn) (*RunHostedTestResult, error)
 
 	// ListUserKeysWithResponse List the API keys of a user
 	//
@@ -9969,6 +11626,582 @@ func (r DeleteServiceAccountKeyResult) ContentType() string {
 	return ""
 }
 
+type ListTestsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Test
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTestsResult) GetJSON200() *[]Test {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListTestsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTestsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTestsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTestsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTestsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type QueryTestExecutionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]TestexecutionsQueryResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r QueryTestExecutionsResult) GetJSON200() *[]TestexecutionsQueryResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r QueryTestExecutionsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r QueryTestExecutionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r QueryTestExecutionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r QueryTestExecutionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r QueryTestExecutionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RunTestResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestExecution
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RunTestResult) GetJSON200() *TestExecution {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RunTestResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RunTestResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RunTestResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RunTestResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RunTestResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTestExecutionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestExecution
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTestExecutionResult) GetJSON200() *TestExecution {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetTestExecutionResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTestExecutionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTestExecutionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTestExecutionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTestExecutionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CancelTestExecutionResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelTestExecutionResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r CancelTestExecutionResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelTestExecutionResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelTestExecutionResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelTestExecutionResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelTestExecutionResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTrafficDiffResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TrafficDiffResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTrafficDiffResult) GetJSON200() *TrafficDiffResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetTrafficDiffResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTrafficDiffResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTrafficDiffResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTrafficDiffResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTrafficDiffResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTrafficDiffFindingsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TrafficDiffResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTrafficDiffFindingsResult) GetJSON200() *TrafficDiffResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetTrafficDiffFindingsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTrafficDiffFindingsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTrafficDiffFindingsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTrafficDiffFindingsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTrafficDiffFindingsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteTestResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EmptyResponse
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteTestResult) GetJSON200() *EmptyResponse {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r DeleteTestResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteTestResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteTestResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteTestResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteTestResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTestResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Test
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTestResult) GetJSON200() *Test {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetTestResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTestResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTestResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTestResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTestResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ApplyTestResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Test
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ApplyTestResult) GetJSON200() *Test {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ApplyTestResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ApplyTestResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ApplyTestResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApplyTestResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ApplyTestResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTestExecutionsResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]TestExecution
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTestExecutionsResult) GetJSON200() *[]TestExecution {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ListTestExecutionsResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTestExecutionsResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTestExecutionsResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTestExecutionsResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTestExecutionsResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RunHostedTestResult struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TestExecution
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Error
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RunHostedTestResult) GetJSON200() *TestExecution {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RunHostedTestResult) GetJSONDefault() *Error {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RunHostedTestResult) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RunHostedTestResult) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RunHostedTestResult) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RunHostedTestResult) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListUserKeysResult struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11099,6 +13332,201 @@ func (c *ClientWithResponses) DeleteServiceAccountKeyWithResponse(ctx context.Co
 		return nil, err
 	}
 	return ParseDeleteServiceAccountKeyResult(rsp)
+}
+
+// ListTestsWithResponse List the tests that the control plane keeps
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests (the `ListTests` operationId).
+func (c *ClientWithResponses) ListTestsWithResponse(ctx context.Context, orgName OrgName, reqEditors ...RequestEditorFn) (*ListTestsResult, error) {
+	rsp, err := c.ListTests(ctx, orgName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTestsResult(rsp)
+}
+
+// QueryTestExecutionsWithResponse List executions of tests
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/ (the `QueryTestExecutions` operationId).
+func (c *ClientWithResponses) QueryTestExecutionsWithResponse(ctx context.Context, orgName OrgName, params *QueryTestExecutionsParams, reqEditors ...RequestEditorFn) (*QueryTestExecutionsResult, error) {
+	rsp, err := c.QueryTestExecutions(ctx, orgName, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseQueryTestExecutionsResult(rsp)
+}
+
+// RunTestWithBodyWithResponse Run a test whose script is in the body
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+func (c *ClientWithResponses) RunTestWithBodyWithResponse(ctx context.Context, orgName OrgName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunTestResult, error) {
+	rsp, err := c.RunTestWithBody(ctx, orgName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunTestResult(rsp)
+}
+
+// RunTestWithResponse Run a test whose script is in the body
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/tests/executions/ (the `RunTest` operationId).
+func (c *ClientWithResponses) RunTestWithResponse(ctx context.Context, orgName OrgName, body RunTestJSONRequestBody, reqEditors ...RequestEditorFn) (*RunTestResult, error) {
+	rsp, err := c.RunTest(ctx, orgName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunTestResult(rsp)
+}
+
+// GetTestExecutionWithResponse Get an execution of a test
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID} (the `GetTestExecution` operationId).
+func (c *ClientWithResponses) GetTestExecutionWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*GetTestExecutionResult, error) {
+	rsp, err := c.GetTestExecution(ctx, orgName, executionID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTestExecutionResult(rsp)
+}
+
+// CancelTestExecutionWithResponse Cancel an execution of a test that has not ended
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/tests/executions/{executionID}/cancel (the `CancelTestExecution` operationId).
+func (c *ClientWithResponses) CancelTestExecutionWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*CancelTestExecutionResult, error) {
+	rsp, err := c.CancelTestExecution(ctx, orgName, executionID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelTestExecutionResult(rsp)
+}
+
+// GetTrafficDiffWithResponse Compare the captured calls of both sides of an execution
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff (the `GetTrafficDiff` operationId).
+func (c *ClientWithResponses) GetTrafficDiffWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, reqEditors ...RequestEditorFn) (*GetTrafficDiffResult, error) {
+	rsp, err := c.GetTrafficDiff(ctx, orgName, executionID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTrafficDiffResult(rsp)
+}
+
+// GetTrafficDiffFindingsWithResponse The differences of the captured calls alone
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/executions/{executionID}/traffic-diff-findings (the `GetTrafficDiffFindings` operationId).
+func (c *ClientWithResponses) GetTrafficDiffFindingsWithResponse(ctx context.Context, orgName OrgName, executionID ExecutionID, params *GetTrafficDiffFindingsParams, reqEditors ...RequestEditorFn) (*GetTrafficDiffFindingsResult, error) {
+	rsp, err := c.GetTrafficDiffFindings(ctx, orgName, executionID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTrafficDiffFindingsResult(rsp)
+}
+
+// DeleteTestWithResponse Delete a test; its executions stay
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /orgs/{orgName}/tests/{testName} (the `DeleteTest` operationId).
+func (c *ClientWithResponses) DeleteTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*DeleteTestResult, error) {
+	rsp, err := c.DeleteTest(ctx, orgName, testName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteTestResult(rsp)
+}
+
+// GetTestWithResponse Get a test
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/{testName} (the `GetTest` operationId).
+func (c *ClientWithResponses) GetTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*GetTestResult, error) {
+	rsp, err := c.GetTest(ctx, orgName, testName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTestResult(rsp)
+}
+
+// ApplyTestWithBodyWithResponse Create or change a test; the body is its specification alone
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+func (c *ClientWithResponses) ApplyTestWithBodyWithResponse(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyTestResult, error) {
+	rsp, err := c.ApplyTestWithBody(ctx, orgName, testName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyTestResult(rsp)
+}
+
+// ApplyTestWithResponse Create or change a test; the body is its specification alone
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /orgs/{orgName}/tests/{testName} (the `ApplyTest` operationId).
+func (c *ClientWithResponses) ApplyTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, body ApplyTestJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyTestResult, error) {
+	rsp, err := c.ApplyTest(ctx, orgName, testName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApplyTestResult(rsp)
+}
+
+// ListTestExecutionsWithResponse List the executions of a test
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /orgs/{orgName}/tests/{testName}/executions/ (the `ListTestExecutions` operationId).
+func (c *ClientWithResponses) ListTestExecutionsWithResponse(ctx context.Context, orgName OrgName, testName TestName, reqEditors ...RequestEditorFn) (*ListTestExecutionsResult, error) {
+	rsp, err := c.ListTestExecutions(ctx, orgName, testName, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTestExecutionsResult(rsp)
+}
+
+// RunHostedTestWithBodyWithResponse Run a test
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+func (c *ClientWithResponses) RunHostedTestWithBodyWithResponse(ctx context.Context, orgName OrgName, testName TestName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RunHostedTestResult, error) {
+	rsp, err := c.RunHostedTestWithBody(ctx, orgName, testName, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunHostedTestResult(rsp)
+}
+
+// RunHostedTestWithResponse Run a test
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /orgs/{orgName}/tests/{testName}/executions/ (the `RunHostedTest` operationId).
+func (c *ClientWithResponses) RunHostedTestWithResponse(ctx context.Context, orgName OrgName, testName TestName, body RunHostedTestJSONRequestBody, reqEditors ...RequestEditorFn) (*RunHostedTestResult, error) {
+	rsp, err := c.RunHostedTest(ctx, orgName, testName, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRunHostedTestResult(rsp)
 }
 
 // ListUserKeysWithResponse List the API keys of a user
@@ -13175,6 +15603,402 @@ func ParseDeleteServiceAccountKeyResult(rsp *http.Response) (*DeleteServiceAccou
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTestsResult parses an HTTP response from a ListTestsWithResponse call
+func ParseListTestsResult(rsp *http.Response) (*ListTestsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTestsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Test
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseQueryTestExecutionsResult parses an HTTP response from a QueryTestExecutionsWithResponse call
+func ParseQueryTestExecutionsResult(rsp *http.Response) (*QueryTestExecutionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &QueryTestExecutionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []TestexecutionsQueryResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRunTestResult parses an HTTP response from a RunTestWithResponse call
+func ParseRunTestResult(rsp *http.Response) (*RunTestResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RunTestResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestExecution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTestExecutionResult parses an HTTP response from a GetTestExecutionWithResponse call
+func ParseGetTestExecutionResult(rsp *http.Response) (*GetTestExecutionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTestExecutionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestExecution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCancelTestExecutionResult parses an HTTP response from a CancelTestExecutionWithResponse call
+func ParseCancelTestExecutionResult(rsp *http.Response) (*CancelTestExecutionResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelTestExecutionResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTrafficDiffResult parses an HTTP response from a GetTrafficDiffWithResponse call
+func ParseGetTrafficDiffResult(rsp *http.Response) (*GetTrafficDiffResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTrafficDiffResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TrafficDiffResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTrafficDiffFindingsResult parses an HTTP response from a GetTrafficDiffFindingsWithResponse call
+func ParseGetTrafficDiffFindingsResult(rsp *http.Response) (*GetTrafficDiffFindingsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTrafficDiffFindingsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TrafficDiffResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteTestResult parses an HTTP response from a DeleteTestWithResponse call
+func ParseDeleteTestResult(rsp *http.Response) (*DeleteTestResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteTestResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EmptyResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTestResult parses an HTTP response from a GetTestWithResponse call
+func ParseGetTestResult(rsp *http.Response) (*GetTestResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTestResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Test
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseApplyTestResult parses an HTTP response from a ApplyTestWithResponse call
+func ParseApplyTestResult(rsp *http.Response) (*ApplyTestResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApplyTestResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Test
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTestExecutionsResult parses an HTTP response from a ListTestExecutionsWithResponse call
+func ParseListTestExecutionsResult(rsp *http.Response) (*ListTestExecutionsResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTestExecutionsResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []TestExecution
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Error
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRunHostedTestResult parses an HTTP response from a RunHostedTestWithResponse call
+func ParseRunHostedTestResult(rsp *http.Response) (*RunHostedTestResult, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RunHostedTestResult{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TestExecution
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -206,9 +206,15 @@ type JobOutput struct {
 	// +kubebuilder:validation:Enum=Kept;Released;Stored;Lost
 	State string `json:"state"`
 
-	// Why they are lost.
+	// Why they are lost, or could not be stored in the bucket of the operator,
+	// which is tried again.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// When the Job is deleted at the latest, and with it what the bucket of the
+	// operator has of it.
+	// +optional
+	StoredUntil *metav1.Time `json:"storedUntil,omitempty"`
 
 	// Bytes that the script wrote to its standard output.
 	// +optional

@@ -152,6 +152,11 @@ const (
 	// numbers it. Jobs without it are ordered by creation.
 	AnnotationJobSequence = "switchyard.dev/job-sequence"
 
+	// SmartTestsNamespace has the runner groups of Smart Tests, which control planes write in their own name alone, and
+	// SmartTestsImage is the image in their specification: the operator replaces it by its own.
+	SmartTestsNamespace = "signadot-tests"
+	SmartTestsImage     = "switchyard.dev/smart-test"
+
 	// JobUnanswered is how long after a write without a response a control plane writes a Job again that does not exist.
 	// The operator keeps ended Jobs that it may not have read for longer.
 	JobUnanswered = 12 * time.Hour

@@ -33,8 +33,8 @@ type Config struct {
 	Bucket *results.Kept
 	// Runners returns a client of the runner in a pod.
 	Runners func(*corev1.Pod) (*client.Client, error)
-	// Ended is called with the runner group of a job when its upload has ended.
-	Ended func(group types.NamespacedName)
+	// Changed is called with the runner group of a job when its upload has ended, or could not be made more than once.
+	Changed func(group types.NamespacedName)
 }
 
 // Uploader bounds how many uploads run at the same time. Create one with New.
@@ -48,9 +48,14 @@ func New(c Config) *Uploader {
 	return &Uploader{config: c, slots: make(chan struct{}, atOnce)}
 }
 
+// Has reports whether the bucket is for what a job will have left.
+func (u *Uploader) Has(j *crdv1.Job) bool {
+	return u.config.Bucket != nil && results.OfOperator(j)
+}
+
 // Stores reports whether the operator stores what a job has left.
 func (u *Uploader) Stores(j *crdv1.Job) bool {
-	return u.config.Bucket != nil && results.OfOperator(j)
+	return u.Has(j) && results.Left(j)
 }
 
 // Upload puts what a job has left into the bucket.
@@ -66,6 +71,8 @@ type Upload struct {
 	pod *corev1.Pod
 	// stored: the bucket has everything. lost: it has not, and the pod does not exist.
 	stored, lost bool
+	// problem is why more than one attempt has failed; empty: none, or one.
+	problem string
 }
 
 // Start starts the upload of a job with this pod; nil: the pod does not exist. It ends with ctx, when it is canceled, or when the
@@ -80,14 +87,15 @@ func (u *Uploader) Start(ctx context.Context, j *crdv1.Job, pod *corev1.Pod) *Up
 // Cancel ends the upload; it does not wait.
 func (u *Upload) Cancel() { u.cancel() }
 
-// Known returns whether everything is in the bucket, and whether that is still open. u may be nil: then it is open.
-func (u *Upload) Known() (stored, open bool) {
+// Known returns whether everything is in the bucket, whether that is still open, and why more than one attempt has failed. u may
+// be nil: then it is open.
+func (u *Upload) Known() (stored, open bool, problem string) {
 	if u == nil {
-		return false, true
+		return false, true, ""
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.stored, !u.stored && !u.lost
+	return u.stored, !u.stored && !u.lost, u.problem
 }
 
 // SetPod records the pod of the job; nil: it does not exist.
@@ -109,9 +117,15 @@ func (u *Upload) run(ctx context.Context) {
 		}
 		err := u.once(ctx)
 		<-u.slots
-		if _, open := u.Known(); !open {
-			u.config.Ended(group)
+		if _, open, _ := u.Known(); !open {
+			u.config.Changed(group)
 			return
+		}
+		if pause > firstPause && err != nil {
+			u.mu.Lock()
+			u.problem = err.Error()
+			u.mu.Unlock()
+			u.config.Changed(group)
 		}
 		log.FromContext(ctx).Info("the bucket does not have what a job has left; it is tried again", "job", u.job.Name, "in", pause.String(), "why", err)
 		if !wake.Sleep(ctx, pause) {

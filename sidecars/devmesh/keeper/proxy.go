@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/sniff"
@@ -68,7 +69,7 @@ func newProxy(c Config) (*proxy, error) {
 			MostSilent: max(1, min(mostSilent, int(c.Proxy.Connections/2)))},
 		ending: make(chan struct{}),
 	}
-	if err := replace(p.bootstrap, written); err != nil {
+	if err := program.Replace(p.bootstrap, written); err != nil {
 		return nil, fmt.Errorf("write the bootstrap: %w", err)
 	}
 	p.admin = &http.Client{Timeout: time.Second, Transport: &http.Transport{

@@ -10,6 +10,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/xds/translate"
 )
 
@@ -39,7 +40,7 @@ func (s store) save(r translate.Resource) error {
 		return fmt.Errorf("the routes have %d bytes and only %d are kept", len(body), maxStored)
 	}
 	sum := sha256.Sum256(body)
-	return replace(s.path, append(sum[:], body...))
+	return program.Replace(s.path, append(sum[:], body...))
 }
 
 // load returns the saved routes, if they are whole and have this name.

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/xds/translate"
@@ -92,7 +93,7 @@ func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscovery
 	if err := t.use(bundle); err != nil {
 		return err
 	}
-	if err := replace(t.path, bundle); err != nil {
+	if err := program.Replace(t.path, bundle); err != nil {
 		t.logger.Error("the announced authorities could not be saved to disk; a restart begins with the previous ones", "error", err)
 	}
 	t.logger.Info("the route server has announced new trusted authorities")

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus/program"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
@@ -95,25 +95,11 @@ func (a *Agent) save() {
 	content, err := proto.Marshal(a.state)
 	a.mu.Unlock()
 	if err == nil {
-		err = replace(a.cfg.StateFile, content)
+		err = program.Replace(a.cfg.StateFile, content)
 	}
 	if err != nil {
 		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
 	}
-}
-
-// replace replaces a file as a whole.
-func replace(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".attachments-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails when all went well
-	_, err = f.Write(content)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // Started returns nil once the container with this file has applied the attachments of its pod, or has waited for them in

@@ -29,6 +29,7 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/attach"
 	"switchyard.dev/sidecars/traffic/record"
+	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tools/wait"
 )
 
@@ -317,6 +318,42 @@ func (p *pod) settled(n int) (delivered uint64, lost map[string]uint64) {
 
 // many is more than fits into record.InFlight.
 const many = 500
+
+func TestAttackersKeepNoRequestFromTheApplication(t *testing.T) {
+	p := newPod(t)
+	p.start()
+	p.capture()
+	all := []attacks.Attack{attacks.Silent, attacks.HalfTLS, attacks.SlowHead, attacks.Junk, attacks.Unread("/"), attacks.Greetings, attacks.StreamsAlone}
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	for n := range 50 * len(all) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", p.port))
+		if err != nil {
+			t.Fatal(err)
+		}
+		context.AfterFunc(ctx, func() { _ = c.Close() })
+		crowd.Go(func() { all[n%len(all)].Do(ctx, c) })
+	}
+	for range 3 {
+		p.requests(40)
+	}
+	stop()
+	crowd.Wait()
+	p.until("each exchange of honest callers is delivered or lost", func(a *trafficv1.Applied) error {
+		honest := uint64(0)
+		for _, x := range p.stored {
+			if x.GetRequest().GetMethod() == http.MethodPost {
+				honest++
+			}
+		}
+		for _, c := range a.GetCounts() {
+			if settled := c.GetDelivered() + c.GetLost()[record.Budget] + c.GetLost()["unreadable"]; honest+c.GetLost()[record.Budget] >= 120 && c.GetSeen() == settled {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d are stored: %v", honest, a.GetCounts())
+	})
+}
 
 func TestAContainerFollowsTheAuthorities(t *testing.T) {
 	p := newPod(t)

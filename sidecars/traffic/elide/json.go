@@ -11,18 +11,20 @@ import (
 // maxDepth bounds the nesting of JSON.
 const maxDepth = 1000
 
+var errDeep = errors.New("the JSON is nested too deeply")
+
 // state is a step of a path that has to select next.
 type state struct{ path, step int }
 
 // walker copies JSON without the selected values.
 type walker struct {
 	rules *Rules
-	// in is valid JSON of which the first at bytes are read, and those before copied are in out.
-	in         []byte
-	at, copied int
-	out        []byte
-	found      []bool // by path
-	deep       bool
+	// in is the body, which from reads; the first copied bytes of it are in out.
+	in     []byte
+	from   *json.Decoder
+	copied int
+	out    []byte
+	found  []bool // by path
 }
 
 // rewrite returns a body of JSON values in which the selected values are null, and the texts of the paths that selected some.
@@ -32,25 +34,19 @@ func (r *Rules) rewrite(body []byte) (out []byte, found []string, ok bool) {
 	for i := range begin {
 		begin[i].path = i
 	}
-	w := &walker{rules: r, in: body, found: make([]bool, len(r.paths))}
 	// The byte order mark, and the separators of JSON text sequences (RFC 7464), are no JSON.
 	plain := bytes.ReplaceAll(body, []byte{0x1e}, []byte{' '})
 	if bytes.HasPrefix(plain, bom) {
 		copy(plain, "   ")
 	}
-	values := json.NewDecoder(bytes.NewReader(plain))
+	w := &walker{rules: r, in: body, from: json.NewDecoder(bytes.NewReader(plain)), found: make([]bool, len(r.paths))}
+	w.from.UseNumber()
 	for {
-		var value json.RawMessage
-		if err := values.Decode(&value); errors.Is(err, io.EOF) {
+		if err := w.value(begin, 0); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, nil, false
 		}
-		w.at = int(values.InputOffset()) - len(value)
-		w.value(begin, 0)
-	}
-	if w.deep {
-		return nil, nil, false
 	}
 	for i, is := range w.found {
 		if is {
@@ -61,55 +57,66 @@ func (r *Rules) rewrite(body []byte) (out []byte, found []string, ok bool) {
 }
 
 // value reads a value with the states that apply to its members and elements.
-func (w *walker) value(states []state, depth int) {
-	switch {
-	case len(states) == 0:
-		w.skip()
-	case depth > maxDepth:
-		w.deep = true
-		w.skip()
-	case w.in[w.at] == '{':
-		w.children('}', depth, func() []state {
-			begin := w.at
-			w.skip()
-			var name string
-			_ = json.Unmarshal(w.in[begin:w.at], &name) // the body is valid
-			w.blank()
-			w.at++ // the colon
-			return w.next(states, func(s step) bool { return s.member(name) })
-		})
-	case w.in[w.at] == '[':
-		i := -1
-		w.children(']', depth, func() []state {
-			i++
-			return w.next(states, func(s step) bool { return s.element(i) })
-		})
-	default:
-		w.skip()
+func (w *walker) value(states []state, depth int) error {
+	if len(states) == 0 {
+		_, err := w.skip()
+		return err
 	}
+	if depth > maxDepth {
+		return errDeep
+	}
+	token, err := w.from.Token()
+	if err != nil {
+		return err
+	}
+	list := token == json.Delim('[')
+	if !list && token != json.Delim('{') {
+		return nil
+	}
+	for i := 0; w.from.More(); i++ {
+		selects := func(s step) bool { return s.element(i) }
+		if !list {
+			name, err := w.from.Token()
+			if err != nil {
+				return whole(err)
+			}
+			selects = func(s step) bool { return s.member(name.(string)) }
+		}
+		if below := w.next(states, selects); below != nil {
+			err = w.value(below, depth+1)
+		} else {
+			err = w.remove()
+		}
+		if err != nil {
+			return whole(err)
+		}
+	}
+	_, err = w.from.Token()
+	return whole(err)
 }
 
-// children reads an object or an array. key reads the part before a value, and returns the states for the value; nil: it is removed.
-func (w *walker) children(end byte, depth int, key func() []state) {
-	w.at++
-	for {
-		if w.blank(); w.in[w.at] == end {
-			w.at++
-			return
-		}
-		if w.in[w.at] == ',' {
-			w.at++
-			w.blank()
-		}
-		states := key()
-		if w.blank(); states != nil {
-			w.value(states, depth+1)
-			continue
-		}
-		w.out = append(append(w.out, w.in[w.copied:w.at]...), "null"...)
-		w.skip()
-		w.copied = w.at
+// whole returns an error within a value: there its input must not end.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
 	}
+	return err
+}
+
+// skip reads a value, and returns its length.
+func (w *walker) skip() (int, error) {
+	var value json.RawMessage
+	err := w.from.Decode(&value)
+	return len(value), err
+}
+
+// remove reads a value, and writes null in its place.
+func (w *walker) remove() error {
+	n, err := w.skip()
+	end := int(w.from.InputOffset())
+	w.out = append(append(w.out, w.in[w.copied:max(w.copied, end-n)]...), "null"...)
+	w.copied = end
+	return err
 }
 
 // next returns the states below a child, nil if a path ends there.
@@ -138,42 +145,4 @@ func (w *walker) next(states []state, selects func(step) bool) []state {
 		return nil
 	}
 	return below
-}
-
-// blank reads the space between tokens.
-func (w *walker) blank() {
-	for bytes.IndexByte([]byte(" \t\r\n\x1e"), w.in[w.at]) >= 0 {
-		w.at++
-	}
-}
-
-// skip reads one value.
-func (w *walker) skip() {
-	for depth := 0; ; {
-		switch w.in[w.at] {
-		case '{', '[':
-			depth++
-			w.at++
-		case '}', ']':
-			depth--
-			w.at++
-		case '"':
-			for w.at++; w.in[w.at] != '"'; w.at++ {
-				if w.in[w.at] == '\\' {
-					w.at++
-				}
-			}
-			w.at++
-		default:
-			w.at++
-			if depth == 0 {
-				for w.at < len(w.in) && bytes.IndexByte([]byte(" \t\r\n\x1e,]}"), w.in[w.at]) < 0 {
-					w.at++
-				}
-			}
-		}
-		if depth == 0 {
-			return
-		}
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/lists"
+	"switchyard.dev/eventbus/program"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/sidecars/traffic/ring"
@@ -56,8 +57,9 @@ func (b *books) save(dir, epoch string) error {
 	}
 	b.dirty = false
 	b.mu.Unlock()
-	if err == nil {
-		err = write(filepath.Join(dir, booksFile), s)
+	text, wrong := json.Marshal(s)
+	if err = errors.Join(err, wrong); err == nil {
+		err = program.Replace(filepath.Join(dir, booksFile), text)
 	}
 	if err != nil {
 		b.mu.Lock()
@@ -66,26 +68,6 @@ func (b *books) save(dir, epoch string) error {
 		return fmt.Errorf("save the counts of captures: %w", err)
 	}
 	return nil
-}
-
-// write replaces a file.
-func write(path string, content any) error {
-	text, err := json.Marshal(content)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // it is of no use
-	}
-	return err
 }
 
 // load reads the books of a store, and adds the numbers of the exchanges that are in the ring. With another epoch, no exchange of the

@@ -172,30 +172,21 @@ type gather struct {
 // until returns a block and the bytes after it, or nil while it is incomplete. end returns where the block ends, or -1 and
 // where to go on.
 func (g *gather) until(b []byte, end func(b []byte, from int) (at, next int)) (block, rest []byte, err error) {
-	if len(g.have) == 0 {
-		if at, next := end(b, 0); at >= 0 {
-			return b[:at], b[at:], nil
-		} else {
-			g.line = next
-		}
-	} else {
-		was := len(g.have)
-		g.have = append(g.have, b[:min(len(b), maxHead+1-was)]...)
-		if at, next := end(g.have, g.line); at >= 0 {
-			block = g.have[:at]
-			err = g.c.wait(-int64(was))
-			g.have, g.line = nil, 0
-			return block, b[at-was:], err
-		} else {
-			g.line = next
-		}
-		b = g.have[was:]
-		g.have = g.have[:was]
+	all, was := b, len(g.have)
+	if was > 0 {
+		all = append(g.have, b[:min(len(b), maxHead+1-was)]...)
 	}
-	if len(g.have)+len(b) > maxHead {
+	at, next := end(all, g.line)
+	switch {
+	case at >= 0:
+		g.have, g.line = nil, 0
+		return all[:at], b[at-was:], g.c.wait(-int64(was))
+	case len(all) > maxHead:
 		return nil, nil, fmt.Errorf("a head has more than %d bytes", maxHead)
+	case was == 0:
+		all = bytes.Clone(b)
 	}
-	g.have = append(g.have, b...)
+	g.have, g.line = all, next
 	return nil, nil, g.c.wait(int64(len(b)))
 }
 

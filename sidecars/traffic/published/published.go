@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -76,18 +77,13 @@ type Part struct {
 	Elided []string `json:"elided,omitempty"`
 }
 
+// folder are the names of one file on every system.
+var folder = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$`)
+
 // Folder returns the name of the folder of a request. It is an error unless the ID is the name of one file on every system.
 func Folder(id string) (string, error) {
-	const most = 128
-	for i := range len(id) {
-		switch c := id[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-' && i > 0, c == '_':
-		default:
-			return "", fmt.Errorf("request ID %.64q is no name of a folder: it contains %q", id, string(c))
-		}
-	}
-	if id == "" || len(id) > most {
-		return "", fmt.Errorf("request ID %.64q is no name of a folder: it has %d characters", id, len(id))
+	if !folder.MatchString(id) {
+		return "", fmt.Errorf("request ID %.64q is no name of a folder: at most 128 letters, digits, - and _ are", id)
 	}
 	return id, nil
 }

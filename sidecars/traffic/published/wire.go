@@ -3,6 +3,7 @@ package published
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
@@ -42,7 +43,7 @@ func writeMessage(b *bytes.Buffer, m *trafficv1.Message, raw bool, without ...st
 		without = append(without, "content-length", "transfer-encoding")
 	}
 	for _, h := range headers {
-		if !contains(without, h.GetName()) {
+		if !slices.ContainsFunc(without, func(name string) bool { return strings.EqualFold(name, h.GetName()) }) {
 			writeHeader(b, h.GetName(), h.GetValue())
 		}
 	}
@@ -65,15 +66,6 @@ func writeMessage(b *bytes.Buffer, m *trafficv1.Message, raw bool, without ...st
 		writeHeader(b, h.GetName(), h.GetValue())
 	}
 	b.WriteString("\r\n")
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if strings.EqualFold(n, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // writeHeader writes a header in one line, whatever it contains.

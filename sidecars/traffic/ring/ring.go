@@ -28,6 +28,7 @@ import (
 	"slices"
 	"sync"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/wake"
 )
 
@@ -144,16 +145,7 @@ func (r *Ring) save(first int64) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Create(r.state() + ".next")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), r.state())
-	}
-	return err
+	return program.Replace(r.state(), text)
 }
 
 // Epoch returns the name of the store.

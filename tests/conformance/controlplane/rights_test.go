@@ -110,7 +110,7 @@ func TestOperationsWithoutAUseCase(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
 		orgPath + "/sandboxes/demo-sb/status/explain?mode=context", orgPath + "/artifacts/jobs/a/attempts/0/objects/upload",
-		orgPath + "/tests", orgPath + "/tests/executions/", orgPath + "/plans", orgPath + "/plan-tags", orgPath + "/plan-actions", orgPath + "/plan-runnergroups", "/api/v2/meta/plans",
+		orgPath + "/plans", orgPath + "/plan-tags", orgPath + "/plan-actions", orgPath + "/plan-runnergroups", "/api/v2/meta/plans",
 	} {
 		if got := w.send("GET", path, ""); got.status != http.StatusNotImplemented || got.errorText(t) == "" {
 			t.Errorf("%s: %d %s", path, got.status, got.body)

@@ -26,6 +26,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/controlplane/store/seal"
+	"switchyard.dev/controlplane-link/controlplane/teststore"
 	"switchyard.dev/controlplane-link/preview/endpoints"
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/workflows/jobexec/results"
@@ -106,6 +107,7 @@ func newWorld(t *testing.T) *world {
 	w.identities()
 	w.objects()
 	w.jobs()
+	w.smartTests()
 	return w
 }
 
@@ -207,6 +209,7 @@ func (w *world) sandbox(name, key string, plugins map[string]spec.PluginName) {
 // removed makes a cluster report that it has no such object any more.
 func (w *world) removed(name string) {
 	w.Helper()
+	_ = teststore.Store{Store: w.store}.DeleteTest(w.ctx(), org, name, w.event()) // there may be none
 	for _, what := range []store.Kind{store.Sandbox, store.RouteGroup} {
 		generation, err := w.store.Generation(w.ctx(), org)
 		w.must(err)

@@ -72,7 +72,7 @@ func fetch(path string) func(*World, *Listener) (call, error) {
 // askApplication asks the application behind a sidecar.
 func askApplication(w *World, l *Listener) (call, error) {
 	pod := w.pods[l.Program.Name][0]
-	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
+	return get("http://" + pod.Status.PodIP + ":8081" + customerPath), nil
 }
 
 // dial returns a connection of gRPC from the address of honest callers.

@@ -4,10 +4,12 @@ import (
 	"slices"
 
 	"switchyard.dev/controlplane-link/link"
+	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/hostile/jobrunner"
 	"switchyard.dev/tests/hostile/questions"
+	"switchyard.dev/tests/hostile/recorder"
 	"switchyard.dev/tests/link/plane"
 	"switchyard.dev/tunnels/carrier"
 	"switchyard.dev/workflows/jobexec/layout"
@@ -34,8 +36,10 @@ var (
 	// controlPlane runs on a machine beside the cluster.
 	controlPlane = Program{Name: "controlplane"}
 	// runner is the pod of a runner group that a World creates.
-	runner  = Program{"runner", jobrunner.Namespace, jobrunner.Selector, layout.ProxyContainer}
-	sidecar = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+	runner = Program{"runner", jobrunner.Namespace, jobrunner.Selector, layout.ProxyContainer}
+	// recording is the container that records in the pod of a fork that a World creates.
+	recording = Program{"recorder", recorder.Namespace, recorder.Selector, traffic.ContainerName}
+	sidecar   = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
 )
 
 // Listener is a port that pods can reach.
@@ -88,10 +92,14 @@ func All() []*Listener {
 		{controlPlane, plane.Metrics, "metrics", fetch("/metrics"), with(web, attacks.Unread("/metrics"))},
 		{runner, layout.Port, "jobs", callRunner, attacks.TLSGRPC},
 		{runner, layout.HealthPort, "health", fetch("/readyz"), with(web, attacks.Unread("/metrics"))},
-		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread("/customer?customer=123"))},
+		{recording, recorder.Port, "recorded", fetch(customerPath), with(web, attacks.Unread(customerPath), attacks.Greetings, attacks.StreamsAlone)},
+		{sidecar, 15006, "inbound", askApplication, with(web, attacks.Unread(customerPath))},
 		{sidecar, 15021, "readiness", fetch("/ready"), with(web, attacks.Unread("/ready"))},
 	}
 }
+
+// customerPath is a request to the application.
+const customerPath = "/customer?customer=123"
 
 // rules is the most expensive answer of the published API.
 const rules = "/api/v1/workloads/routing-rules"

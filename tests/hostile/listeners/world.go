@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/hostile/beside"
 	"switchyard.dev/tests/hostile/jobrunner"
+	"switchyard.dev/tests/hostile/recorder"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/wait"
 )
@@ -35,7 +36,7 @@ type World struct {
 	Close func() error
 }
 
-// Open creates a runner group, and finds the pods of all programs. The caller calls Close.
+// Open creates a runner group and a fork that is recorded, and finds the pods of all programs. The caller calls Close.
 func Open(ctx context.Context) (*World, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
 	if err != nil {
@@ -46,7 +47,13 @@ func Open(ctx context.Context) (*World, error) {
 	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if w.Close, err = jobrunner.Create(ctx, config, w.client); err == nil {
+	removeGroup, err := jobrunner.Create(ctx, config, w.client)
+	removeFork := func() error { return nil }
+	if err == nil {
+		removeFork, err = recorder.Create(ctx, config)
+	}
+	w.Close = func() error { return errors.Join(removeGroup(), removeFork()) }
+	if err == nil {
 		err = w.findPods(ctx)
 	}
 	if err != nil {

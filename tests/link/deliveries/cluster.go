@@ -33,10 +33,12 @@ const Organisation = "acme"
 const (
 	system    = "signadot"
 	agentUser = "system:serviceaccount:signadot:signadot-agent"
-	policy    = "signadot-agent-generations"
 )
 
-// Prepare grants the agent of a cluster its rights, restricts it by the policy of generations of the chart, and grants users of
+// restrictions are the objects of the chart that restrict the agent and others: policies, their bindings, and the namespace of Smart Tests.
+var restrictions = []string{"signadot-agent-generations", "signadot-smart-tests", crdv1.SmartTestsNamespace}
+
+// Prepare grants the agent of a cluster its rights, restricts it by the policies of the chart, and grants users of
 // the organisation the rights to sandboxes and route groups.
 func Prepare(ctx context.Context, api *apiserver.Server) error {
 	c, err := api.Client()
@@ -56,7 +58,7 @@ func Prepare(ctx context.Context, api *apiserver.Server) error {
 	objects = append(objects, granted("agent", rbacv1.UserKind, agentUser, all)...)
 	objects = append(objects, granted("users", rbacv1.GroupKind, crdv1.ControlPlanePrefix+Organisation, users)...)
 	err = apiserver.EachFromChart("agent", func(o *unstructured.Unstructured) error {
-		if o.GetName() == policy {
+		if slices.Contains(restrictions, o.GetName()) {
 			objects = append(objects, o)
 		}
 		return nil

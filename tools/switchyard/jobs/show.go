@@ -63,6 +63,9 @@ func jobText(s *command.Session, j v2.Job, files []v2.JobArtifact) string {
 	if r := a.State.Running; r != nil {
 		rows = append(rows, []string{"Pod:", text(r.PodNamespace) + "/" + text(r.PodName)})
 	}
+	if len(files) > 0 && text(files[0].ExpiresAt) != "" {
+		rows = append(rows, []string{"Kept until:", s.Moment(*files[0].ExpiresAt) + " at the latest"})
+	}
 	for _, f := range files {
 		line := f.Path
 		if f.Space == "system" {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -19,6 +20,7 @@ import (
 	"switchyard.dev/tests/runners"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/workflows/jobexec/layout"
 	"switchyard.dev/workflows/jobexec/results"
 )
 
@@ -28,7 +30,9 @@ func TestWhatIsStoredIsReadWithoutAPod(t *testing.T) {
 	w := world.Shared(t)
 	kept, ns := bucket.Kept(t), w.NewNamespace("stored")
 	service := runners.ServeStored(w, ns, kept).Runners()
+	elsewhere := w.NewNamespace("elsewhere")
 	w.Accounts(ns, "ada", "eve")
+	w.Grant("system:serviceaccount:"+ns+":eve", elsewhere, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods/log"}})
 	w.Grant("system:serviceaccount:"+ns+":ada", ns, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods/log"}})
 	as := func(account string) func(context.Context) (context.Context, error) {
 		token := w.Token(ns, account, "", nil)
@@ -85,13 +89,30 @@ func TestWhatIsStoredIsReadWithoutAPod(t *testing.T) {
 	if _, err := stored(t.Context(), service, as("eve"), j.Name); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("a user without the right gets a ticket: %v", err)
 	}
-	ctx, err := as("eve")(t.Context())
-	w.Must(err)
-	stream, err := service.Stored(ctx, &jobexecv1.StoredRequest{Job: j.Name, Path: "a"})
-	w.Must(err)
-	if _, err := stream.Recv(); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("a user without the right reads it: %v", err)
+	pod := w.RunPod(runners.Pod(group(w, elsewhere), "tests-1"), corev1.PodStatus{})
+	for what, tt := range map[string]struct {
+		token string
+		want  codes.Code
+	}{
+		"a user with the right in another namespace":           {w.Token(ns, "eve", "", nil), codes.PermissionDenied},
+		"a job of another namespace, with its pod's token":     {w.Token(elsewhere, "default", "", pod), codes.PermissionDenied},
+		"a job of another namespace, with its runner's token":  {w.Token(elsewhere, "default", layout.Audience, pod), codes.Unauthenticated},
+		"a job of the same namespace, without a right of logs": {w.Token(ns, "default", "", w.RunPod(runners.Pod(group(w, ns), "tests-1"), corev1.PodStatus{})), codes.PermissionDenied},
+	} {
+		stream, err := service.Stored(metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+tt.token), &jobexecv1.StoredRequest{Job: j.Name, Path: "a"})
+		w.Must(err)
+		if chunk, err := stream.Recv(); status.Code(err) != tt.want {
+			t.Errorf("%s reads it: %v, %v", what, chunk, err)
+		}
 	}
+}
+
+// group makes a runner group in a namespace.
+func group(w *world.World, namespace string) *crdv1.JobRunnerGroup {
+	w.Helper()
+	g := &crdv1.JobRunnerGroup{}
+	w.Make(g, "metadata: {name: tests, namespace: "+namespace+"}\nspec: {image: alpine}")
+	return g
 }
 
 // stored returns the runner of a job with what the bucket has.

@@ -209,6 +209,11 @@ func (p *place) asked(w *workstation.Workstation) (tunnelv1.TunnelAPIClient, *gr
 
 // briefly runs a workstation for as long as do takes.
 func (p *place) briefly(ctx context.Context, do func(context.Context, tunnelv1.TunnelAPIClient) error) error {
+	return p.during(ctx, func(ctx context.Context, w *workstation.Workstation) error { return p.queried(ctx, w, do) })
+}
+
+// during runs a workstation for as long as do takes.
+func (p *place) during(ctx context.Context, do func(context.Context, *workstation.Workstation) error) error {
 	w, err := p.workstation()
 	if err != nil {
 		return err
@@ -218,7 +223,7 @@ func (p *place) briefly(ctx context.Context, do func(context.Context, tunnelv1.T
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(ctx) }()
 	done := make(chan error, 1)
-	go func() { done <- p.queried(ctx, w, do) }()
+	go func() { done <- do(ctx, w) }()
 	select {
 	case err := <-done:
 		cancel()

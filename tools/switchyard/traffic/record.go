@@ -1,10 +1,12 @@
-// Package traffic contains the command that records the requests of sandboxes.
+// Package traffic contains the commands about the requests of sandboxes.
 //
 //	traffic record                   record.go
+//	traffic compare                  compare.go, report.go
+//	traffic inspect                  inspect.go, page.go
 //	the forms that it writes         output.go
 //	replicas and tickets             cluster.go
 //
-// The operations without flags and files are in sidecars/traffic/recording.
+// The operations without flags and files are in sidecars/traffic/recording and workflows/replay.
 package traffic
 
 import (
@@ -30,9 +32,9 @@ import (
 // Command returns the command of this package.
 func Command(s *command.Session) *cobra.Command {
 	return command.Group(&cobra.Command{
-		Use: "traffic", Short: "Record the requests that sandboxes serve",
-		Long: "Record the requests that the forks of sandboxes serve; only a kubeconfig is needed.",
-	}, recordCommand(s))
+		Use: "traffic", Short: "Record the requests that sandboxes serve, and compare the answers",
+		Long: "Record the requests that the forks of sandboxes serve, show them, and compare the answers with those of the\nbaselines; only a kubeconfig is needed.",
+	}, recordCommand(s), inspectCommand(s), compareCommand(s))
 }
 
 // target is where a recording is written.
@@ -85,17 +87,22 @@ func recordCommand(s *command.Session) *cobra.Command {
 		case to.clean && to.dir == "":
 			return exit.Usage.Errorf("--clean needs --out-dir")
 		}
-		writer, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		at, err := open(c.Context(), s)
-		if err != nil {
-			return exit.Unavailable.Errorf("%w", err)
-		}
-		return run(c.Context(), s, recording.Config{Client: writer, Replicas: at.replicas, Dial: at.dial, Ticket: at.ticket}, asked, to)
+		return recordTo(c.Context(), s, asked, to)
 	}
 	return c
+}
+
+// recordTo records in the cluster that the user means.
+func recordTo(ctx context.Context, s *command.Session, asked recording.Asked, to target) error {
+	writer, err := s.Writer()
+	if err != nil {
+		return err
+	}
+	at, err := open(ctx, s)
+	if err != nil {
+		return exit.Unavailable.Errorf("%w", err)
+	}
+	return run(ctx, s, recording.Config{Client: writer, Replicas: at.replicas, Dial: at.dial, Ticket: at.ticket}, asked, to)
 }
 
 // run records, and prints how complete the recording is.

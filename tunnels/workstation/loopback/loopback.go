@@ -80,6 +80,15 @@ func splitPort(address string) (host string, port uint16, err error) {
 	return host, uint16(n), nil
 }
 
+// Dial opens a connection to an address in the cluster, host:port, as a net.Dialer does.
+func (o Opener) Dial(ctx context.Context, _, address string) (net.Conn, error) {
+	host, port, err := splitPort(address)
+	if err != nil {
+		return nil, err
+	}
+	return o(ctx, host, port)
+}
+
 // serve handles each connection of a listener, until ctx ends; then all are cut.
 func serve(ctx context.Context, l net.Listener, handle func(context.Context, net.Conn)) error {
 	ctx, cancel := context.WithCancel(ctx)

@@ -46,25 +46,16 @@ func (w Web) transport(grpc bool) *http.Transport {
 		ResponseHeaderTimeout: 0,
 	}
 	if grpc {
-		t.DialContext = w.open
+		t.DialContext = w.Open.Dial
 		t.Protocols = new(http.Protocols)
 		t.Protocols.SetUnencryptedHTTP2(true)
 	}
 	return t
 }
 
-// open opens a connection into the cluster.
-func (w Web) open(ctx context.Context, _, address string) (net.Conn, error) {
-	host, port, err := splitPort(address)
-	if err != nil {
-		return nil, err
-	}
-	return w.Open(ctx, host, port)
-}
-
 // dial opens a connection for HTTP/1 requests and keeps their targets as written.
 func (w Web) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := w.open(ctx, network, address)
+	c, err := w.Open.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +64,7 @@ func (w Web) dial(ctx context.Context, network, address string) (net.Conn, error
 
 // dialTLS does what dial does, inside TLS.
 func (w Web) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
-	c, err := w.open(ctx, network, address)
+	c, err := w.Open.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

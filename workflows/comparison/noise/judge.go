@@ -125,11 +125,9 @@ func emptiness(v *structure.Value) string {
 func names(all []place) []string {
 	var names []string
 	for _, p := range all {
-		for _, run := range slices.Concat(p.base, p.fork) {
-			for _, v := range run {
-				for _, m := range v.Members {
-					names = append(names, m.Name)
-				}
+		for v := range slices.Concat(p.base, p.fork).values() {
+			for _, m := range v.Members {
+				names = append(names, m.Name)
 			}
 		}
 	}
@@ -142,12 +140,10 @@ func names(all []place) []string {
 func varying(all []place) bool {
 	count, values := map[string]int{}, 0
 	for _, p := range all {
-		for _, run := range p.base {
-			for _, v := range run {
-				values++
-				for _, m := range v.Members {
-					count[m.Name]++
-				}
+		for v := range p.base.values() {
+			values++
+			for _, m := range v.Members {
+				count[m.Name]++
 			}
 		}
 	}

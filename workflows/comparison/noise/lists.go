@@ -105,10 +105,8 @@ func (j *judge) order(path string, p place, order func(*structure.Value) string)
 // index aligns elements by their number.
 func index(p place) []place {
 	longest := 0
-	for _, run := range slices.Concat(p.base, p.fork) {
-		for _, v := range run {
-			longest = max(longest, len(v.Elements))
-		}
+	for v := range slices.Concat(p.base, p.fork).values() {
+		longest = max(longest, len(v.Elements))
 	}
 	var all []place
 	for i := range longest {
@@ -164,18 +162,16 @@ var identifying = regexp.MustCompile(`(?i)^(id|key|name|uuid|code|.*(id|key|name
 // keyOf returns a member that names the elements of lists: unique in each list, and the same names in all runs. Empty if there is none.
 func keyOf(base side) string {
 	var candidates []string
-	for _, run := range base {
-		for _, v := range run {
-			if len(v.Elements) == 0 {
-				return ""
-			}
-			if candidates == nil {
-				for _, m := range v.Elements[0].Members {
-					candidates = append(candidates, m.Name)
-				}
-			}
-			candidates = slices.DeleteFunc(candidates, func(name string) bool { return !unique(v, name) })
+	for v := range base.values() {
+		if len(v.Elements) == 0 {
+			return ""
 		}
+		if candidates == nil {
+			for _, m := range v.Elements[0].Members {
+				candidates = append(candidates, m.Name)
+			}
+		}
+		candidates = slices.DeleteFunc(candidates, func(name string) bool { return !unique(v, name) })
 	}
 	candidates = slices.DeleteFunc(candidates, func(name string) bool {
 		return !constant(base.sets(func(v *structure.Value) string { return strings.Join(slices.Sorted(slices.Values(keys(v, name))), ",") }))

@@ -44,14 +44,12 @@ func numeric(v *structure.Value) (float64, bool) {
 // numbers returns all numbers of a side, in the order of the runs; false if a value is none.
 func (s side) numbers(of func(*structure.Value) (float64, bool)) ([]float64, bool) {
 	var all []float64
-	for _, run := range s {
-		for _, v := range run {
-			x, is := of(v)
-			if !is {
-				return nil, false
-			}
-			all = append(all, x)
+	for v := range s.values() {
+		x, is := of(v)
+		if !is {
+			return nil, false
 		}
+		all = append(all, x)
 	}
 	return all, len(all) > 0
 }

@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -60,6 +61,19 @@ func (s side) sets(property func(*structure.Value) string) []string {
 	return sets
 }
 
+// values are all values of all runs, missing ones too.
+func (s side) values() iter.Seq[*structure.Value] {
+	return func(yield func(*structure.Value) bool) {
+		for _, run := range s {
+			for _, v := range run {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // constant reports whether all are the same.
 func constant(sets []string) bool {
 	return len(sets) > 0 && !slices.ContainsFunc(sets, func(s string) bool { return s != sets[0] })
@@ -91,25 +105,21 @@ func (s side) spread(by func(*structure.Value) []*structure.Value) side {
 
 // all reports whether a condition holds for each value, of which there is at least one.
 func (s side) all(is func(*structure.Value) bool) bool {
-	count := 0
-	for _, run := range s {
-		for _, v := range run {
-			if v == nil || !is(v) {
-				return false
-			}
-			count++
+	some := false
+	for v := range s.values() {
+		if v == nil || !is(v) {
+			return false
 		}
+		some = true
 	}
-	return count > 0
+	return some
 }
 
 // first returns a value of the first run that has one.
 func (s side) first() *structure.Value {
-	for _, run := range s {
-		for _, v := range run {
-			if v != nil {
-				return v
-			}
+	for v := range s.values() {
+		if v != nil {
+			return v
 		}
 	}
 	return nil

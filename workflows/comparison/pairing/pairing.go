@@ -7,6 +7,7 @@ package pairing
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"switchyard.dev/workflows/comparison/exchange"
@@ -64,14 +65,14 @@ func Template(path string) string {
 
 // Find pairs the exchanges of the runs of both sides, in the order in which the baseline, then the fork made them.
 func Find(baseline, fork []exchange.Run) (pairs []Pair, unpaired []Unpaired) {
-	runs := append(append([]exchange.Run{}, baseline...), fork...)
+	runs := slices.Concat(baseline, fork)
 	taken := map[*exchange.Exchange]bool{}
 	for _, by := range steps {
 		groups, order := by.groups(runs, taken)
 		for _, identity := range order {
 			group := groups[identity]
 			p := Pair{Baseline: group[:len(baseline)], Fork: group[len(baseline):], By: by.name}
-			if !some(p.Baseline) || !some(p.Fork) {
+			if some := func(e *exchange.Exchange) bool { return e != nil }; !slices.ContainsFunc(p.Baseline, some) || !slices.ContainsFunc(p.Fork, some) {
 				continue
 			}
 			for _, e := range group {
@@ -117,13 +118,4 @@ func (s step) groups(runs []exchange.Run, taken map[*exchange.Exchange]bool) (gr
 		}
 	}
 	return groups, order
-}
-
-func some(all []*exchange.Exchange) bool {
-	for _, e := range all {
-		if e != nil {
-			return true
-		}
-	}
-	return false
 }

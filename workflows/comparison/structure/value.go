@@ -9,6 +9,7 @@ package structure
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Kind is the type of a value.
@@ -41,14 +42,7 @@ type Member struct {
 
 // Member returns a member of an object; nil if there is none.
 func (v *Value) Member(name string) *Value {
-	at, found := slices.BinarySearchFunc(v.Members, name, func(m Member, name string) int {
-		if m.Name < name {
-			return -1
-		} else if m.Name > name {
-			return 1
-		}
-		return 0
-	})
+	at, found := slices.BinarySearchFunc(v.Members, name, func(m Member, name string) int { return strings.Compare(m.Name, name) })
 	if !found {
 		return nil
 	}
@@ -60,14 +54,7 @@ func (v *Value) Scalar() bool { return v.Kind != List && v.Kind != Object }
 
 // ObjectOf returns an object of members in any order; of several of a name the last counts.
 func ObjectOf(members ...Member) *Value {
-	slices.SortStableFunc(members, func(a, b Member) int {
-		if a.Name < b.Name {
-			return -1
-		} else if a.Name > b.Name {
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(members, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 	kept := members[:0]
 	for i, m := range members {
 		if i == len(members)-1 || members[i+1].Name != m.Name {

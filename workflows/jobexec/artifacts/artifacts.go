@@ -46,19 +46,19 @@ type Source interface {
 	File(ctx context.Context, path string) (content io.ReadCloser, size int64, err error)
 }
 
-// Check returns why a path cannot be that of an artifact.
+// Check returns why a path cannot be that of an artifact, as the rest of a sentence about the path.
 func Check(name string) error {
-	switch {
+	switch clean := path.Clean(name); {
 	case name == "" || len(name) > maxPath:
-		return fmt.Errorf("the path has %d bytes: at least 1 and at most %d are accepted", len(name), maxPath)
-	case strings.ContainsRune(name, 0):
-		return errors.New("the path has a zero byte")
+		return fmt.Errorf("has %d bytes: a path has 1 to %d", len(name), maxPath)
+	case strings.ContainsAny(name, "\x00\n"):
+		return errors.New("has a zero byte or a line feed, which paths here cannot have")
+	case clean == "." || clean == "/" || strings.HasSuffix(name, "/"):
+		return errors.New("is a folder. Name a file")
 	case slices.Contains(strings.Split(name, "/"), ".."):
-		return errors.New("the path has the element \"..\": write the path without it")
-	case strings.HasSuffix(name, "/"):
-		return errors.New("the path names a folder: list the files in it")
+		return errors.New("has a part \"..\". Write the path without it")
 	case strings.HasPrefix(name, "@"):
-		return errors.New("paths that begin with \"@\" are those of the system: write \"./\" before it")
+		return fmt.Errorf("begins with \"@\", as the names of the output streams do. Write ./%.64s", name)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func Check(name string) error {
 // Refused returns why the artifacts of a job are too many.
 func Refused(specs []*jobexecv1.ArtifactSpec) error {
 	if len(specs) > MaxFiles {
-		return fmt.Errorf("the job has %d artifacts: at most %d are accepted", len(specs), MaxFiles)
+		return fmt.Errorf("the job has %d artifacts, and at most %d are stored: pack files into an archive", len(specs), MaxFiles)
 	}
 	size := 0
 	for _, s := range specs {
@@ -76,7 +76,7 @@ func Refused(specs []*jobexecv1.ArtifactSpec) error {
 		}
 	}
 	if size > MaxSpecs {
-		return fmt.Errorf("the paths and metadata of artifacts have %d bytes: at most %d are accepted", size, MaxSpecs)
+		return fmt.Errorf("the paths and metadata of artifacts have %d bytes together, and at most %d are accepted: shorten the metadata, or store it in a file", size, MaxSpecs)
 	}
 	return nil
 }
@@ -92,7 +92,9 @@ func Collect(ctx context.Context, dir string, specs []*jobexecv1.ArtifactSpec, f
 		all = append(all, state)
 		problem := err
 		if problem == nil {
-			problem = Check(spec.GetPath())
+			if problem = Check(spec.GetPath()); problem != nil {
+				problem = fmt.Errorf("the path %w", problem)
+			}
 		}
 		if problem == nil && seen[spec.GetPath()] {
 			problem = errors.New("the job lists this path twice")

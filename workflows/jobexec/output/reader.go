@@ -97,28 +97,46 @@ func (s *Stream) find(offset uint64) (found bool, one segment, ends bool) {
 // TailLines returns the offset where the last lines of the stream begin, as far as they are kept without a gap.
 func (s *Stream) TailLines(ctx context.Context, lines uint64) (uint64, error) {
 	e := s.Extent()
-	from, end := uint64(0), e.Total
-	if lines == 0 {
-		return end, nil
-	}
+	from := uint64(0)
 	if e.TailFrom > e.Head {
 		from = e.TailFrom
+	}
+	at, err := Tail(from, e.Total, lines, func(at uint64, p []byte) error {
+		r := s.Reader(at)
+		got, n, err := r.Next(ctx, p, false)
+		for more := 0; err == nil && got == at && n < len(p); n += more {
+			if _, more, err = r.Next(ctx, p[n:], false); more == 0 {
+				break
+			}
+		}
+		if err = errors.Join(err, r.Close()); err == nil && (got != at || n != len(p)) {
+			err = errRemoved
+		}
+		return err
+	})
+	if errors.Is(err, errRemoved) {
+		err = nil
+	}
+	return at, err
+}
+
+// errRemoved is that of bytes which were removed in the meantime.
+var errRemoved = errors.New("the bytes were removed")
+
+// Tail returns the offset where the last lines before end begin, and not before from. read reads all bytes of p at an offset; with
+// its error the offset is that of what was read before.
+func Tail(from, end, lines uint64, read func(at uint64, p []byte) error) (uint64, error) {
+	if lines == 0 {
+		return end, nil
 	}
 	block := make([]byte, 64<<10)
 	for at := end; at > from; {
 		size := min(uint64(len(block)), at-from)
 		at -= size
-		r := s.Reader(at)
-		got, n, err := r.Next(ctx, block[:size], false)
-		for more := 0; err == nil && got == at && uint64(n) < size; n += more {
-			if _, more, err = r.Next(ctx, block[n:size], false); more == 0 {
-				break
-			}
-		}
-		if err = errors.Join(err, r.Close()); err != nil || got != at || uint64(n) != size {
-			return at + size, err // removed in the meantime
-		}
 		part := block[:size]
+		if err := read(at, part); err != nil {
+			return at + size, err
+		}
 		if at+size == end {
 			part = bytes.TrimSuffix(part, []byte("\n"))
 		}

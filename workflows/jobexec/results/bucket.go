@@ -3,12 +3,14 @@ package results
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
@@ -31,6 +33,8 @@ const (
 	partBytes = 16 << 20
 	// attempts is how often a request is sent before it has failed.
 	attempts = 4
+	// authorityEnv names the variable with certificates that sign that of the server, in PEM. Default: those of public authorities.
+	authorityEnv = "S3_CA"
 )
 
 // bucket is a Backend in a bucket.
@@ -41,14 +45,27 @@ type bucket struct {
 
 // openBucket returns a Backend in a bucket. Credentials are those of the environment (AWS_ACCESS_KEY_ID and
 // AWS_SECRET_ACCESS_KEY), or of the account or node that the process runs with at Amazon. Nothing is requested yet.
+//
+// A private authority of the server is in the environment too (authorityEnv).
 func openBucket(s S3) (*bucket, error) {
 	at, err := url.Parse(cmp.Or(s.Endpoint, defaultEndpoint))
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || at.Path != "" && at.Path != "/" {
 		return nil, fmt.Errorf("the endpoint of S3 is %q: give a URL without a path, such as %s", s.Endpoint, defaultEndpoint)
 	}
+	secure := at.Scheme == "https"
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, err
+	}
+	if text := os.Getenv(authorityEnv); text != "" && secure {
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(text)) {
+			return nil, fmt.Errorf("%s has no certificate in PEM: correct ca.crt in the Secret of the bucket", authorityEnv)
+		}
+	}
 	client, err := minio.New(at.Host, &minio.Options{
 		Creds:  credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.IAM{}}),
-		Secure: at.Scheme == "https", Region: s.Region, MaxRetries: attempts,
+		Secure: secure, Region: s.Region, MaxRetries: attempts, Transport: transport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the bucket %q at %s: %w", s.Bucket, at, err)

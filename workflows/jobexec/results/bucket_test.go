@@ -66,6 +66,16 @@ func TestABucketKeepsFiles(t *testing.T) {
 			t.Errorf("a missing bucket is a job without a manifest: %v", m)
 		}
 	})
+	t.Run("a server with the certificate of an unknown authority", func(t *testing.T) {
+		t.Setenv("S3_CA", "")
+		if m, err := open(bucket.Name).Manifest(t.Context(), "acme", "j"); err == nil || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%v, %v", m, err)
+		}
+		t.Setenv("S3_CA", "none")
+		if _, err := results.Open(results.Config{S3: results.S3{Bucket: "jobs", Endpoint: endpoint}}); err == nil || !strings.Contains(err.Error(), "ca.crt") {
+			t.Errorf("%v", err)
+		}
+	})
 	t.Run("an endpoint that is none", func(t *testing.T) {
 		for _, at := range []string{"s3.local", "ftp://s3.local", "http://s3.local/path"} {
 			if _, err := results.Open(results.Config{S3: results.S3{Bucket: "jobs", Endpoint: at}}); err == nil || !strings.Contains(err.Error(), at) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"switchyard.dev/workflows/jobexec/output"
 )
 
 // block is how many bytes are read at once.
@@ -69,23 +71,11 @@ func parts(f *File) []part {
 func tail(file io.ReadSeeker, f *File, lines uint64) (uint64, error) {
 	all := parts(f)
 	last := all[len(all)-1]
-	buffer := make([]byte, block)
-	for to := last.to; to > last.from; {
-		from := max(last.from, to-min(to, uint64(len(buffer))))
-		if _, err := file.Seek(last.at+int64(from-last.from), io.SeekStart); err != nil { //nolint:gosec // less than the size of a file
-			return 0, err
+	return output.Tail(last.from, last.to, lines, func(at uint64, p []byte) error {
+		_, err := file.Seek(last.at+int64(at-last.from), io.SeekStart) //nolint:gosec // less than the size of a file
+		if err == nil {
+			_, err = io.ReadFull(file, p)
 		}
-		if _, err := io.ReadFull(file, buffer[:to-from]); err != nil {
-			return 0, err
-		}
-		for i := int(to-from) - 1; i >= 0; i-- { //nolint:gosec // at most the size of the buffer
-			if at := from + uint64(i) + 1; buffer[i] == '\n' && at != last.to { //nolint:gosec // not negative
-				if lines--; lines == 0 {
-					return at, nil
-				}
-			}
-		}
-		to = from
-	}
-	return last.from, nil
+		return err
+	})
 }

@@ -37,10 +37,13 @@ const (
 // Operator is the folder of the jobs that the operator of a cluster stores itself, by the UIDs of their objects.
 const Operator = "jobs"
 
-// OfOperator reports whether the operator stores what a job has left: a control plane does for jobs that it has numbered.
-func OfOperator(j *crdv1.Job) bool {
+// OfOperator reports whether the operator stores what a job leaves: a control plane does for jobs that it has numbered.
+func OfOperator(j *crdv1.Job) bool { return j.Annotations[crdv1.AnnotationJobSequence] == "" }
+
+// Left reports whether a job has ended, and its runner has stored what it has left.
+func Left(j *crdv1.Job) bool {
 	e, s := j.Status.Execution, j.Status.State
-	return j.Annotations[crdv1.AnnotationJobSequence] == "" && s != nil && s.Terminated != nil && e != nil && e.Output != nil
+	return s != nil && s.Terminated != nil && e != nil && e.Output != nil
 }
 
 // Backend keeps files. A key is a path of names without dots, below a folder for each organisation.

@@ -121,12 +121,16 @@ func ArtifactsOf(j *crdv1.Job) []v2.JobArtifact {
 	if e == nil {
 		return out
 	}
+	var until *string
+	if e.Output != nil {
+		until = when(at(e.Output.StoredUntil))
+	}
 	for _, a := range e.Artifacts {
-		out = append(out, v2.JobArtifact{Path: a.Path, Size: &a.Size, Problem: orNil(a.Problem), Space: "user"})
+		out = append(out, v2.JobArtifact{Path: a.Path, Size: &a.Size, Problem: orNil(a.Problem), Space: "user", ExpiresAt: until})
 	}
 	if o := e.Output; o != nil {
-		out = append(out, v2.JobArtifact{Path: "stdout", Size: &o.Stdout, Space: "system", Problem: lost(o)},
-			v2.JobArtifact{Path: "stderr", Size: &o.Stderr, Space: "system", Problem: lost(o)})
+		out = append(out, v2.JobArtifact{Path: "stdout", Size: &o.Stdout, Space: "system", Problem: lost(o), ExpiresAt: until},
+			v2.JobArtifact{Path: "stderr", Size: &o.Stderr, Space: "system", Problem: lost(o), ExpiresAt: until})
 	}
 	return out
 }

@@ -11,7 +11,11 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strings"
+	"time"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/workflows/smarttest"
 	"switchyard.dev/workflows/smarttest/child"
 	"switchyard.dev/workflows/smarttest/find"
@@ -29,6 +33,9 @@ const (
 	Ended
 )
 
+// pause is between the runs of a test: times in seconds differ.
+const pause = 1100 * time.Millisecond
+
 // Interpret is the argument of the program with which it calls child.Serve.
 const Interpret = "interpret"
 
@@ -41,32 +48,40 @@ type Main struct {
 }
 
 // Run runs the tests that arguments name, one after the other, and prints the document {"tests": […], "passed": …}, each
-// test when it ends, and a line about it on Stderr. It returns the exit code.
+// test when it ends, and a line about it on Stderr. It returns the exit code. A test with captures has several results if it
+// has several runs.
 func (m *Main) Run(ctx context.Context, args []string) int {
-	r, tests, err := m.parse(args)
+	runs := 1
+	r, tests, err := m.parse(args, &runs)
 	if err != nil {
 		fmt.Fprintln(m.Stderr, "smart-test:", err)
 		return CannotRun
 	}
 	code, before := Passed, `{"tests":[`
 	for _, t := range tests {
-		result := r.Run(ctx, t)
-		switch {
-		case result.Reason != smarttest.Completed:
-			code = Ended
-		case !result.Passed:
-			code = max(code, Failed)
+		for n := 1; ; n++ {
+			result := r.Run(ctx, t)
+			switch {
+			case result.Reason != smarttest.Completed:
+				code = Ended
+			case !result.Passed:
+				code = max(code, Failed)
+			}
+			content, err := json.Marshal(result)
+			if err == nil {
+				_, err = fmt.Fprintf(m.Stdout, "%s%s", before, content)
+			}
+			if err != nil {
+				fmt.Fprintln(m.Stderr, "smart-test: the result cannot be printed:", err)
+				return CannotRun
+			}
+			fmt.Fprintln(m.Stderr, t.Name, map[bool]string{true: "passed", false: "failed"}[result.Passed], result.Reason, result.Message)
+			before = ",\n"
+			captures := slices.ContainsFunc(result.Calls, func(c smarttest.Call) bool { return c.Captured })
+			if n >= runs || !captures || result.Reason != smarttest.Completed || !wake.Sleep(ctx, pause) {
+				break
+			}
 		}
-		content, err := json.Marshal(result)
-		if err == nil {
-			_, err = fmt.Fprintf(m.Stdout, "%s%s", before, content)
-		}
-		if err != nil {
-			fmt.Fprintln(m.Stderr, "smart-test: the result cannot be printed:", err)
-			return CannotRun
-		}
-		fmt.Fprintln(m.Stderr, t.Name, map[bool]string{true: "passed", false: "failed"}[result.Passed], result.Reason, result.Message)
-		before = ",\n"
 	}
 	if _, err := fmt.Fprintf(m.Stdout, "],\"passed\":%t}\n", code == Passed); err != nil {
 		return CannotRun
@@ -75,7 +90,7 @@ func (m *Main) Run(ctx context.Context, args []string) int {
 }
 
 // parse reads the flags, the tests, and the proxy from the variables of jobs.
-func (m *Main) parse(args []string) (r child.Runner, tests []smarttest.Test, err error) {
+func (m *Main) parse(args []string, runs *int) (r child.Runner, tests []smarttest.Test, err error) {
 	r = child.Runner{Settings: smarttest.Settings{Limits: smarttest.Defaults()}, Command: []string{m.Executable, Interpret}}
 	all := flag.NewFlagSet("smart-test run", flag.ContinueOnError)
 	all.SetOutput(m.Stderr)
@@ -83,6 +98,7 @@ func (m *Main) parse(args []string) (r child.Runner, tests []smarttest.Test, err
 	all.Int64Var(&r.Limits.Memory, "memory", r.Limits.Memory, "memory of a script, in bytes")
 	all.Uint64Var(&r.Limits.Steps, "steps", r.Limits.Steps, "steps of a script")
 	name := all.String("name", "", "name of the test, if it is one (default: that of its file)")
+	all.IntVar(runs, "runs", 1, "runs of a test with captures")
 	all.Func("allow", "`IP:PORT` that tests can connect to although it is an address of this host; repeatable", func(value string) error {
 		address, err := netip.ParseAddrPort(value)
 		r.Allowed = append(r.Allowed, address)
@@ -92,7 +108,7 @@ func (m *Main) parse(args []string) (r child.Runner, tests []smarttest.Test, err
 		r.Elided = append(r.Elided, value)
 		return nil
 	})
-	if err = all.Parse(args); err != nil {
+	if err = all.Parse(append(m.variables(), args...)); err != nil {
 		return r, nil, err
 	}
 	if proxy := cmp.Or(m.Getenv("http_proxy"), m.Getenv("HTTP_PROXY")); proxy != "" {
@@ -113,6 +129,25 @@ func (m *Main) parse(args []string) (r child.Runner, tests []smarttest.Test, err
 		err = fmt.Errorf("-name is for one test, and %d are found", len(tests))
 	default:
 		tests[0].Name = cmp.Or(*name, tests[0].Name)
+		if m.Getenv(smarttest.EnvName) != "" {
+			_, tests[0].Script, _ = strings.Cut(tests[0].Script, "\n")
+		}
 	}
 	return r, tests, err
+}
+
+// variables returns the flags that are in variables.
+func (m *Main) variables() (flags []string) {
+	for name, flag := range map[string]string{smarttest.EnvName: "-name=", smarttest.EnvTimeout: "-timeout=", smarttest.EnvRuns: "-runs=", smarttest.EnvElide: "-elide=", smarttest.EnvAllow: "-allow="} {
+		values := []string{m.Getenv(name)}
+		if name == smarttest.EnvElide || name == smarttest.EnvAllow {
+			values = strings.Split(values[0], ",")
+		}
+		for _, value := range values {
+			if value != "" {
+				flags = append(flags, flag+value)
+			}
+		}
+	}
+	return flags
 }

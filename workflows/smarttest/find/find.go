@@ -45,7 +45,9 @@ func At(paths ...string) ([]smarttest.Test, error) {
 			of, err := labels(from, filepath.Dir(file))
 			script, failed := read(file)
 			if script != nil {
-				found[file] = smarttest.Test{Name: name(file), Path: file, Labels: of, Script: string(script)}
+				t := name(file)
+				t.Path, t.Labels, t.Script = file, of, string(script)
+				found[file] = t
 			}
 			return errors.Join(err, failed)
 		})
@@ -94,8 +96,8 @@ func labels(from, folder string) (out map[string]string, err error) {
 	return out, nil
 }
 
-// base returns the folder with the first labels of the tests at a path, and their names. Without git, there is no repository.
-func base(path string) (from string, name func(file string) string) {
+// base returns the folder with the first labels of the tests at a path, and their names and places. Without git, there is no repository.
+func base(path string) (from string, name func(file string) smarttest.Test) {
 	from = path
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		from = filepath.Dir(path)
@@ -107,14 +109,20 @@ func base(path string) (from string, name func(file string) string) {
 	root := git("rev-parse", "--show-toplevel")
 	if root == "" {
 		host, _ := os.Hostname()
-		return from, func(file string) string { return cmp.Or(host, "unknown") + "@" + file }
+		return from, func(file string) smarttest.Test { return smarttest.Test{Name: cmp.Or(host, "unknown") + "@" + file} }
 	}
 	remotes := append(strings.Fields(git("remote")), "") // in the order of their names
 	if slices.Contains(remotes, "origin") {
 		remotes[0] = "origin"
 	}
 	repository := nameOf(git("remote", "get-url", remotes[0]))
-	return root, func(file string) string { return filepath.Join(repository, strings.TrimPrefix(file, root)) }
+	of := smarttest.Test{Repo: repository, Branch: git("rev-parse", "--abbrev-ref", "HEAD"), CommitSHA: git("rev-parse", "--verify", "--quiet", "HEAD")}
+	return root, func(file string) smarttest.Test {
+		t := of
+		t.RepoPath = strings.TrimPrefix(strings.TrimPrefix(file, root), "/")
+		t.Name = filepath.Join(repository, t.RepoPath)
+		return t
+	}
 }
 
 // nameOf returns HOST/PATH of the URL of a remote, without .git: also of HOST:PATH, as ssh has it. Empty: it has none.

@@ -26,6 +26,11 @@ injects the image, pull policy and resources. The names are the published ones.
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.jobExecutorInit | fromJson) "name" "job-executor-init" "prefix" "JOB_EXECUTOR_INIT" "resources" "JOB_EXECUTOR_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.jobExecutorProxy | fromJson) "name" "job-executor-proxy" "prefix" "JOB_EXECUTOR_PROXY" "resources" "JOB_EXECUTOR_PROXY_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.trafficSidecar | fromJson) "name" "traffic-sidecar" "prefix" "TRAFFIC_SIDECAR" "resources" "TRAFFIC_SIDECAR_CONTAINER_RESOURCES") }}
+{{- if include "operator.agent" . }}
+{{- include "operator.injectedEnv" (dict "root" . "of" (include "operator.ioContainer" .Values.smartTest | fromJson) "name" "smart-test" "prefix" "SMART_TEST" "resources" "SMART_TEST_CONTAINER_RESOURCES") }}
+- name: SMART_TEST_ELIDE
+  value: {{ concat (dig "requestHeadersElide" nil (.Values.trafficCapture | default dict) | default list) (dig "responseHeadersElide" nil (.Values.trafficCapture | default dict) | default list) | uniq | join "," | quote }}
+{{- end }}
 - name: JOB_EXECUTOR_PROXY_LOG_LEVEL
   value: {{ (.Values.jobExecutorProxy | default dict).logLevel | default "info" | quote }}
 {{- $s3 := dig "s3" dict (.Values.jobs | default dict) }}
@@ -37,6 +42,12 @@ injects the image, pull policy and resources. The names are the published ones.
       name: {{ $s3.secret }}
       key: {{ . }}
 {{- end }}
+- name: S3_CA
+  valueFrom:
+    secretKeyRef:
+      name: {{ $s3.secret }}
+      key: ca.crt
+      optional: true
 {{- end }}
 {{- end }}
 

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	v2 "switchyard.dev/protos/controlplane/v2"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/jobs/published"
 	"switchyard.dev/workflows/specfile"
 )
@@ -63,6 +64,9 @@ func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec]
 	}
 	if _, err := desired.RunnerGroup(g, 0); err != nil {
 		return nil, err
+	}
+	if g.Namespace == crdv1.SmartTestsNamespace {
+		return nil, failure.New(http.StatusForbidden, "spec.namespace: namespace %s is for Smart Tests; name another one", g.Namespace)
 	}
 	if _, err := w.Cluster(r.Context(), r.org(), g.Cluster); err != nil {
 		return nil, failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", g.Cluster))
@@ -144,13 +148,18 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decod
 	if err != nil {
 		return nil, failure.As(err, model.ErrNotFound, http.StatusBadRequest, fmt.Sprintf("spec.runnerGroup: runner group %q not found", j.Group))
 	}
+	if g.Namespace == crdv1.SmartTestsNamespace {
+		return nil, failure.New(http.StatusForbidden, "spec.runnerGroup: runner group %q is for Smart Tests: run a test instead", j.Group)
+	}
 	j.Cluster, j.Namespace = g.Cluster, g.Namespace
 	if _, err := desired.Job(j); err != nil {
 		return nil, err
 	}
-	if j.Sandbox, j.RoutingKey, err = w.target(r, ptr.Deref(in.Spec.RoutingContext, v2.JobRoutingContext{}), g.Cluster); err != nil {
+	var of model.Sandbox
+	if j.Sandbox, of, err = w.target(r, "spec.routingContext", ptr.Deref(in.Spec.RoutingContext, v2.JobRoutingContext{}), g.Cluster); err != nil {
 		return nil, err
 	}
+	j.RoutingKey = of.RoutingKey
 	for range mostNames {
 		j.Name = published.Prefix(in.Spec) + strings.ToLower(rand.Text()[:10])
 		out, err := w.Submit(r.Context(), j, r.event("job.submit", store.Specified(j.Name, j.Spec)))
@@ -165,36 +174,37 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decod
 	return nil, failure.New(http.StatusServiceUnavailable, "no name is free for the job; send the request again")
 }
 
-// target returns the sandbox and the routing key of a routing context, which has to be in the cluster of the runner group.
-func (w Work) target(r *Call, c v2.JobRoutingContext, cluster string) (sandbox, key string, err error) {
-	var of model.Sandbox
+// target returns the sandbox of a routing context, which is at a field, and the row of the sandbox or route group; the zero value: it
+// names none. It has to be in the cluster of the runner group; empty: in any.
+func (w Work) target(r *Call, at string, c v2.JobRoutingContext, cluster string) (sandbox string, of model.Sandbox, err error) {
 	sandbox, group := ptr.Deref(c.Sandbox, ""), ptr.Deref(c.Routegroup, "")
-	path, kind, name := "spec.routingContext.sandbox", "sandbox", sandbox
+	path, kind, name := at+".sandbox", "sandbox", sandbox
 	switch {
 	case sandbox != "":
 		of, err = w.Sandbox(r.Context(), r.org(), name)
 	case group != "":
 		var g model.RouteGroup
-		path, kind, name = "spec.routingContext.routegroup", "route group", group
+		path, kind, name = at+".routegroup", "route group", group
 		g, err = w.RouteGroup(r.Context(), r.org(), name)
 		of = model.Sandbox(g)
 	default:
-		return "", "", nil
+		return "", of, nil
 	}
 	switch {
 	case errors.Is(err, model.ErrNotFound) || err == nil && !of.DeletedAt.IsZero():
-		return "", "", failure.New(http.StatusNotFound, "%s: %s %q not found", path, kind, name)
-	case err != nil:
-		return "", "", err
-	case of.Cluster != "" && of.Cluster != cluster:
-		return "", "", failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, and the runner group in %q: name one of the same cluster", path, kind, name, of.Cluster, cluster)
+		err = failure.New(http.StatusNotFound, "%s: %s %q not found", path, kind, name)
+	case err == nil && cluster != "" && of.Cluster != "" && of.Cluster != cluster:
+		err = failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, and the runner group in %q: name one of the same cluster", path, kind, name, of.Cluster, cluster)
 	}
-	return sandbox, of.RoutingKey, nil
+	return sandbox, of, err
 }
 
 // CancelJob cancels the job in the path.
 func (w Work) CancelJob(r *Call) (any, error) {
 	name := r.Vars["jobName"]
+	if err := w.ofTest(r, name); err != nil {
+		return nil, err
+	}
 	j, err := w.Cancel(r.Context(), r.org(), name, r.Now, r.event("job.cancel", map[string]any{"name": name}))
 	if err != nil {
 		err = failure.As(failure.Missing("unable to cancel job: not found")(err), jobstore.ErrEnded, http.StatusConflict, "job is already finished")
@@ -206,5 +216,8 @@ func (w Work) CancelJob(r *Call) (any, error) {
 // RemoveJob begins the deletion of the job in the path.
 func (w Work) RemoveJob(r *Call) (any, error) {
 	name := r.Vars["jobName"]
+	if err := w.ofTest(r, name); err != nil {
+		return nil, err
+	}
 	return nil, failure.Missing("unable to delete job: not found")(w.DeleteJob(r.Context(), r.org(), name, r.Now, r.event("job.delete", map[string]any{"name": name})))
 }

@@ -1,7 +1,9 @@
-// Package work serves the operations of the REST API for runner groups and jobs.
+// Package work serves the operations of the REST API for runner groups, jobs and Smart Tests.
 //
 //	jobs.go    runner groups, and jobs: submission, cancellation
 //	output.go  output streams and artifacts of jobs
+//	tests.go   Smart Tests and their executions
+//	diffs.go   comparisons of the two sides of an execution
 package work
 
 import (
@@ -13,6 +15,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
+	"switchyard.dev/controlplane-link/controlplane/teststore"
 	"switchyard.dev/workflows/jobexec/results"
 )
 
@@ -33,6 +36,9 @@ type Call struct {
 	Vars   map[string]string
 	Caller model.Caller
 }
+
+// tests has the Smart Tests.
+func (w Work) tests() teststore.Store { return teststore.Store{Store: w.Store.Store} }
 
 // org is the organisation in the path.
 func (r *Call) org() string { return r.Vars["orgName"] }

@@ -621,6 +621,7 @@ type Open struct {
 	//	*Open_Keys
 	//	*Open_DataConnection
 	//	*Open_Runner
+	//	*Open_Traffic
 	To isOpen_To `protobuf_oneof:"to"`
 	// Whether the connection can carry much: it is opened over the data connection, if there is one.
 	Bulk          bool `protobuf:"varint,6,opt,name=bulk,proto3" json:"bulk,omitempty"`
@@ -717,6 +718,15 @@ func (x *Open) GetRunner() *Runner {
 	return nil
 }
 
+func (x *Open) GetTraffic() *Traffic {
+	if x != nil {
+		if x, ok := x.To.(*Open_Traffic); ok {
+			return x.Traffic
+		}
+	}
+	return nil
+}
+
 func (x *Open) GetBulk() bool {
 	if x != nil {
 		return x.Bulk
@@ -754,6 +764,12 @@ type Open_Runner struct {
 	Runner *Runner `protobuf:"bytes,7,opt,name=runner,proto3,oneof"`
 }
 
+type Open_Traffic struct {
+	// A replica of traffic-manager. The agent asks the operator for a ticket with its own service account, and sends
+	// TrafficTicket as the first message of the connection. Only the control plane itself may request it.
+	Traffic *Traffic `protobuf:"bytes,8,opt,name=traffic,proto3,oneof"`
+}
+
 func (*Open_Service) isOpen_To() {}
 
 func (*Open_KubernetesApi) isOpen_To() {}
@@ -763,6 +779,8 @@ func (*Open_Keys) isOpen_To() {}
 func (*Open_DataConnection) isOpen_To() {}
 
 func (*Open_Runner) isOpen_To() {}
+
+func (*Open_Traffic) isOpen_To() {}
 
 // Runner is the runner of a job, in the pod of its present execution: package switchyard.jobexec.v1, port 7443.
 type Runner struct {
@@ -908,6 +926,149 @@ func (x *RunnerTicket) GetExecution() uint32 {
 	return 0
 }
 
+// Traffic is a replica of traffic-manager: package switchyard.traffic.v1, port 7444.
+type Traffic struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The TrafficCapture that the ticket is for; empty: no ticket.
+	CaptureNamespace string `protobuf:"bytes,1,opt,name=capture_namespace,json=captureNamespace,proto3" json:"capture_namespace,omitempty"`
+	Capture          string `protobuf:"bytes,2,opt,name=capture,proto3" json:"capture,omitempty"`
+	// The name of the pod; empty: the connection ends after TrafficTicket.
+	Replica       string `protobuf:"bytes,3,opt,name=replica,proto3" json:"replica,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traffic) Reset() {
+	*x = Traffic{}
+	mi := &file_link_v1_link_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traffic) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traffic) ProtoMessage() {}
+
+func (x *Traffic) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traffic.ProtoReflect.Descriptor instead.
+func (*Traffic) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Traffic) GetCaptureNamespace() string {
+	if x != nil {
+		return x.CaptureNamespace
+	}
+	return ""
+}
+
+func (x *Traffic) GetCapture() string {
+	if x != nil {
+		return x.Capture
+	}
+	return ""
+}
+
+func (x *Traffic) GetReplica() string {
+	if x != nil {
+		return x.Replica
+	}
+	return ""
+}
+
+// TrafficTicket precedes the bytes of a connection to traffic-manager, which begins with TLS. It is not sealed, as RunnerTicket.
+type TrafficTicket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The ticket, and when it expires.
+	Ticket  string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	Expires *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires,proto3" json:"expires,omitempty"`
+	// The certificates that verify the replica, in PEM, and the name in its certificate.
+	Authority  []byte `protobuf:"bytes,3,opt,name=authority,proto3" json:"authority,omitempty"`
+	ServerName string `protobuf:"bytes,4,opt,name=server_name,json=serverName,proto3" json:"server_name,omitempty"`
+	// The names of the pods that are ready.
+	Replicas      []string `protobuf:"bytes,5,rep,name=replicas,proto3" json:"replicas,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrafficTicket) Reset() {
+	*x = TrafficTicket{}
+	mi := &file_link_v1_link_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrafficTicket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrafficTicket) ProtoMessage() {}
+
+func (x *TrafficTicket) ProtoReflect() protoreflect.Message {
+	mi := &file_link_v1_link_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrafficTicket.ProtoReflect.Descriptor instead.
+func (*TrafficTicket) Descriptor() ([]byte, []int) {
+	return file_link_v1_link_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TrafficTicket) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *TrafficTicket) GetExpires() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Expires
+	}
+	return nil
+}
+
+func (x *TrafficTicket) GetAuthority() []byte {
+	if x != nil {
+		return x.Authority
+	}
+	return nil
+}
+
+func (x *TrafficTicket) GetServerName() string {
+	if x != nil {
+		return x.ServerName
+	}
+	return ""
+}
+
+func (x *TrafficTicket) GetReplicas() []string {
+	if x != nil {
+		return x.Replicas
+	}
+	return nil
+}
+
 // Forward requests one connection from the replica of the control plane where the session of a cluster
 // ends. It is the message that opens a stream of a session between two replicas, inside mutual TLS
 // with protocol "switchyard-replica/1". The first message of such a session is an empty Hello, its answer
@@ -923,7 +1084,7 @@ type Forward struct {
 
 func (x *Forward) Reset() {
 	*x = Forward{}
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1096,7 @@ func (x *Forward) String() string {
 func (*Forward) ProtoMessage() {}
 
 func (x *Forward) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[9]
+	mi := &file_link_v1_link_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1109,7 @@ func (x *Forward) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Forward.ProtoReflect.Descriptor instead.
 func (*Forward) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{9}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Forward) GetOrganisation() string {
@@ -984,7 +1145,7 @@ type Keys struct {
 
 func (x *Keys) Reset() {
 	*x = Keys{}
-	mi := &file_link_v1_link_proto_msgTypes[10]
+	mi := &file_link_v1_link_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -996,7 +1157,7 @@ func (x *Keys) String() string {
 func (*Keys) ProtoMessage() {}
 
 func (x *Keys) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[10]
+	mi := &file_link_v1_link_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1009,7 +1170,7 @@ func (x *Keys) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Keys.ProtoReflect.Descriptor instead.
 func (*Keys) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{10}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Keys) GetKeySet() string {
@@ -1034,7 +1195,7 @@ type Caller struct {
 
 func (x *Caller) Reset() {
 	*x = Caller{}
-	mi := &file_link_v1_link_proto_msgTypes[11]
+	mi := &file_link_v1_link_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1207,7 @@ func (x *Caller) String() string {
 func (*Caller) ProtoMessage() {}
 
 func (x *Caller) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[11]
+	mi := &file_link_v1_link_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1220,7 @@ func (x *Caller) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Caller.ProtoReflect.Descriptor instead.
 func (*Caller) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{11}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Caller) GetName() string {
@@ -1092,7 +1253,7 @@ type KubernetesAPI struct {
 
 func (x *KubernetesAPI) Reset() {
 	*x = KubernetesAPI{}
-	mi := &file_link_v1_link_proto_msgTypes[12]
+	mi := &file_link_v1_link_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1265,7 @@ func (x *KubernetesAPI) String() string {
 func (*KubernetesAPI) ProtoMessage() {}
 
 func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
-	mi := &file_link_v1_link_proto_msgTypes[12]
+	mi := &file_link_v1_link_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1278,7 @@ func (x *KubernetesAPI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KubernetesAPI.ProtoReflect.Descriptor instead.
 func (*KubernetesAPI) Descriptor() ([]byte, []int) {
-	return file_link_v1_link_proto_rawDescGZIP(), []int{12}
+	return file_link_v1_link_proto_rawDescGZIP(), []int{14}
 }
 
 var File_link_v1_link_proto protoreflect.FileDescriptor
@@ -1163,14 +1324,15 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1a.switchyard.link.v1.ReasonR\x06reason\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12:\n" +
 	"\vretry_after\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryAfter\"\x90\x03\n" +
+	"retryAfter\"\xc9\x03\n" +
 	"\x04Open\x122\n" +
 	"\x06caller\x18\x01 \x01(\v2\x1a.switchyard.link.v1.CallerR\x06caller\x129\n" +
 	"\aservice\x18\x02 \x01(\v2\x1d.switchyard.tunnel.v1.AddressH\x00R\aservice\x12J\n" +
 	"\x0ekubernetes_api\x18\x03 \x01(\v2!.switchyard.link.v1.KubernetesAPIH\x00R\rkubernetesApi\x12.\n" +
 	"\x04keys\x18\x04 \x01(\v2\x18.switchyard.link.v1.KeysH\x00R\x04keys\x12M\n" +
 	"\x0fdata_connection\x18\x05 \x01(\v2\".switchyard.link.v1.DataConnectionH\x00R\x0edataConnection\x124\n" +
-	"\x06runner\x18\a \x01(\v2\x1a.switchyard.link.v1.RunnerH\x00R\x06runner\x12\x12\n" +
+	"\x06runner\x18\a \x01(\v2\x1a.switchyard.link.v1.RunnerH\x00R\x06runner\x127\n" +
+	"\atraffic\x18\b \x01(\v2\x1b.switchyard.link.v1.TrafficH\x00R\atraffic\x12\x12\n" +
 	"\x04bulk\x18\x06 \x01(\bR\x04bulkB\x04\n" +
 	"\x02to\"3\n" +
 	"\x06Runner\x12\x10\n" +
@@ -1182,7 +1344,18 @@ const file_link_v1_link_proto_rawDesc = "" +
 	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x17\n" +
 	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12\x17\n" +
 	"\ajob_uid\x18\x05 \x01(\tR\x06jobUid\x12\x1c\n" +
-	"\texecution\x18\x06 \x01(\rR\texecution\"u\n" +
+	"\texecution\x18\x06 \x01(\rR\texecution\"j\n" +
+	"\aTraffic\x12+\n" +
+	"\x11capture_namespace\x18\x01 \x01(\tR\x10captureNamespace\x12\x18\n" +
+	"\acapture\x18\x02 \x01(\tR\acapture\x12\x18\n" +
+	"\areplica\x18\x03 \x01(\tR\areplica\"\xb8\x01\n" +
+	"\rTrafficTicket\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x124\n" +
+	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
+	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x1f\n" +
+	"\vserver_name\x18\x04 \x01(\tR\n" +
+	"serverName\x12\x1a\n" +
+	"\breplicas\x18\x05 \x03(\tR\breplicas\"u\n" +
 	"\aForward\x12\"\n" +
 	"\forganisation\x18\x01 \x01(\tR\forganisation\x12\x18\n" +
 	"\acluster\x18\x02 \x01(\tR\acluster\x12,\n" +
@@ -1216,7 +1389,7 @@ func file_link_v1_link_proto_rawDescGZIP() []byte {
 }
 
 var file_link_v1_link_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_link_v1_link_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_link_v1_link_proto_goTypes = []any{
 	(Reason)(0),                   // 0: switchyard.link.v1.Reason
 	(*Hello)(nil),                 // 1: switchyard.link.v1.Hello
@@ -1228,13 +1401,15 @@ var file_link_v1_link_proto_goTypes = []any{
 	(*Open)(nil),                  // 7: switchyard.link.v1.Open
 	(*Runner)(nil),                // 8: switchyard.link.v1.Runner
 	(*RunnerTicket)(nil),          // 9: switchyard.link.v1.RunnerTicket
-	(*Forward)(nil),               // 10: switchyard.link.v1.Forward
-	(*Keys)(nil),                  // 11: switchyard.link.v1.Keys
-	(*Caller)(nil),                // 12: switchyard.link.v1.Caller
-	(*KubernetesAPI)(nil),         // 13: switchyard.link.v1.KubernetesAPI
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*v1.Address)(nil),            // 15: switchyard.tunnel.v1.Address
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(*Traffic)(nil),               // 10: switchyard.link.v1.Traffic
+	(*TrafficTicket)(nil),         // 11: switchyard.link.v1.TrafficTicket
+	(*Forward)(nil),               // 12: switchyard.link.v1.Forward
+	(*Keys)(nil),                  // 13: switchyard.link.v1.Keys
+	(*Caller)(nil),                // 14: switchyard.link.v1.Caller
+	(*KubernetesAPI)(nil),         // 15: switchyard.link.v1.KubernetesAPI
+	(*durationpb.Duration)(nil),   // 16: google.protobuf.Duration
+	(*v1.Address)(nil),            // 17: switchyard.tunnel.v1.Address
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_link_v1_link_proto_depIdxs = []int32{
 	3,  // 0: switchyard.link.v1.Hello.configuration:type_name -> switchyard.link.v1.Configuration
@@ -1242,20 +1417,22 @@ var file_link_v1_link_proto_depIdxs = []int32{
 	5,  // 2: switchyard.link.v1.Answer.welcome:type_name -> switchyard.link.v1.Welcome
 	6,  // 3: switchyard.link.v1.Answer.refused:type_name -> switchyard.link.v1.Refused
 	0,  // 4: switchyard.link.v1.Refused.reason:type_name -> switchyard.link.v1.Reason
-	14, // 5: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
-	12, // 6: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
-	15, // 7: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
-	13, // 8: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
-	11, // 9: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
+	16, // 5: switchyard.link.v1.Refused.retry_after:type_name -> google.protobuf.Duration
+	14, // 6: switchyard.link.v1.Open.caller:type_name -> switchyard.link.v1.Caller
+	17, // 7: switchyard.link.v1.Open.service:type_name -> switchyard.tunnel.v1.Address
+	15, // 8: switchyard.link.v1.Open.kubernetes_api:type_name -> switchyard.link.v1.KubernetesAPI
+	13, // 9: switchyard.link.v1.Open.keys:type_name -> switchyard.link.v1.Keys
 	2,  // 10: switchyard.link.v1.Open.data_connection:type_name -> switchyard.link.v1.DataConnection
 	8,  // 11: switchyard.link.v1.Open.runner:type_name -> switchyard.link.v1.Runner
-	16, // 12: switchyard.link.v1.RunnerTicket.expires:type_name -> google.protobuf.Timestamp
-	7,  // 13: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	10, // 12: switchyard.link.v1.Open.traffic:type_name -> switchyard.link.v1.Traffic
+	18, // 13: switchyard.link.v1.RunnerTicket.expires:type_name -> google.protobuf.Timestamp
+	18, // 14: switchyard.link.v1.TrafficTicket.expires:type_name -> google.protobuf.Timestamp
+	7,  // 15: switchyard.link.v1.Forward.open:type_name -> switchyard.link.v1.Open
+	16, // [16:16] is the sub-list for method output_type
+	16, // [16:16] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_link_v1_link_proto_init() }
@@ -1273,6 +1450,7 @@ func file_link_v1_link_proto_init() {
 		(*Open_Keys)(nil),
 		(*Open_DataConnection)(nil),
 		(*Open_Runner)(nil),
+		(*Open_Traffic)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1280,7 +1458,7 @@ func file_link_v1_link_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_link_v1_link_proto_rawDesc), len(file_link_v1_link_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,82 @@
+package work
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
+	"switchyard.dev/workflows/comparison/noise"
+	"switchyard.dev/workflows/jobexec/results"
+)
+
+// printed reads what the jobs of an execution have printed.
+func (w Work) printed(ctx context.Context, x model.TestExecution) (map[smarttests.Side]smarttests.Printed, error) {
+	out := map[smarttests.Side]smarttests.Printed{}
+	if w.Kept == nil {
+		return out, nil
+	}
+	for _, side := range smarttests.Sides(x) {
+		job := smarttests.JobName(x.ID, side)
+		m, err := w.Kept.Manifest(ctx, x.Org, job)
+		if err != nil {
+			return nil, err
+		}
+		if m == nil {
+			continue
+		}
+		f := m.File(results.System, results.Stdout)
+		if f == nil || f.Problem != "" {
+			continue
+		}
+		from, err := w.Kept.Open(ctx, x.Org, job, f)
+		if err != nil {
+			return nil, err
+		}
+		out[side] = smarttests.Read(from)
+		_ = from.Close() // it was only read
+	}
+	return out, nil
+}
+
+// GetDiff compares the captured calls of both sides of the execution in the path.
+func (w Work) GetDiff(r *Call) (any, error) {
+	return w.diff(r, smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow, noise.Green}, Messages: true})
+}
+
+// usualFindings is how many operations an answer has.
+const usualFindings = 100
+
+// GetFindings is GetDiff for the operations of some colours.
+func (w Work) GetFindings(r *Call) (any, error) {
+	q, of := r.URL.Query(), smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow}, Most: usualFindings}
+	if text := q.Get("category"); text != "" {
+		of.Colours = []noise.Colour{noise.Colour(text)}
+	}
+	of.Messages = q.Get("diffContext") == "full"
+	if text := q.Get("maxFindings"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return nil, failure.New(http.StatusBadRequest, "maxFindings is %q; it can be 1 or more", text)
+		}
+		of.Most = n
+	}
+	return w.diff(r, of)
+}
+
+func (w Work) diff(r *Call, of smarttests.Findings) (any, error) {
+	x, err := w.executionIn(r)
+	if err != nil {
+		return nil, err
+	}
+	if !x.Ended() {
+		return nil, failure.New(http.StatusConflict, "test execution %q has not ended", x.ID)
+	}
+	printed, err := w.printed(r.Context(), x)
+	if err != nil {
+		return nil, err
+	}
+	return smarttests.Differences(x, printed, of), nil
+}

@@ -1,0 +1,167 @@
+package smarttests
+
+import (
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"switchyard.dev/controlplane-link/controlplane/model"
+	v2 "switchyard.dev/protos/controlplane/v2"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/workflows/comparison"
+	"switchyard.dev/workflows/comparison/exchange"
+	"switchyard.dev/workflows/comparison/noise"
+	"switchyard.dev/workflows/comparison/published"
+)
+
+// Compare compares the captured calls of both sides; false: a side has none.
+func Compare(x model.TestExecution, printed map[Side]Printed) (comparison.Result, bool) {
+	base, target := captured(x, printed[Baseline]), captured(x, printed[Target])
+	if len(base) == 0 || len(target) == 0 {
+		return comparison.Result{}, false
+	}
+	return comparison.Compare(base, target, comparison.Options{}), true
+}
+
+// captured returns the captured calls of the runs of a side.
+func captured(x model.TestExecution, p Printed) (out []exchange.Run) {
+	for _, r := range p.Runs {
+		var run exchange.Run
+		for _, c := range r.Calls {
+			e := &trafficv1.Exchange{}
+			if c.Exchange == nil || protojson.Unmarshal(c.Exchange, e) != nil {
+				continue
+			}
+			run = append(run, exchange.Exchange{
+				ID: e.GetId(), Test: x.Test, Name: c.Name, Method: e.GetRequest().GetMethod(), Path: e.GetRequest().GetTarget(),
+				Request: message(e.GetRequest()), Response: message(e.GetResponse()),
+			})
+		}
+		if len(run) > 0 {
+			out = append(out, run)
+		}
+	}
+	return out
+}
+
+// own are headers that differ in each call: that of its trace, which the interpreter sets, and the time of the response.
+var own = map[string]bool{"Traceparent": true, "Date": true}
+
+func message(m *trafficv1.Message) exchange.Message {
+	fields := func(all []*trafficv1.Header) (out []exchange.Field) {
+		for _, h := range all {
+			if !own[h.GetName()] {
+				out = append(out, exchange.Field{Name: h.GetName(), Value: h.GetValue()})
+			}
+		}
+		return out
+	}
+	return exchange.Message{
+		Status: int(m.GetStatus()), Header: fields(m.GetHeaders()), Trailer: fields(m.GetTrailers()), Body: m.GetBody(),
+		Size: int64(m.GetBodySize()), SHA256: hex.EncodeToString(m.GetBodySha256()), Filtered: m.GetElided(), //nolint:gosec // the size of a body
+	}
+}
+
+// point is where calls of an execution are captured.
+func point(x model.TestExecution) v2.TrafficmodelsBy {
+	return v2.TrafficmodelsBy{Direction: "Outbound", Kind: "Job", Name: JobName(x.ID, Target), Namespace: new(crdv1.SmartTestsNamespace)}
+}
+
+// Diff returns the summary of the comparison; nil: a side has no captures.
+func Diff(x model.TestExecution, printed map[Side]Printed) *v2.TrafficDiff {
+	r, is := Compare(x, printed)
+	if !is {
+		return nil
+	}
+	d := published.Of(r, JobName(x.ID, Baseline), JobName(x.ID, Target))
+	summary := func(s published.Summary) v2.TrafficDiffSummary {
+		return v2.TrafficDiffSummary{Additions: s.Additions, Captures: s.Captures, MaxRelevance: float32(s.MaxRelevance), Removals: s.Removals, Replacements: s.Replacements}
+	}
+	out := &v2.TrafficDiff{
+		Additions: d.Additions, Captures: d.Captures, MaxRelevance: float32(d.MaxRelevance), Removals: d.Removals, Replacements: d.Replacements,
+		BaselineSession: &d.BaselineSession, TargetSession: &d.TargetSession, CapturePoints: []v2.TrafficmodelsBy{point(x)},
+		Green: summary(d.Green), Yellow: summary(d.Yellow), Red: summary(d.Red),
+	}
+	for _, u := range d.UnpairedCaptures {
+		out.UnpairedCaptures = append(out.UnpairedCaptures, v2.TestexecutionsUnpairedCapture{BaselineCaptureID: orNil(u.BaselineCaptureID), TargetCaptureID: orNil(u.TargetCaptureID)})
+	}
+	return out
+}
+
+// Findings are the differences to return.
+type Findings struct {
+	// Colours are those of the calls. Most bounds the operations; 0: all.
+	Colours []noise.Colour
+	Most    int
+	// Messages: with the messages of the calls.
+	Messages bool
+}
+
+// Differences returns the calls of both sides with what differs.
+func Differences(x model.TestExecution, printed map[Side]Printed, of Findings) v2.TrafficDiffResult {
+	out := v2.TrafficDiffResult{Baseline: new(JobName(x.ID, Baseline)), Target: new(JobName(x.ID, Target))}
+	r, is := Compare(x, printed)
+	if !is {
+		return out
+	}
+	at, left := v2.TrafficDiffPointResult{By: point(x)}, of.Most
+	operations := func(all []noise.Finding) (ops []v2.DiffOp) {
+		for _, o := range published.Operations(all) {
+			if of.Most > 0 && left == 0 {
+				break
+			}
+			left--
+			ops = append(ops, v2.DiffOp{Classification: &v2.DiffOpClassification{Noise: float32(o.Classification.Noise)}, OldValue: o.OldValue, Value: o.Value, Op: new(string(o.Op)), Path: &o.Path})
+		}
+		return ops
+	}
+	for i, call := range r.Calls {
+		if !slices.Contains(of.Colours, call.Colour()) {
+			continue
+		}
+		base, target := first(call.Baseline), first(call.Fork)
+		d := v2.TrafficDiffPairedDiff{
+			ID: new(strconv.Itoa(i + 1)), BaselineCaptureID: orNil(base.ID), TargetCaptureID: orNil(target.ID), Source: &v2.Source{RequestName: orNil(target.Name)},
+			Request: &v2.RequestDiff{DiffOps: operations(call.Request)}, Response: &v2.ResponseDiff{DiffOps: operations(call.Response)},
+		}
+		if of.Messages {
+			d.Request.Baseline, d.Request.Target = request(base), request(target)
+			d.Response.Baseline, d.Response.Target = response(base), response(target)
+		}
+		at.Diffs = append(at.Diffs, d)
+	}
+	out.Results = []v2.TrafficDiffPointResult{at}
+	return out
+}
+
+// first returns the exchange of the first run that has one.
+func first(all []*exchange.Exchange) *exchange.Exchange {
+	return all[slices.IndexFunc(all, func(e *exchange.Exchange) bool { return e != nil })]
+}
+
+func request(e *exchange.Exchange) *v2.CaptureRequest {
+	return &v2.CaptureRequest{Method: orNil(e.Method), URI: orNil(e.Path), Message: captureOf(e.Request)}
+}
+
+func response(e *exchange.Exchange) *v2.CaptureResponse {
+	return &v2.CaptureResponse{StatusCode: &e.Response.Status, Message: captureOf(e.Response)}
+}
+
+func captureOf(m exchange.Message) *v2.CaptureMessage {
+	headers := map[string]string{}
+	for _, f := range m.Header {
+		headers[f.Name] = exchange.Value(m.Header, f.Name)
+	}
+	return &v2.CaptureMessage{Headers: headers, Body: strings.ToValidUTF8(string(m.Body), "\uFFFD")}
+}
+
+func orNil(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
