@@ -15,6 +15,7 @@ import (
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/capture"
+	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/sidecars/traffic/ports"
 	"switchyard.dev/sidecars/traffic/proxy"
 	"switchyard.dev/tests/figures"
@@ -85,7 +86,7 @@ func (r *Run) captured(ctx context.Context) error {
 	var counts *trafficv1.CaptureCounts
 	_ = wait.Until(ctx, time.Minute, "every exchange ends", func() error {
 		counts = w.recorder.Counts(captured)[0]
-		if counts.GetSeen() != counts.GetDelivered()+counts.GetLost()[capture.Unreadable] {
+		if counts.GetSeen() != counts.GetDelivered()+counts.GetLost()[record.Unreadable] {
 			return errors.New("exchanges are open")
 		}
 		return nil
