@@ -15,9 +15,9 @@ import (
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/capture"
-	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/sidecars/traffic/ports"
 	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/tools/wait"
