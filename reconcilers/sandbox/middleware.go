@@ -5,19 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/sandbox/target"
 )
 
 // attach writes the TrafficCaptures of middlewares: one without a lease for each fork with middleware trafficwatch, and one for
@@ -68,7 +65,7 @@ func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, ma
 		return nil
 	}
 	if name == routing.Override {
-		to, refusal, err := made.target(ctx, c, *mw)
+		to, refusal, err := target.Of(ctx, c, made.Members, *mw)
 		if refusal != nil || err != nil {
 			made.Unwatched = cmp.Or(refusal, made.Unwatched)
 			return err // the capture stays
@@ -80,57 +77,6 @@ func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, ma
 		made.Unwatched = refusal
 	}
 	return err
-}
-
-// target returns the target of a middleware override, or why it has none now.
-//
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
-func (m Made) target(ctx context.Context, c client.Reader, mw crdv1.MiddlewareInstance) (*crdv1.CaptureOverride, *apply.Refusal, error) {
-	args, err := routing.ParseOverride(mw)
-	if err != nil {
-		return nil, &apply.Refusal{Reason: routing.ReasonInvalidMiddleware, Message: fmt.Sprintf("Middleware %s: %v.", mw.Middleware, err)}, nil
-	}
-	out := &crdv1.CaptureOverride{ByStatus: args.ByStatus}
-	for _, status := range args.Except {
-		out.ExceptStatuses = append(out.ExceptStatuses, int32(status)) //nolint:gosec // checked by Parse
-	}
-	if args.Forward == "" {
-		out.Targets = []crdv1.OverrideTarget{{Port: args.Port, Address: args.Address}}
-		return out, nil, nil
-	}
-	x := m.forward(args.Forward)
-	if x == nil {
-		return nil, &apply.Refusal{Reason: routing.ReasonInvalidMiddleware, Message: fmt.Sprintf(
-			"Middleware %s names %q, which is no member of externalWorkloads without a baseline. Add it, or give %s a value.", mw.Middleware, args.Forward, routing.ArgHost)}, nil
-	}
-	waits := &apply.Refusal{Reason: crdv1.ReasonPending, Message: fmt.Sprintf("SignadotExternalWorkload %s/%s has no Service yet.", x.Namespace, x.Name)}
-	if x.Status.RoutingConfig == nil || len(x.Status.RoutingConfig.Services) != 1 || x.Spec.Tunnel == nil {
-		return nil, waits, nil
-	}
-	s := &corev1.Service{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: x.Namespace, Name: x.Status.RoutingConfig.Services[0].To}, s)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, nil, fmt.Errorf("read the Service of SignadotExternalWorkload %s/%s: %w", x.Namespace, x.Name, err)
-	}
-	if err != nil || !member.Reachable(s) {
-		return nil, waits, nil
-	}
-	for _, p := range s.Spec.Ports {
-		out.Targets = append(out.Targets, crdv1.OverrideTarget{Port: p.Port, Address: net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(p.Port)))})
-	}
-	return out, nil, nil
-}
-
-// forward returns the external workload without a baseline of a name; nil: there is none.
-func (m Made) forward(name string) *crdv1.SignadotExternalWorkload {
-	for _, one := range m.Members {
-		if x, is := one.(*crdv1.SignadotExternalWorkload); is && x != nil && x.Spec.Name == name {
-			if _, has := x.BaselineRef(); !has {
-				return x
-			}
-		}
-	}
-	return nil
 }
 
 // attached returns whether the middlewares of all forks are applied.

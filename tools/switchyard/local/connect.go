@@ -16,10 +16,12 @@ import (
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
 	"switchyard.dev/tools/switchyard/local/network"
+	"switchyard.dev/tools/switchyard/local/overrides"
 	"switchyard.dev/tools/switchyard/local/privileges"
 	"switchyard.dev/tools/switchyard/local/status"
 	"switchyard.dev/tools/switchyard/show"
 	"switchyard.dev/tunnels/workstation"
+	"switchyard.dev/tunnels/workstation/consent"
 	"switchyard.dev/tunnels/workstation/socket"
 )
 
@@ -208,6 +210,24 @@ No requests arrive from the cluster: for that, see connect.`,
 		defer cancel()
 		return interrupted(c.Context(), p.serve(ctx, &parts, w, y, key))
 	}
+	return c
+}
+
+// override opens the address that the user names.
+func override(s *command.Session) *cobra.Command {
+	p := &place{s: s, ofCluster: true}
+	c := overrides.Command(s, func(ctx context.Context, with string, wanted workstation.Told) error {
+		if err := p.agree(consent.Policy{Flags: []string{with}}, "override", ""); err != nil {
+			return err
+		}
+		w, err := p.workstation()
+		if err != nil {
+			return err
+		}
+		return p.keep(ctx, w, &ways{}, nil, wanted)
+	})
+	c.PreRun = func(*cobra.Command, []string) { _, _ = p.context() } // Connect reports its error.
+	p.flags(c.Flags())
 	return c
 }
 

@@ -8,7 +8,7 @@
 //	local listeners, the routing key             ways.go, header.go
 //	connect with privileges                      privileges
 //	run; a baseline's environment and files      run.go, localenv
-//	override                                     override.go, overrides
+//	override                                     overrides
 //	diagnosis, part by part                      doctor.go, checks.go
 //	a certificate for SSH                        sshcert.go
 //

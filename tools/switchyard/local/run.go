@@ -23,11 +23,11 @@ import (
 	"switchyard.dev/tools/switchyard/local/allow"
 	"switchyard.dev/tools/switchyard/local/header"
 	"switchyard.dev/tools/switchyard/local/localenv"
+	"switchyard.dev/tools/switchyard/local/overrides"
 	"switchyard.dev/tools/switchyard/local/process"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/containerenv"
-	"switchyard.dev/tunnels/workstation/socket"
 )
 
 const aboutRun = `Run a local process instead of a container of the cluster. It gets the environment of the
@@ -122,7 +122,7 @@ func (r *running) run(ctx context.Context, given func(string) bool, args []strin
 	if r.alone {
 		return r.start(ctx, args)
 	}
-	if r.brought(x.Name) && len(r.maps) == 0 && !r.proxied {
+	if overrides.Brought(r.s, r.sandbox, x.Name) && len(r.maps) == 0 && !r.proxied {
 		printLine(r.s.Err, "requests use the existing connection (see "+r.s.Name+" connect status)")
 		return r.start(ctx, args)
 	}
@@ -148,19 +148,6 @@ func (r *running) allows(ctx context.Context, cluster client.Reader, workload st
 		r.take = []string{r.sandbox}
 	}
 	return r.agree(policy, "run", " --workload "+workload+" -- COMMAND") // the terminal is the process's
-}
-
-// brought reports whether another program of the user brings the workload's requests already.
-func (r *running) brought(workload string) bool {
-	all, _ := socket.All[workstation.Status](socket.Folder(r.s.Getenv))
-	for _, one := range all {
-		for _, w := range one.Workloads {
-			if one.Connected && w.Open && w.Sandbox == r.sandbox && w.Name == workload {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // connected runs the process with a separate workstation.

@@ -35,8 +35,8 @@ func Change(ctx context.Context, s *command.Session, cluster client.WithWatch, n
 	})
 }
 
-// ListCommand is override list.
-func ListCommand(s *command.Session) *cobra.Command {
+// listCommand is override list.
+func listCommand(s *command.Session) *cobra.Command {
 	var sandbox string
 	c := &cobra.Command{Use: "list", Short: "List the overrides of sandboxes", Args: cobra.NoArgs}
 	c.Flags().StringVarP(&sandbox, "sandbox", "s", "", "only those of this `sandbox`")
@@ -80,8 +80,8 @@ func counts(p policy.Policy) string {
 	return "all but " + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(p.Except)), ", "), "[]")
 }
 
-// DeleteCommand is override delete.
-func DeleteCommand(s *command.Session) *cobra.Command {
+// deleteCommand is override delete.
+func deleteCommand(s *command.Session) *cobra.Command {
 	var sandbox string
 	c := &cobra.Command{Use: "delete NAME --sandbox S", Short: "Delete an override", Args: cobra.ExactArgs(1)}
 	c.Flags().StringVarP(&sandbox, "sandbox", "s", "", "the `sandbox`; required")

@@ -2,7 +2,7 @@
 //
 //	Add, Remove, List   the edits (pure)           overrides.go
 //	Run                 one that was added         run.go
-//	override list, override delete                 commands.go
+//	the command                    command.go, commands.go
 //
 // An override is an entry of spec.requestMiddlewares, and the member of spec.externalWorkloads that it names, which has the
 // address of a workstation and no baseline.

@@ -1,10 +1,9 @@
-package local
+package overrides
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -15,8 +14,6 @@ import (
 	"switchyard.dev/sidecars/traffic/override/policy"
 	"switchyard.dev/tools/switchyard/command"
 	"switchyard.dev/tools/switchyard/command/exit"
-	"switchyard.dev/tools/switchyard/local/header"
-	"switchyard.dev/tools/switchyard/local/overrides"
 	"switchyard.dev/tunnels/api"
 	"switchyard.dev/tunnels/workstation"
 	"switchyard.dev/tunnels/workstation/consent"
@@ -34,10 +31,13 @@ The command connects this machine to the cluster, unless switchyard connect does
 removes the override when you interrupt it. With --detach it leaves both to switchyard
 connect and to override delete. The address of --with is opened to the cluster.`
 
+// Keep connects this machine until ctx ends, and opens the address with.
+type Keep func(ctx context.Context, with string, wanted workstation.Told) error
+
 // overriding is a run of the command.
 type overriding struct {
-	place
-	overrides.Run
+	Run
+	keep   Keep
 	detach bool
 	wait   time.Duration
 }
@@ -45,13 +45,13 @@ type overriding struct {
 // joinEvery is the pause between two reads of the status of an existing connection, and joinWithin how long it has to serve the override.
 const joinEvery, joinWithin = time.Second, 10 * time.Second
 
-func override(s *command.Session) *cobra.Command {
-	o := &overriding{place: place{s: s, ofCluster: true}, Run: overrides.Run{Session: s}}
+// Command is override, and the commands below it.
+func Command(s *command.Session, keep Keep) *cobra.Command {
+	o := &overriding{Run: Run{Session: s}, keep: keep}
 	c := &cobra.Command{
 		Use: "override --sandbox S --port P --with ADDRESS", Short: "Answer requests to a fork from this machine first", Long: aboutOverride, Args: cobra.NoArgs,
 		Example: "  switchyard override --sandbox pr-12 --workload cart --port 8080 --with localhost:9999\n  switchyard override --sandbox pr-12 --port 8080 --with 9999 --except-status 404,503",
 	}
-	o.place.flags(c.Flags())
 	var except []int
 	var port uint16
 	c.Flags().StringVarP(&o.Sandbox, "sandbox", "s", "", "the `sandbox`; required")
@@ -76,20 +76,19 @@ func override(s *command.Session) *cobra.Command {
 		}
 		return o.run(c.Context())
 	}
-	c.AddCommand(overrides.ListCommand(s), overrides.DeleteCommand(s))
+	c.AddCommand(listCommand(s), deleteCommand(s))
 	return c
 }
 
 // run adds the override, waits until it is active, and removes it at the end.
 func (o *overriding) run(ctx context.Context) (err error) {
-	_, _ = o.context() // Connect reports its error.
-	if o.Cluster, err = o.s.Writer(); err != nil {
+	if o.Cluster, err = o.Session.Writer(); err != nil {
 		return err
 	}
 	machine := ""
-	err = overrides.Change(ctx, o.s, o.Cluster, o.Sandbox, func(s *crdv1.SignadotSandbox) (err error) {
+	err = Change(ctx, o.Session, o.Cluster, o.Sandbox, func(s *crdv1.SignadotSandbox) (err error) {
 		machine = s.Annotations[api.AnnotationMachine]
-		o.Override, err = overrides.Add(s, o.Override)
+		o.Override, err = Add(s, o.Override)
 		return err
 	})
 	if err != nil {
@@ -109,16 +108,12 @@ func (o *overriding) serve(ctx context.Context, machine string) error {
 	ended := make(chan error, 1)
 	switch {
 	case o.joined(ctx):
-		o.Print("requests use the existing connection (see " + o.s.Name + " connect status)")
+		o.Print("requests use the existing connection (see " + o.Session.Name + " connect status)")
 	case o.detach:
-		o.Print(fmt.Sprintf("note: no program of this machine serves it: run %s connect --sandbox %s --allow %s", o.s.Name, o.Sandbox, o.With))
+		o.Print(fmt.Sprintf("note: no program of this machine serves it: run %s connect --sandbox %s --allow %s", o.Session.Name, o.Sandbox, o.With))
 	default:
-		w, key, err := o.connection(ctx)
-		if err != nil {
-			return err
-		}
 		go func() {
-			ended <- o.keep(ctx, w, &ways{}, key, workstation.Told{Sandboxes: []string{o.Sandbox}, Machine: machine})
+			ended <- o.keep(ctx, o.With, workstation.Told{Sandboxes: []string{o.Sandbox}, Machine: machine})
 			stop()
 		}()
 		defer func() { stop(); <-ended }()
@@ -138,29 +133,28 @@ func (o *overriding) serve(ctx context.Context, machine string) error {
 
 // joined reports whether another program of the user brings the requests to this machine.
 func (o *overriding) joined(ctx context.Context) bool {
-	r := running{sandbox: o.Sandbox}
-	r.s = o.s
 	for until := time.Now().Add(joinWithin); ; wake.Sleep(ctx, joinEvery) {
-		if r.brought(o.Name) {
+		if Brought(o.Session, o.Sandbox, o.Name) {
 			return true
 		}
-		all, _ := socket.All[workstation.Status](socket.Folder(o.s.Getenv))
-		if !slices.ContainsFunc(all, func(s workstation.Status) bool { return s.Connected }) || time.Now().After(until) || ctx.Err() != nil {
+		connected := slices.ContainsFunc(connections(o.Session), func(s workstation.Status) bool { return s.Connected })
+		if !connected || time.Now().After(until) || ctx.Err() != nil {
 			return false
 		}
 	}
 }
 
-// connection returns a connection of this machine that has yet to run, and what adds the routing key. Naming the address is
-// consent to open it.
-func (o *overriding) connection(ctx context.Context) (*workstation.Workstation, func(http.Header), error) {
-	if err := o.agree(consent.Policy{Flags: []string{o.With}}, "override", ""); err != nil {
-		return nil, nil, err
-	}
-	w, err := o.workstation()
-	if err != nil {
-		return nil, nil, err
-	}
-	key, err := o.keyed(ctx, header.Source{Sandbox: o.Sandbox})
-	return w, key, err
+// Brought reports whether a program of the user brings the requests of a workload to this machine.
+func Brought(s *command.Session, sandbox, workload string) bool {
+	return slices.ContainsFunc(connections(s), func(one workstation.Status) bool {
+		return one.Connected && slices.ContainsFunc(one.Workloads, func(w workstation.WorkloadStatus) bool {
+			return w.Open && w.Sandbox == sandbox && w.Name == workload
+		})
+	})
+}
+
+// connections returns the status of the user's programs that connect this machine.
+func connections(s *command.Session) []workstation.Status {
+	all, _ := socket.All[workstation.Status](socket.Folder(s.Getenv))
+	return all
 }
