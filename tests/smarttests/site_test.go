@@ -185,12 +185,12 @@ func (s *site) do(method, path string, body, into any) {
 	s.Must(s.call(method, path, body, into))
 }
 
-// sandbox applies a sandbox, and waits until the cluster has it.
+// sandbox applies a sandbox.
 func (s *site) sandbox(name string) v2.Sandbox {
 	s.Helper()
 	var out v2.Sandbox
-	s.do("PUT", "sandboxes/"+name, map[string]any{"name": name, "spec": map[string]any{"cluster": cluster, "virtual": []any{
-		map[string]any{"name": "v", "workload": map[string]any{"kind": "Deployment", "namespace": "shop", "name": "list"}},
+	s.do("PUT", "sandboxes/"+name, map[string]any{"name": name, "spec": map[string]any{"cluster": cluster, "endpoints": []any{
+		map[string]any{"name": "front", "host": "front.shop.svc", "port": 80, "protocol": "http"}, // without a workload it is ready
 	}}}, &out)
 	return out
 }
