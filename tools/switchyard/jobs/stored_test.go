@@ -31,7 +31,8 @@ func TestWhatIsStoredIsReadWithoutAPod(t *testing.T) {
 	kept, ns := bucket.Kept(t), w.NewNamespace("stored")
 	service := runners.ServeStored(w, ns, kept).Runners()
 	elsewhere := w.NewNamespace("elsewhere")
-	w.Accounts(ns, "ada", "eve")
+	w.Accounts(ns, "default", "ada", "eve")
+	w.Accounts(elsewhere, "default")
 	w.Grant("system:serviceaccount:"+ns+":eve", elsewhere, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods/log"}})
 	w.Grant("system:serviceaccount:"+ns+":ada", ns, rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods/log"}})
 	as := func(account string) func(context.Context) (context.Context, error) {

@@ -122,7 +122,7 @@ func ArtifactsOf(j *crdv1.Job) []v2.JobArtifact {
 		return out
 	}
 	var until *string
-	if e.Output != nil {
+	if e.Output != nil && e.Output.Message == "" { // else the pod alone has them, and for less time
 		until = when(at(e.Output.StoredUntil))
 	}
 	for _, a := range e.Artifacts {

@@ -133,6 +133,21 @@ labels: {team: demo}
 scaling: {manual: {desiredPods: 2}}
 `
 
+// Files have the end of what the bucket has, unless the pod alone has them.
+func TestFilesInTheBucketHaveAnEnd(t *testing.T) {
+	until := metav1.NewTime(time.Date(2026, 12, 1, 8, 0, 0, 0, time.UTC))
+	for message, want := range map[string]string{"": "2026-12-01T08:00:00Z", "It is away.": ""} {
+		o := &crdv1.Job{Status: crdv1.JobStatus{Execution: &crdv1.JobExecution{
+			Artifacts: []crdv1.JobArtifactState{{Path: "/a"}}, Output: &crdv1.JobOutput{State: crdv1.OutputKept, Message: message, StoredUntil: &until},
+		}}}
+		for _, f := range published.ArtifactsOf(o) {
+			if f.Problem != nil || (f.ExpiresAt == nil) != (want == "") || want != "" && *f.ExpiresAt != want {
+				t.Errorf("%q: %+v", message, f)
+			}
+		}
+	}
+}
+
 func TestAGroupAsAnObjectAndBack(t *testing.T) {
 	asked := read[v2.JobRunnerGroupSpec](t, group)
 	g, err := published.Group("g", asked, "signadot")
