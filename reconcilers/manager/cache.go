@@ -26,6 +26,7 @@ import (
 	"switchyard.dev/reconcilers/clusterconfig"
 	"switchyard.dev/reconcilers/manager/trim"
 	"switchyard.dev/reconcilers/policies"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/redirect/spec"
@@ -181,6 +182,10 @@ func keepSidecars(o metav1.Object) {
 	if p.Labels[crdv1.LabelForkedWorkload] != "" {
 		kept = func(string) bool { return true } // Messages report problems of all containers of a fork.
 	}
+	states := kept
+	if p.Labels["app"] == trafficcapture.ManagerName {
+		states = func(string) bool { return true } // Requests of external workloads pass pods of traffic-manager that are ready.
+	}
 	addresses := p.Status.PodIPs
 	if p.Spec.HostNetwork || p.Labels[crdv1.LabelForkedWorkload] != "" {
 		addresses = nil // Those of the node are no way to know a pod by.
@@ -196,7 +201,7 @@ func keepSidecars(o metav1.Object) {
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
 		PodIPs:                addresses,
-		ContainerStatuses:     readiness(p.Status.ContainerStatuses, kept),
+		ContainerStatuses:     readiness(p.Status.ContainerStatuses, states),
 		InitContainerStatuses: readiness(p.Status.InitContainerStatuses, kept),
 	}
 	troubles(p)

@@ -42,7 +42,7 @@ spec:
 	w.application(listener, traffic.Fork)
 	w.tunnel(external, true)
 	f := &forked{path: w, token: token}
-	f.record(f.runManager(w.pod.Host.String()))
+	f.record(f.runManager())
 	stop := f.keepRouted(external)
 	defer stop()
 	w.Eventually("the workstation serves the key", func() error { return w.serves("recorded", traffic.Fork) })

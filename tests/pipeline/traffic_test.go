@@ -150,15 +150,7 @@ func holds(ids []int, first, last int) error {
 func (w *path) forkInPod(sandbox, token string) *forked {
 	w.Helper()
 	f := &forked{path: w, token: token}
-	var err error
-	f.net, err = podnet.NewPod(2)
-	w.Must(err)
-	w.Cleanup(func() {
-		if err := f.net.Close(); err != nil {
-			w.Error(err)
-		}
-	})
-	f.runManager(f.net.Host.String())
+	f.runManager()
 	listener, err := f.net.Listen(workloadPort)
 	w.Must(err)
 	w.application(listener, traffic.Fork)
@@ -168,10 +160,19 @@ func (w *path) forkInPod(sandbox, token string) *forked {
 	return f
 }
 
-// runManager runs traffic-manager where pods reach it, at an address of the test, and makes the objects by which the
+// runManager runs traffic-manager where pods reach it, beside a second pod of the test, and makes the objects by which the
 // controller manager finds it. It returns its pod.
-func (f *forked) runManager(host string) *corev1.Pod {
+func (f *forked) runManager() *corev1.Pod {
 	f.Helper()
+	var err error
+	f.net, err = podnet.NewPod(2)
+	f.Must(err)
+	f.Cleanup(func() {
+		if err := f.net.Close(); err != nil {
+			f.Error(err)
+		}
+	})
+	host := f.net.Host.String()
 	f.manager = net.JoinHostPort(host, strconv.Itoa(trafficcapture.ManagerPort))
 	dir := filepath.Join(f.TempDir(), "traffic-tls")
 	f.Eventually("the certificate of traffic-manager is mounted", func() error { return f.mount(f.Context(), "traffic-tls", dir) })
