@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/sidecars/traffic/capture"
 	"switchyard.dev/sidecars/traffic/ports"
 	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/tools/wait"
@@ -85,7 +86,7 @@ func (r *Run) captured(ctx context.Context) error {
 	var counts *trafficv1.CaptureCounts
 	_ = wait.Until(ctx, time.Minute, "every exchange ends", func() error {
 		counts = w.recorder.Counts(captured)[0]
-		if counts.GetSeen() != counts.GetDelivered()+counts.GetLost()[capture.Unreadable] {
+		if counts.GetSeen() != counts.GetDelivered()+counts.GetLost()[record.Unreadable] {
 			return errors.New("exchanges are open")
 		}
 		return nil
