@@ -105,7 +105,7 @@ func (s *site) baselineAlone() {
 func (s *site) reasons() {
 	s.Helper()
 	for script, reason := range map[string]string{
-		"while True: pass": "TimedOut", "x = ": "ScriptInvalid", "fail('no')": "ScriptFailed", `http.get("http://169.254.169.254/")`: "AddressRefused",
+		"while True: pass": "TooManySteps", `http.get("http://APP/wait")`: "TimedOut", "x = ": "ScriptInvalid", "fail('no')": "ScriptFailed", `http.get("http://169.254.169.254/")`: "AddressRefused",
 	} {
 		x := s.ends(s.run(reason, "", script, "2s"), "failed")
 		if f := x.Status.FinalState; f == nil || f.Failed == nil || !strings.Contains(*f.Failed.Message, reason) {
