@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/live"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -23,7 +23,7 @@ var starting = map[string]bool{
 
 // remedies are what to do about the reasons with messages that have no remedy.
 var remedies = map[string]string{
-	delivery.ReasonInvalid: "Correct the specification, and apply it again.",
+	observed.ReasonInvalid: "Correct the specification, and apply it again.",
 	"Forbidden":            "You lack a right in the cluster. Ask an administrator of the cluster for it, and apply the sandbox again.",
 	"Invalid":              "Correct the field that the message names, and apply the sandbox again.",
 

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
@@ -147,7 +148,7 @@ func (s *site) adopt(ctx context.Context, e *entry, r request, o crdv1.Object, d
 // rowOf returns the row that an object was written from.
 func rowOf(o crdv1.Object, org string) (row model.Sandbox, err error) {
 	row = model.Sandbox{
-		Org: org, Name: o.GetName(), RoutingKey: crdv1.RoutingKeyOf(o), Spec: sandboxes.Specification(o), Author: authorOf(o, org),
+		Org: org, Name: o.GetName(), RoutingKey: crdv1.RoutingKeyOf(o), Spec: sandboxes.Specification(o), Author: observed.AuthorOf(o, org),
 		CreatedAt: o.GetCreationTimestamp().UTC(), UpdatedAt: time.Now().UTC(), Plugins: map[string]spec.PluginName{},
 	}
 	var of struct{ Cluster string }

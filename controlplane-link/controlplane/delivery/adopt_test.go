@@ -12,7 +12,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/link/deliveries"
@@ -43,7 +43,7 @@ func TestAGenerationThatAUserHasWritten(t *testing.T) {
 	world.Edit(s.World, o, func(o *crdv1.SignadotSandbox) {
 		o.Annotations[crdv1.AnnotationGeneration] = strconv.FormatInt(1<<62, 10)
 	})
-	s.status(name, reason(delivery.ReasonNewer))
+	s.status(name, reason(observed.ReasonNewer))
 	if because := s.left(name); !strings.Contains(because, crdv1.AnnotationGeneration) || !strings.Contains(because, "delete it in cluster prod") {
 		t.Errorf("left: %q", because)
 	}
@@ -51,7 +51,7 @@ func TestAGenerationThatAUserHasWritten(t *testing.T) {
 		t.Errorf("the generation is %d, %v", n, err)
 	}
 	s.Remove(o) // the remedy
-	s.status(name, func(st model.Status) bool { return st.Reason == delivery.ReasonDeleted && st.Newer == 0 })
+	s.status(name, func(st model.Status) bool { return st.Reason == observed.ReasonDeleted && st.Newer == 0 })
 	s.applied(s.put(sandbox(name, key, "two")))
 }
 

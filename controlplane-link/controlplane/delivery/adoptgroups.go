@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -68,7 +69,7 @@ func (s *site) adoptGroup(ctx context.Context, row model.RunnerGroup, o *crdv1.J
 		if auto := desired.AutoScaling(row); auto != nil { // the object has a number of pods only
 			spec.Scaling = &v2.JobRunnerGroupScaling{Auto: auto}
 		}
-		row = model.RunnerGroup{Org: org, Name: o.Name, Cluster: s.at.Name, Namespace: o.Namespace, CreatedAt: o.CreationTimestamp.UTC(), UpdatedAt: time.Now().UTC(), Author: authorOf(o, org)}
+		row = model.RunnerGroup{Org: org, Name: o.Name, Cluster: s.at.Name, Namespace: o.Namespace, CreatedAt: o.CreationTimestamp.UTC(), UpdatedAt: time.Now().UTC(), Author: observed.AuthorOf(o, org)}
 		if row.Spec, err = json.Marshal(spec); err != nil {
 			return "", err
 		}

@@ -6,7 +6,7 @@
 //	site       the watches and the queues of one session            site.go
 //	served     whether the cluster serves jobs                      served.go
 //	reconcile  reads a row and its object, and does the step        reconcile.go, write.go
-//	status     what a status has of an object                       status.go
+//	observed   what a status has of an object; pure                 observed/
 //	Adopt      takes the state of a cluster after a restore         adopt.go
 //	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
 //	groups     the same for runner groups, with their scaling       groups.go

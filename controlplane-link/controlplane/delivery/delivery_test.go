@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -65,7 +66,7 @@ func TestDeletedInTheCluster(t *testing.T) {
 	s := newSite(t)
 	name, key := unique("deleted")
 	s.Remove(s.applied(s.put(sandbox(name, key, "one"))))
-	o := s.status(name, reason(delivery.ReasonDeleted))
+	o := s.status(name, reason(observed.ReasonDeleted))
 	if o.Status.Ready || !strings.Contains(o.Status.Message, "deleted in cluster prod") || o.Status.Generation != o.Generation {
 		t.Errorf("the status: %+v", o.Status)
 	}
@@ -195,7 +196,7 @@ func TestARefusalIsTheStatus(t *testing.T) {
 	eve := sandbox(other, otherKey, "of eve")
 	eve.Author = model.Author{Principal: model.Principal{Kind: model.KindServiceAccount, ID: "eve", Name: "ev/e"}}
 	s.put(eve)
-	st = s.status(other, reason(delivery.ReasonRefused)).Status
+	st = s.status(other, reason(observed.ReasonRefused)).Status
 	if !strings.Contains(st.Message, "name") {
 		t.Errorf("the status: %+v", st)
 	}
@@ -205,7 +206,7 @@ func TestARefusalIsTheStatus(t *testing.T) {
 	o := sandbox(faulty, faultyKey, "")
 	o.Spec = []byte(`{"cluster":"prod","ttl":{"duration":"soon"},"virtual":[]}`)
 	s.put(o)
-	st = s.status(faulty, reason(delivery.ReasonInvalid)).Status
+	st = s.status(faulty, reason(observed.ReasonInvalid)).Status
 	if !strings.Contains(st.Message, "spec.ttl.duration") {
 		t.Errorf("the status: %+v", st)
 	}
@@ -236,7 +237,7 @@ func TestDeleteStepsAreSkippedByTheAuthorOfTheForce(t *testing.T) {
 	eve := event("sandbox.delete")
 	eve.By = model.Principal{Kind: model.KindServiceAccount, ID: "eve", Name: "ev/e"} // no name of a user
 	s.Must(s.store.DeleteSandbox(t.Context(), org, name, true, time.Now(), eve))
-	st := s.status(name, reason(delivery.ReasonRefused)).Status
+	st := s.status(name, reason(observed.ReasonRefused)).Status
 	if s.Get(r); !strings.Contains(st.Message, "name") || r.Annotations[crdv1.AnnotationGiveUp] != "" {
 		t.Errorf("forced without the right to it: %+v, %+v", st, r.Annotations)
 	}
@@ -277,7 +278,7 @@ func TestAStaleListProvesNothing(t *testing.T) {
 	other, otherKey := unique("stale")
 	s.put(sandbox(other, otherKey, "")) // it is applied after all rows were reconciled
 	s.object(other, func(*crdv1.SignadotSandbox) error { return nil })
-	if row, err := s.store.Sandbox(t.Context(), org, name); err != nil || row.Status.Reason == delivery.ReasonDeleted {
+	if row, err := s.store.Sandbox(t.Context(), org, name); err != nil || row.Status.Reason == observed.ReasonDeleted {
 		t.Errorf("the status: %+v, %v", row.Status, err)
 	}
 	second := s.put(sandbox(name, key, "two"))
@@ -348,10 +349,10 @@ func TestARestoredStoreWritesNothing(t *testing.T) {
 	s.Must(err)
 	t.Cleanup(func() { _ = s.store.Close() }) // after the replica
 	s.start()
-	s.status(changed, reason(delivery.ReasonNewer))
-	s.status(dropped, reason(delivery.ReasonDeleted))
+	s.status(changed, reason(observed.ReasonNewer))
+	s.status(dropped, reason(observed.ReasonDeleted))
 	s.put(sandbox(changed, changedKey, "of the restored store"))
-	s.status(changed, func(st model.Status) bool { return st.Reason == delivery.ReasonNewer && st.Generation > 4 })
+	s.status(changed, func(st model.Status) bool { return st.Reason == observed.ReasonNewer && st.Generation > 4 })
 	s.Must(s.store.DeleteSandbox(t.Context(), org, dropped, false, time.Now(), event("sandbox.delete")))
 	s.ended(dropped)
 	for _, before := range []*crdv1.SignadotSandbox{is, made} {
@@ -427,7 +428,7 @@ func TestWritesBeforeTheFirstSession(t *testing.T) {
 	}
 	s.start()
 	for i, p := range all {
-		s.status(p.name, reason(delivery.ReasonNewer))
+		s.status(p.name, reason(observed.ReasonNewer))
 		now := objects[i].DeepCopy()
 		if s.Get(now); now.ResourceVersion != objects[i].ResourceVersion || now.DeletionTimestamp != nil {
 			t.Errorf("%s was written: %+v", now.Name, now.Annotations)

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -52,7 +53,7 @@ func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile
 	case !g.DeletedAt.IsZero():
 		return again, s.jobs().FinishGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "deleted"))
 	case o != nil && !ours:
-		return again, s.noteGroup(ctx, g, ManagedByOther(o, s.at.Name))
+		return again, s.noteGroup(ctx, g, observed.ManagedByOther(o, s.at.Name))
 	case o == nil && g.Status.Applied == g.Generation:
 		return again, s.noteGroup(ctx, g, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case o == nil, o.DeletionTimestamp == nil && (crdv1.GenerationOf(o) < g.Generation || replicas != nil && *replicas != present(o)):

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -95,7 +96,7 @@ func (s *site) reconcileJob(ctx context.Context, name string) (again reconcile.R
 		}
 		return again, s.jobs().Finish(ctx, j.Org, j.Name, s.eventOf(j.Org, store.Job, j.Name, "deleted"))
 	case foreign:
-		return again, s.endJob(ctx, j, "ManagedByOther", ManagedByOther(o, s.at.Name))
+		return again, s.endJob(ctx, j, "ManagedByOther", observed.ManagedByOther(o, s.at.Name))
 	case missing:
 		return again, s.endJob(ctx, j, "JobDeleted", fmt.Sprintf("Its Job was deleted in cluster %s before its outcome was read.", s.at.Name))
 	}
@@ -116,7 +117,7 @@ func (s *site) applyJob(ctx context.Context, j model.Job, o *crdv1.Job) (again r
 	}
 	want, fault := desired.Job(j)
 	if fault != nil {
-		return again, s.endJob(ctx, j, ReasonInvalid, fault.Error())
+		return again, s.endJob(ctx, j, observed.ReasonInvalid, fault.Error())
 	}
 	if is, err := s.jobs().Attempt(ctx, j, time.Now()); err != nil || !is {
 		again.RequeueAfter = soon

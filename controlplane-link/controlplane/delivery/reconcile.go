@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -137,19 +138,19 @@ func (s *site) act(ctx context.Context, e *entry, o crdv1.Object, do step) (agai
 		if !e.DeletedAt.IsZero() {
 			return s.giveUp(ctx, e)
 		}
-		status = statusOf(o, e.part)
+		status = observed.StatusOf(o, e.part)
 	case missing:
 		status.Newer = 0
 		if end := e.part.ScheduledDeleteTime; !end.IsZero() {
 			again.RequeueAfter = time.Until(end)
 		}
-		status = because(status, e.Generation, ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
+		status = observed.Because(status, e.Generation, observed.ReasonDeleted, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case foreign:
 		status.Newer = 0
-		status = because(status, e.Generation, model.ReasonForeign, ManagedByOther(o, s.at.Name))
+		status = observed.Because(status, e.Generation, model.ReasonForeign, observed.ManagedByOther(o, s.at.Name))
 	case newer:
 		again.RequeueAfter, status.Newer = checkAgain, max(status.Newer, crdv1.GenerationOf(o))
-		status = because(status, e.Generation, ReasonNewer, newerMessage(s.at.Name, status.Newer))
+		status = observed.Because(status, e.Generation, observed.ReasonNewer, newerMessage(s.at.Name, status.Newer))
 	}
 	return again, s.record(ctx, e, status)
 }
@@ -160,7 +161,7 @@ func newerMessage(cluster string, generation int64) string {
 
 // record records a status, unless the store has it.
 func (s *site) record(ctx context.Context, e *entry, status model.Status) error {
-	if !e.isNew && same(status, e.part) {
+	if !e.isNew && observed.Same(status, e.part) {
 		return nil
 	}
 	ready := func(st model.Status) bool { return st.Ready && st.Generation == e.Generation }

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -36,7 +37,7 @@ func (s *site) apply(ctx context.Context, e *entry, o crdv1.Object) (again recon
 	case err != nil:
 		return again, err
 	case fault != nil:
-		return again, s.record(ctx, e, because(e.part, e.Generation, ReasonInvalid, fault.Error()))
+		return again, s.record(ctx, e, observed.Because(e.part, e.Generation, observed.ReasonInvalid, fault.Error()))
 	}
 	if is, err := s.attempt(ctx, e, o); err != nil || !is {
 		again.RequeueAfter = soon
@@ -123,7 +124,7 @@ func (s *site) refused(ctx context.Context, e *entry, err error) (again reconcil
 	if !is {
 		return again, err
 	}
-	return again, errors.Join(err, s.record(ctx, e, because(e.part, e.Generation, reason, err.Error())))
+	return again, errors.Join(err, s.record(ctx, e, observed.Because(e.part, e.Generation, reason, err.Error())))
 }
 
 // refusal returns the reason of a refusal that is the state of the row. Others are temporary, or the watch is about to report
@@ -138,7 +139,7 @@ func refusal(err error) (reason string, is bool) {
 	case reason == metav1.StatusReasonForbidden && strings.Contains(err.Error(), LaterWrite):
 		return "", false
 	default:
-		return cmp.Or(string(reason), ReasonRefused), true
+		return cmp.Or(string(reason), observed.ReasonRefused), true
 	}
 }
 

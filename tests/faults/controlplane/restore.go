@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/controlplane-link/controlplane/delivery"
+	"switchyard.dev/controlplane-link/controlplane/delivery/observed"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -154,9 +154,9 @@ func (d *restoring) write(ctx context.Context) error {
 	}
 	var errs []error
 	for _, sort := range []string{"changed", "put", "dropped", ended} {
-		errs = append(errs, reported(sort, delivery.ReasonNewer))
+		errs = append(errs, reported(sort, observed.ReasonNewer))
 	}
-	if err := errors.Join(append(errs, reported("deleted", delivery.ReasonDeleted))...); err != nil {
+	if err := errors.Join(append(errs, reported("deleted", observed.ReasonDeleted))...); err != nil {
 		return err
 	}
 	for range 5 { // generations pass those of the objects
@@ -165,7 +165,7 @@ func (d *restoring) write(ctx context.Context) error {
 		}
 	}
 	known := func(row model.Sandbox) bool {
-		return row.Status.Reason == delivery.ReasonNewer && row.Status.Generation == row.Generation
+		return row.Status.Reason == observed.ReasonNewer && row.Status.Generation == row.Generation
 	}
 	if err := d.each(ctx, "changed", known); err != nil {
 		return err

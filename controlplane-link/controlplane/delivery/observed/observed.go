@@ -1,4 +1,5 @@
-package delivery
+// Package observed states what a cluster reports about the object of a row, as the status that the store keeps. It is pure.
+package observed
 
 import (
 	"bytes"
@@ -29,8 +30,8 @@ const (
 	reasonTerminating = "Terminating"
 )
 
-// statusOf returns the status that an object reports.
-func statusOf(o crdv1.Object, before model.Status) model.Status {
+// StatusOf returns the status that an object reports.
+func StatusOf(o crdv1.Object, before model.Status) model.Status {
 	generation := crdv1.GenerationOf(o)
 	out := model.Status{Generation: generation, Applied: generation, Attempted: before.Attempted, Adopted: before.Adopted}
 	var of sandboxes.Status
@@ -54,14 +55,14 @@ func statusOf(o crdv1.Object, before model.Status) model.Status {
 	return out
 }
 
-// because returns a status of a generation with a reason that is not the object's.
-func because(before model.Status, generation int64, reason, message string) model.Status {
+// Because returns a status of a generation with a reason that is not the object's.
+func Because(before model.Status, generation int64, reason, message string) model.Status {
 	before.Generation, before.Ready, before.Reason, before.Message = generation, false, reason, message
 	return before
 }
 
-// same reports whether two statuses are the same in the store.
-func same(a, b model.Status) bool {
+// Same reports whether two statuses are the same in the store.
+func Same(a, b model.Status) bool {
 	one, _ := json.Marshal(a) // it has texts, numbers and times
 	other, _ := json.Marshal(b)
 	return bytes.Equal(one, other)
@@ -83,8 +84,8 @@ func ManagedByOther(o metav1.Object, cluster string) string {
 	return fmt.Sprintf("Cluster %s has an object of this name that is managed by %s: delete it there, or choose another name.", cluster, manager)
 }
 
-// authorOf returns the author that an object of an organisation names; none: the control plane itself.
-func authorOf(o metav1.Object, org string) (a model.Author) {
+// AuthorOf returns the author that an object of an organisation names; none: the control plane itself.
+func AuthorOf(o metav1.Object, org string) (a model.Author) {
 	user, _, _ := crdv1.AuthorOf(o.GetAnnotations()) // one that cannot be read counts as none
 	prefix := crdv1.ControlPlanePrefix + org + ":"
 	if name, is := strings.CutPrefix(user.User, prefix); is {
