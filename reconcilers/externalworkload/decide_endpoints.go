@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/externalworkload/recorders"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -83,7 +84,7 @@ func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *
 	}
 	out.Name = crdv1.ObjectName(crdv1.MaxServiceName, service, string(family))
 	out.Labels[discoveryv1.LabelServiceName] = service
-	out.Labels[discoveryv1.LabelManagedBy] = managedBy
+	out.Labels[discoveryv1.LabelManagedBy] = recorders.ManagedBy
 	for _, p := range ports {
 		out.Ports = append(out.Ports, discoveryv1.EndpointPort{
 			Name: &p.Name, Protocol: &p.Protocol, Port: &p.TargetPort.IntVal, AppProtocol: p.AppProtocol,
@@ -91,10 +92,6 @@ func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *
 	}
 	return out
 }
-
-// managedBy is the managed-by label of EndpointSlices. It keeps the controllers of Kubernetes from
-// changing them.
-const managedBy = "externalworkload.switchyard.dev"
 
 // endpointsObject returns the v1 Endpoints of a Service, with the name of the Service. A label keeps
 // Kubernetes from mirroring it into EndpointSlices, because the operator writes its own.

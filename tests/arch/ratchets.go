@@ -19,20 +19,20 @@ const maxPackageLines = 1500
 // counted: its size when an issue was resolved, with five percent of headroom. A figure changes
 // at most once in an issue, in the commit that closes it, with the reason.
 var roomLines = map[string]int{
-	"controlplane-link": 3300,
-	controlPlane:        9650,
-	previews:            3600,
+	"controlplane-link": 3450,
+	controlPlane:        11500,
+	previews:            3650,
 	"eventbus":          11500,
 	"protos":            1800,
-	"reconcilers":       37700,
+	"reconcilers":       38500,
 	"routeserver":       8500,
-	"sidecars":          11000,
-	"tests":             46500,
+	"sidecars":          12000,
+	"tests":             47500,
 	"tools":             7600,
-	commandLine:         11200,
+	commandLine:         12600,
 	"tunnels":           14300,
-	"workflows":         17700,
-	"xds":               4200,
+	"workflows":         18300,
+	"xds":               4300,
 }
 
 // controlPlane and its program are counted apart from the component that they are in.

@@ -41,7 +41,7 @@ func record(ctx context.Context, all *errgroup.Group, s manager.Settings, logger
 }
 
 // ticketKeys returns the keys that tickets are checked with, which are in a file and read again when it changes.
-func ticketKeys(ctx context.Context, all *errgroup.Group, file string, logger *slog.Logger) func() ticket.Keys {
+func ticketKeys(ctx context.Context, all *errgroup.Group, file string, logger *slog.Logger) func() *ticket.Keys {
 	keys, err := reread.Open(file, ticket.ParseKeys)
 	if err != nil {
 		logger.Warn("the keys of tickets cannot be read yet, so no ticket is accepted; the manager makes them", "error", err)
