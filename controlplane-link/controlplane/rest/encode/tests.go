@@ -9,7 +9,7 @@ import (
 
 // Test returns a test as the API has it.
 func Test(t model.Test) (v2.Test, error) {
-	return v2.Test{Name: t.Name, CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt), Spec: t.Spec}, nil
+	return v2.Test{Name: t.Name, CreatedAt: stamp(t.CreatedAt), UpdatedAt: stamp(t.UpdatedAt), Spec: t.Spec, Status: v2.TestStatus{}}, nil
 }
 
 // TestExecution returns an execution as the API has it.
