@@ -164,8 +164,15 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 	for _, p := range info.WorkloadPorts {
 		_, told := ports[p.Baseline]
 		other, taken := used[p.Proxy]
+		valid := isPort(p.Baseline) && isPort(p.Proxy)
 		switch {
-		case !isPort(p.Baseline) || !isPort(p.Proxy):
+		case valid && taken:
+			dropped[other] = true // also when this entry is dropped for another reason
+		case valid:
+			used[p.Proxy] = p.Baseline
+		}
+		switch {
+		case !valid:
 			problem = fmt.Sprintf("port %d of the tunnel's pod for container port %d: one of them is no port", p.Proxy, p.Baseline)
 		case told:
 			problem = fmt.Sprintf("two ports of the tunnel's pod are mapped to container port %d", p.Baseline)
@@ -173,9 +180,8 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 			problem = fmt.Sprintf("port %d of the tunnel's pod is its control port", p.Proxy)
 		case taken:
 			problem = fmt.Sprintf("port %d of the tunnel's pod is mapped to container ports %d and %d", p.Proxy, other, p.Baseline)
-			dropped[other] = true
 		default:
-			ports[p.Baseline], used[p.Proxy] = p.Proxy, p.Baseline
+			ports[p.Baseline] = p.Proxy
 			continue
 		}
 		dropped[p.Baseline] = true
