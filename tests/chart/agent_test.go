@@ -24,7 +24,7 @@ func TestTheAgentTakesItsArguments(t *testing.T) {
 	}{
 		"": {address: agent.Published, services: true},
 		"controlPlane: {tunnelAddr: 'link:7', ca: pem, proxy: disabled, podLogAccess: {enabled: true}}\nallowedNamespaces: [shop]": {
-			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot", logs: true},
+			address: "link:7", ca: "/etc/control-plane/ca.crt", namespaces: "shop,signadot,signadot-tests", logs: true},
 		"controlPlane: {ca: system, proxy: enabled}":                         {address: agent.Published, system: true, services: true},
 		"istio: {enabled: true, gatewayAPI: {enabled: true}}":                {address: agent.Published, services: true, meshes: "istio,gateway-api"},
 		"linkerd: {enabled: true}":                                           {address: agent.Published, services: true, meshes: "linkerd"},

@@ -27,7 +27,7 @@ func TestInARealAPIServer(t *testing.T) {
 }
 
 func (s apiServer) takesEveryObject(t *testing.T) {
-	defer s.withValues(t)()
+	defer s.withNamespaces(t)()
 	known := map[string]bool{} // most objects are the same in most cases
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +129,7 @@ func (s apiServer) expect(t *testing.T, all objects, there bool) {
 }
 
 func (s apiServer) limitsServiceAccounts(t *testing.T) {
-	defer s.withValues(t)()
+	defer s.withNamespaces(t)()
 	for _, o := range mustRender(t, "allowedNamespaces: [shop]") {
 		if strings.Contains(o.GetKind(), "Role") {
 			if err := s.apply(t.Context(), o); err != nil {

@@ -17,7 +17,7 @@ func TestAnotherFieldManagerMeetsNoConflict(t *testing.T) {
 	if s.Client, err = client.New(s.config, client.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	defer s.withValues(t)()
+	defer s.withNamespaces(t)()
 	known := map[string]bool{}
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {

@@ -268,18 +268,18 @@ func bindingsAreComplete(t *testing.T, all objects) {
 
 func TestAllowedNamespacesConfineTheManager(t *testing.T) {
 	all := mustRender(t, "allowedNamespaces: [shop, pay]")
-	for _, rights := range []string{"signadot-manager-namespaced", "signadot-drain-namespaced", "signadot-agent-namespaced"} {
+	for _, rights := range []string{"signadot-manager-namespaced", "signadot-drain-namespaced", "signadot-agent-namespaced", "signadot-traffic-manager-namespaced"} {
 		if all.find("ClusterRoleBinding", "", rights) != nil {
 			t.Errorf("the rights %s on other people's objects are still bound in the whole cluster", rights)
 		}
-		for _, ns := range []string{"shop", "pay", namespace} {
+		for _, ns := range []string{"shop", "pay", namespace, smartTests} {
 			if all.find("RoleBinding", ns, rights) == nil {
 				t.Errorf("no binding of %s in namespace %s", rights, ns)
 			}
 		}
 	}
 	again := mustRender(t, "allowedNamespaces: [shop, signadot]")
-	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-3 {
+	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-4 {
 		t.Errorf("%d RoleBindings when our namespace is in the list already: each should be there once", got)
 	}
 	for _, g := range all.grants(t) {

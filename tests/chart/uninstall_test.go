@@ -51,8 +51,8 @@ func TestTheDrainJobKnowsKeptObjectsAndTheNamespace(t *testing.T) {
 	for values, want := range map[string]drain.Settings{
 		"":                                       {Keep: true},
 		"uninstall: {keep: false}":               {},
-		"allowedNamespaces: [shop, pay]":         {Keep: true, Namespaces: "shop,pay," + namespace},
-		"allowedNamespaces: [" + namespace + "]": {Keep: true, Namespaces: namespace},
+		"allowedNamespaces: [shop, pay]":         {Keep: true, Namespaces: "shop,pay," + namespace + "," + smartTests},
+		"allowedNamespaces: [" + namespace + "]": {Keep: true, Namespaces: namespace + "," + smartTests},
 	} {
 		job := as[batchv1.Job](t, mustRender(t, values).find("Job", namespace, drainJob))
 		settings, err := drain.ParseSettings(job.Spec.Template.Spec.Containers[0].Args, t.Output())

@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-// The capture, of sandbox sweep-b.
+// The capture, of the fork of sandbox sweep-b: no traffic-manager runs that records its external workload.
 const (
 	namespace, name = "sweep", "sweep-capture"
 
@@ -30,7 +30,7 @@ const (
 apiVersion: signadot.com/v1
 kind: TrafficCapture
 metadata: {name: ` + name + `, namespace: ` + namespace + `}
-spec: {sandbox: sweep-b}
+spec: {sandbox: sweep-b, workload: pay}
 `
 )
 
