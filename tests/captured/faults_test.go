@@ -45,7 +45,7 @@ const (
 	// large is the size of the bodies of requests.
 	large = 60 << 10
 	// many exchanges do not fit into record.InFlight, nor into a ring of least bytes.
-	many, least = 400, 16 << 20
+	many, least = 400, 20 << 20
 )
 
 // site is a fork's pod with an application that counts the requests that reach it.
@@ -216,6 +216,13 @@ func TestAContainerThatIsKilled(t *testing.T) {
 	s.sidecar.Kill()
 	s.startContainer(s.Address)
 	s.requests(10)
+	// Until the container has attached again, what it has not delivered counts as lost.
+	wait.Eventually(s, world.Patience, "the last ten are stored", func() error {
+		if counts := s.settled(); counts.GetStored() != 80 {
+			return fmt.Errorf("%v", counts)
+		}
+		return nil
+	})
 	if counts := s.settled(); counts.GetStored() != 80 || counts.GetLost()[record.Restart] != 60+waiting {
 		t.Errorf("%v", counts)
 	}

@@ -107,7 +107,11 @@ func (s *site) reasons() {
 	for script, reason := range map[string]string{
 		"while True: pass": "TooManySteps", `http.get("http://APP/wait")`: "TimedOut", "x = ": "ScriptInvalid", "fail('no')": "ScriptFailed", `http.get("http://169.254.169.254/")`: "AddressRefused",
 	} {
-		x := s.ends(s.run(reason, "", script, "2s"), "failed")
+		timeout := "5m"
+		if reason == "TimedOut" {
+			timeout = "2s"
+		}
+		x := s.ends(s.run(reason, "", script, timeout), "failed")
 		if f := x.Status.FinalState; f == nil || f.Failed == nil || !strings.Contains(*f.Failed.Message, reason) {
 			s.Errorf("%q: %s", script, print(x.Status))
 		}

@@ -148,15 +148,17 @@ func TestARouteThatIsDeletedAsItIsRepairedIsMadeAgain(t *testing.T) {
 		return len(r.Spec.Hostnames) == 1 && r.Spec.Hostnames[0] != "other.test"
 	})
 	var once sync.Once
+	first := r.UID
+	deleted := r.DeepCopy()
 	c.after = func(*http.Request) {
 		once.Do(func() {
-			if err := c.routes.Delete(t.Context(), r.DeepCopy()); err != nil {
+			if err := c.routes.Delete(t.Context(), deleted); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	c.edit(r, func(r *gatewayv1.HTTPRoute) { delete(r.Annotations, crdv1.AnnotationRoutingKey) })
-	c.derives("k1", "it is made again", func(now *gatewayv1.HTTPRoute) bool { return now.UID != r.UID && leadsTo(fork)(now) })
+	c.derives("k1", "it is made again", func(now *gatewayv1.HTTPRoute) bool { return now.UID != first && leadsTo(fork)(now) })
 }
 
 func TestDefinitionsMayComeLate(t *testing.T) {

@@ -213,7 +213,9 @@ func (c *cluster) httpRoute(name, service string) *gatewayv1.HTTPRoute {
 func (c *cluster) edit(r *gatewayv1.HTTPRoute, change func(r *gatewayv1.HTTPRoute)) {
 	c.Helper()
 	c.Eventually("the owner changes his route", func() error {
-		c.Must(c.routes.Get(c.Context(), client.ObjectKeyFromObject(r), r))
+		if err := c.routes.Get(c.Context(), client.ObjectKeyFromObject(r), r); err != nil {
+			return err // it can be about to be made again
+		}
 		change(r)
 		return c.routes.Update(c.Context(), r)
 	})

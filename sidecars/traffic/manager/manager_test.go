@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -321,8 +322,13 @@ func TestAReplicaRecordsMembersWithoutPods(t *testing.T) {
 	}
 	other := newSite(t)
 	pod := other.deployed(manager.DeploymentName)
-	stream, err := trafficv1.NewSidecarsClient(other.conn).Attach(other.shows(other.Token(other.namespace, "default", manager.Audience, pod)))
-	other.Must(err)
-	_, err = stream.Recv()
-	other.fails("a Deployment of that name", err, codes.PermissionDenied)
+	shows := other.shows(other.Token(other.namespace, "default", manager.Audience, pod))
+	other.Eventually("a Deployment of that name is refused, once the caches have synced", func() error {
+		stream, err := trafficv1.NewSidecarsClient(other.conn).Attach(shows)
+		other.Must(err)
+		if _, err = stream.Recv(); status.Code(err) != codes.PermissionDenied {
+			return fmt.Errorf("the error is %w", err)
+		}
+		return nil
+	})
 }

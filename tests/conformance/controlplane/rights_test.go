@@ -168,7 +168,7 @@ func TestWritesAreAudited(t *testing.T) {
 // first one: it reads none of them, and changes none.
 func TestAnotherOrganisation(t *testing.T) {
 	w := newWorld(t)
-	lists := []string{"clusters/", "clusters/demo/tokens/", "sandboxes", "routegroups", "resource-plugins?version=all", "devboxes/?all=true", "runnergroups", "jobs", "secrets", "service-accounts", "users/u-1/api-keys", "service-accounts/ci/api-keys"}
+	lists := []string{"clusters/", "clusters/demo/tokens/", "sandboxes", "routegroups", "resource-plugins?version=all", "devboxes/?all=true", "runnergroups", "jobs", "tests", "tests/executions/", "captures", "secrets", "service-accounts", "users/u-1/api-keys", "service-accounts/ci/api-keys"}
 	state := func() (all string) {
 		for _, list := range lists {
 			got := w.send("GET", orgPath+"/"+list, "")
@@ -184,14 +184,17 @@ func TestAnotherOrganisation(t *testing.T) {
 	before := state()
 	names := strings.NewReplacer("{orgName}", "other-org", "{userId}", "u-1", "{serviceAccountName}", "ci", "{clusterName}", "demo", "{tokenId}", "tok-1", "{apiKeyId}", "of-u-1",
 		"{sandboxName}", "demo-sb", "{routegroupName}", "demo-rg", "{pluginName}", "demo-rp", "{devboxId}", "dbx-1", "{devboxSessionId}", "ses-1", "{secretName}", "demo-secret",
-		"{runnergroupName}", "demo-jrg", "{jobName}", "demo-job-1", "{jobAttempt}", "0")
+		"{runnergroupName}", "demo-jrg", "{jobName}", "demo-job-1", "{jobAttempt}", "0",
+		"{testName}", "demo-test", "{executionID}", "tx-1", "{captureName}", "demo-capture")
 	bodies := map[string]string{
 		"applySandbox": `{"spec":` + virtual("") + `}`, "applyRouteGroup": `{"spec":{"cluster":"demo","match":{"label":{"key":"team","value":"demo"}}}}`,
 		"updateSecret": `{"value":"taken"}`, "updateServiceAccount": `{"role":"admin"}`, "createUserKey": `{}`, "createServiceAccountKey": `{}`, "createClusterToken": `{}`,
 		"applyRunnerGroup": `{"spec":{"cluster":"demo","image":"i"}}`, "submitJob": `{"spec":{"runnerGroup":"demo-jrg","script":"#!/bin/sh\n"}}`,
+		"createCapture": `{"spec":{"sandbox":"demo-sb"}}`, "runHostedTest": `{"spec":{"executionContext":{"cluster":"demo"}}}`,
+		"runTest": `{"spec":{"external":{"testName":"t","script":"x = 1"},"executionContext":{"cluster":"demo"}}}`,
 	}
 	// creates are the operations that create an object, which they may in their own organisation.
-	creates := []string{"createServiceAccount", "createSecret", "addCluster", "registerDevbox", "applyResourcePlugin"}
+	creates := []string{"createServiceAccount", "createSecret", "addCluster", "registerDevbox", "applyResourcePlugin", "applyTest"}
 	w.claim("u-2", "ses-1")
 	w.key = otherKey
 	operations, read := defined(t), 0

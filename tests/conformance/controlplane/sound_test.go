@@ -36,13 +36,15 @@ var answers = map[string]reflect.Type{
 	"queryTestExecutions": typeOf[[]v2.TestexecutionsQueryResult](), "runTest": typeOf[v2.TestExecution](), "getTestExecution": typeOf[v2.TestExecution](),
 	"cancelTestExecution": typeOf[v2.EmptyResponse](), "getTrafficDiff": typeOf[v2.TrafficDiffResult](), "getTrafficDiffFindings": typeOf[v2.TrafficDiffResult](),
 	"listTestExecutions": typeOf[[]v2.TestExecution](), "runHostedTest": typeOf[v2.TestExecution](),
+	"listCaptures": typeOf[[]v2.Capture](), "createCapture": typeOf[v2.Capture](), "getCapture": typeOf[v2.Capture](), "endCapture": typeOf[v2.Capture](), "deleteCapture": typeOf[v2.EmptyResponse](),
+	"listCapturedRequests": typeOf[[]map[string]any](),
 	"listJobArtifacts": typeOf[[]v2.JobArtifact](), "getJobArtifact": typeOf[v2.JobArtifactInfo](),
 	"listEvents": typeOf[v2.ListEventsResponse](), "listSecrets": typeOf[[]v2.Secret](), "createSecret": typeOf[v2.Secret](), "getSecret": typeOf[v2.Secret](),
 	"updateSecret": typeOf[v2.Secret](), "deleteSecret": typeOf[v2.EmptyResponse](),
 }
 
 // bytesOf are operations with other answers than JSON.
-var bytesOf = []string{"streamJobLogs", "downloadJobArtifact"}
+var bytesOf = []string{"streamJobLogs", "downloadJobArtifact", "downloadCaptureHAR"}
 
 func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 

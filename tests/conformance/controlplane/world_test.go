@@ -19,6 +19,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/live"
@@ -93,7 +94,8 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() }) // it was written before
 	w.handler = rest.New(rest.Config{
-		Kept: w.kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: w.kept, Dial: w.Dial},
+		Captures: &captures.Recorder{Store: captures.Store{Store: w.store, Limits: captures.DefaultLimits}, Files: w.kept.Backend},
+		Kept:     w.kept, Streams: &jobs.Streams{Store: jobstore.Store{Store: w.store}, Keys: keys, Kept: w.kept, Dial: w.Dial},
 		Store: w.store, Live: live.Clusters{Reader: w.read, Operator: "signadot"},
 		Previews: w.previews.Of, LoginURL: "https://control.example.org/activate", Now: func() time.Time { return w.now },
 		Logger: slog.New(slog.NewJSONHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -108,6 +110,9 @@ func newWorld(t *testing.T) *world {
 	w.objects()
 	w.jobs()
 	w.smartTests()
+	w.must(captures.Store{Store: w.store, Limits: captures.DefaultLimits}.Create(w.ctx(), captures.Capture{
+		Org: org, Cluster: "demo", Sandbox: "demo-sb", Name: "demo-capture", CreatedAt: w.now, Until: w.now.Add(time.Hour),
+	}, w.event()))
 	return w
 }
 

@@ -91,7 +91,7 @@ func TestInARepositoryNamesHaveItsRemote(t *testing.T) {
 		}
 	}
 	git("init", "-q")
-	expect(t, list(t, dir+"/tests/deep"), map[string]string{"/tests/deep/er/b.star": "team:other area:front depth:2=two b"})
+	expect(t, list(t, dir+"/tests/deep"), map[string]string{"tests/deep/er/b.star": "team:other area:front depth:2=two b"})
 	git("remote", "add", "fork", "https://user:secret@git.example.com:8443/fork/shop.git")
 	expect(t, list(t, dir+"/other"), map[string]string{"git.example.com:8443/fork/shop/other/c.star": "team:shop area:all c"})
 	git("remote", "add", "origin", "git@git.example.com:team/shop.git")
