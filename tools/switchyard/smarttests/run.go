@@ -51,7 +51,7 @@ Labels in files .labels (NAME=VALUE) are those of all tests in the folder and be
 	f.StringVar(&a.name, "test", "", "run this test of the control plane")
 	f.DurationVar(&a.timeout, "test-timeout", 0, "timeout of each test (default: its own, or 5m)")
 	f.DurationVar(&a.wait, "timeout", 0, "timeout for all results; 0: none")
-	f.BoolVar(&a.publish, "publish", false, "publish the results")
+	f.BoolVar(&a.publish, "publish", false, "mark the results as published, which clients of the API can select")
 	f.BoolVar(&a.leave, "no-wait", false, "do not wait for the results")
 	f.StringToStringVar(&a.labels, "set-label", nil, "label of all tests, `NAME=VALUE`; repeatable")
 	c.MarkFlagsMutuallyExclusive("sandbox", "routegroup")
