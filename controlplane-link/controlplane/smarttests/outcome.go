@@ -22,9 +22,12 @@ type Printed struct {
 	Problem string
 }
 
-// Read reads the document that a job has printed. One that was cut off has the runs before.
+// mostPrinted is how many bytes are read of a side: each member can make a job print, and all share the memory of the control plane.
+const mostPrinted = 20 << 20
+
+// Read reads the document that a job has printed. One that was cut off, or is longer than mostPrinted, has the runs before.
 func Read(from io.Reader) (p Printed) {
-	d := json.NewDecoder(from)
+	d := json.NewDecoder(io.LimitReader(from, mostPrinted))
 	for range 3 { // {, "tests" and [
 		if _, err := d.Token(); err != nil {
 			p.Problem = "it has printed no results"
