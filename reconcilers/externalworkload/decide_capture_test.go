@@ -29,7 +29,7 @@ func recorded(redirected bool) crdv1.TrafficCapture {
 	return c
 }
 
-// ends returns where the ports of a Service lead.
+// ends returns the endpoints that the ports of a Service forward to.
 func ends(all []*discoveryv1.EndpointSlice, service string) (out []string) {
 	for _, s := range all {
 		for _, p := range s.Ports {

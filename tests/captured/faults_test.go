@@ -216,7 +216,7 @@ func TestAContainerThatIsKilled(t *testing.T) {
 	s.sidecar.Kill()
 	s.startContainer(s.Address)
 	s.requests(10)
-	// Until the container has attached again, what it has not delivered counts as lost.
+	// Until the container has attached again, its undelivered exchanges count as lost.
 	wait.Eventually(s, world.Patience, "the last ten are stored", func() error {
 		if counts := s.settled(); counts.GetStored() != 80 {
 			return fmt.Errorf("%v", counts)

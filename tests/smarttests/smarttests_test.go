@@ -186,7 +186,7 @@ func (s *site) examples() {
 	}
 }
 
-// command runs the command line, and returns what it prints.
+// command runs the command line, and returns its output.
 func (s *site) command(code exit.Code, args ...string) string {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
