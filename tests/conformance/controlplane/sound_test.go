@@ -38,7 +38,7 @@ var answers = map[string]reflect.Type{
 	"listTestExecutions": typeOf[[]v2.TestExecution](), "runHostedTest": typeOf[v2.TestExecution](),
 	"listCaptures": typeOf[[]v2.Capture](), "createCapture": typeOf[v2.Capture](), "getCapture": typeOf[v2.Capture](), "endCapture": typeOf[v2.Capture](), "deleteCapture": typeOf[v2.EmptyResponse](),
 	"listCapturedRequests": typeOf[[]map[string]any](),
-	"listJobArtifacts": typeOf[[]v2.JobArtifact](), "getJobArtifact": typeOf[v2.JobArtifactInfo](),
+	"listJobArtifacts":     typeOf[[]v2.JobArtifact](), "getJobArtifact": typeOf[v2.JobArtifactInfo](),
 	"listEvents": typeOf[v2.ListEventsResponse](), "listSecrets": typeOf[[]v2.Secret](), "createSecret": typeOf[v2.Secret](), "getSecret": typeOf[v2.Secret](),
 	"updateSecret": typeOf[v2.Secret](), "deleteSecret": typeOf[v2.EmptyResponse](),
 }
