@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,7 @@ type Server struct {
 	closed   chan struct{}
 	close    func()
 	all      sync.WaitGroup
+	held     atomic.Int64 // bytes of bodies
 	// one and two are the clients of HTTP/1.1 and of HTTP/2, of the override and of the application.
 	first, then struct{ one, two *http.Transport }
 }
