@@ -272,6 +272,32 @@ func TestAStreamPasses(t *testing.T) {
 	})
 }
 
+// Options of the whole server are those of the application, or of the override.
+func TestOptionsOfTheWholeServer(t *testing.T) {
+	both(t, func(t *testing.T, two bool) {
+		w := newWorld(t, echo("app"), http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			echo("override", "Sd-Override", r.Header.Get("Wanted")).ServeHTTP(rw, r)
+		}))
+		for wanted, by := range map[string]string{"true": "override", "false": "app"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+w.address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.URL.Path = "*"
+			r.Header.Set("Wanted", wanted)
+			a, err := client(t, two).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(a.Body)
+			_ = a.Body.Close()
+			if want := by + ": OPTIONS * " + w.address; !strings.HasPrefix(string(text), want) {
+				t.Errorf("%d, %q, want %s", a.StatusCode, text, want)
+			}
+		}
+	})
+}
+
 // Upgrades and other protocols pass to the application.
 func TestOtherProtocolsPass(t *testing.T) {
 	w := newWorld(t, nil, echo("override", "Sd-Override", "true"))
@@ -304,6 +330,7 @@ func TestOtherProtocolsPass(t *testing.T) {
 		"an upgrade":       "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n",
 		"another protocol": "*2\r\n$4\r\nECHO\r\n",
 		"a tunnel":         "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n",
+		"a tunnel to h":    "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := net.Dial("tcp", w.address)
