@@ -1,100 +1,50 @@
 package teststore_test
 
 import (
-	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
 	"switchyard.dev/controlplane-link/controlplane/teststore"
 	v2 "switchyard.dev/protos/controlplane/v2"
-	"switchyard.dev/tests/postgres"
+	"switchyard.dev/tests/link/stores"
 )
 
-var server *postgres.Server
-
-func TestMain(m *testing.M) {
-	var err error
-	if server, err = postgres.Temporary(context.Background(), "fsync=off", "full_page_writes=off"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = server.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { stores.Main(m) }
 
 const org = "acme"
 
-var now = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
-
+// world is a store with an organisation.
 type world struct {
-	*testing.T
+	*stores.Scene
 	teststore.Store
-	events int
 }
 
 // each runs a test on both databases.
 func each(t *testing.T, test func(*world)) {
-	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]store.Config{"sqlite": {Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys}, "postgres": {Keys: keys}} {
-		t.Run(name, func(t *testing.T) {
-			if name == "postgres" {
-				if c.PostgreSQL, err = server.Create(t.Context(), strings.ToLower(strings.ReplaceAll(t.Name(), "/", "_")), ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s, err := store.Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			w := &world{T: t, Store: teststore.Store{Store: s}}
-			w.must(s.CreateOrganisation(t.Context(), model.Organisation{Name: org, CreatedAt: now}, w.event()))
-			test(w)
-		})
-	}
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) event() model.Event {
-	w.events++
-	return model.Event{Org: org, ID: fmt.Sprint(w.events), Type: "test", At: now}
+	stores.Each(t, func(s *stores.Scene) { test(&world{s, teststore.Store{Store: s.Opened}}) }, org)
 }
 
 // submit submits an execution of a sandbox.
 func (w *world) submit(id string, change func(*model.TestExecution)) model.TestExecution {
 	w.Helper()
-	x := model.TestExecution{Org: org, ID: id, Cluster: "east", Test: "t", RunID: "run", Sandbox: "fork", RoutingKey: "key", Revision: 7, Script: "x", Timeout: time.Minute, CreatedAt: now}
+	x := model.TestExecution{Org: org, ID: id, Cluster: "east", Test: "t", RunID: "run", Sandbox: "fork", RoutingKey: "key", Revision: 7, Script: "x", Timeout: time.Minute, CreatedAt: w.Now}
 	x.Spec.External = &v2.ExternalSpec{TestName: new("t")}
 	if change != nil {
 		change(&x)
 	}
-	x, err := w.Submit(w.Context(), x, w.event())
-	w.must(err)
+	x, err := w.Submit(w.Context(), x, w.Event(org))
+	w.Must(err)
 	return x
 }
 
 func (w *world) phase(id string, want v2.TestexecutionsPhase) model.TestExecution {
 	w.Helper()
 	x, err := w.Execution(w.Context(), org, id)
-	w.must(err)
+	w.Must(err)
 	if x.Status.Phase != want {
 		w.Errorf("%s is %s, not %s", id, x.Status.Phase, want)
 	}
@@ -106,7 +56,7 @@ func (w *world) begin(id string, most int) bool {
 	x := w.phase(id, model.TestPending)
 	x.Status.Phase = model.TestInProgress
 	is, err := w.Begin(w.Context(), x, most)
-	w.must(err)
+	w.Must(err)
 	return is
 }
 
@@ -129,7 +79,7 @@ func TestExecutionsBeginUpToAMaximumAndEndOnce(t *testing.T) {
 			TrafficDiff: &v2.TrafficDiff{Red: v2.TrafficDiffSummary{Captures: 3}},
 		}
 		for i, want := range []bool{true, false} {
-			if is, err := w.Observe(t.Context(), a, now); is != want || err != nil {
+			if is, err := w.Observe(t.Context(), a, w.Now); is != want || err != nil {
 				t.Errorf("end %d: %t, %v", i, is, err)
 			}
 		}
@@ -137,7 +87,7 @@ func TestExecutionsBeginUpToAMaximumAndEndOnce(t *testing.T) {
 			t.Error("c does not begin after a has ended")
 		}
 		all, err := w.Summaries(t.Context(), org)
-		w.must(err)
+		w.Must(err)
 		of := all[teststore.Of{RoutingKey: "key", Revision: 7}]
 		if got := of[model.TestFailed]; got != (model.Numbers{Executions: 1, Passed: 1, Failed: 1, Red: 3}) || of[model.TestInProgress].Executions != 3 {
 			t.Errorf("the summary is %+v", of)
@@ -145,7 +95,7 @@ func TestExecutionsBeginUpToAMaximumAndEndOnce(t *testing.T) {
 		if ids, err := w.Unended(t.Context(), org, "east"); err != nil || fmt.Sprint(ids) != "[b c]" {
 			t.Errorf("not ended: %v, %v", ids, err)
 		}
-		if n, err := w.Expire(t.Context(), org, now.Add(time.Second)); n != 1 || err != nil {
+		if n, err := w.Expire(t.Context(), org, w.Now.Add(time.Second)); n != 1 || err != nil {
 			t.Errorf("%d are deleted: %v", n, err)
 		}
 	})
@@ -157,15 +107,15 @@ func TestExecutionsAreCanceled(t *testing.T) {
 		w.submit("runs", nil)
 		w.begin("runs", 10)
 		for id, phase := range map[string]v2.TestexecutionsPhase{"waits": model.TestCanceled, "runs": model.TestInProgress} {
-			w.must(w.Cancel(t.Context(), org, id, now, w.event()))
+			w.Must(w.Cancel(t.Context(), org, id, w.Now, w.Event(org)))
 			if x := w.phase(id, phase); x.CanceledAt.IsZero() || *x.Status.FinalState.Canceled.CanceledBy != "apiRequest" {
 				t.Errorf("%s is %+v", id, x)
 			}
 		}
-		if err := w.Cancel(t.Context(), org, "waits", now, w.event()); !errors.Is(err, teststore.ErrEnded) {
+		if err := w.Cancel(t.Context(), org, "waits", w.Now, w.Event(org)); !errors.Is(err, teststore.ErrEnded) {
 			t.Error(err)
 		}
-		if err := w.Cancel(t.Context(), org, "no-such", now, w.event()); !errors.Is(err, model.ErrNotFound) {
+		if err := w.Cancel(t.Context(), org, "no-such", w.Now, w.Event(org)); !errors.Is(err, model.ErrNotFound) {
 			t.Error(err)
 		}
 	})
@@ -179,8 +129,8 @@ func TestTheNewestRevisionCounts(t *testing.T) {
 		w.submit("first", of(7))
 		w.submit("another", func(x *model.TestExecution) { x.Trigger = "t/2" })
 		w.submit("user", nil)
-		x := model.TestExecution{Org: org, ID: "again", Cluster: "east", Sandbox: "fork", Trigger: "t/1", Revision: 7, CreatedAt: now}
-		if _, err := w.Submit(t.Context(), x, w.event()); !errors.Is(err, model.ErrExists) {
+		x := model.TestExecution{Org: org, ID: "again", Cluster: "east", Sandbox: "fork", Trigger: "t/1", Revision: 7, CreatedAt: w.Now}
+		if _, err := w.Submit(t.Context(), x, w.Event(org)); !errors.Is(err, model.ErrExists) {
 			t.Errorf("the same revision again: %v", err)
 		}
 		w.submit("second", of(8))
@@ -199,7 +149,7 @@ func TestPages(t *testing.T) {
 		var ids []string
 		for l := (teststore.List{Most: 2}); ; {
 			page, err := w.Executions(t.Context(), org, l)
-			w.must(err)
+			w.Must(err)
 			if len(page) == 0 {
 				break
 			}
@@ -208,7 +158,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 		newest, err := w.Executions(t.Context(), org, teststore.List{Most: 2, Newest: true, RunID: "run-0", Keep: func(x model.TestExecution) bool { return x.ID != "4" }})
-		w.must(err)
+		w.Must(err)
 		if strings.Join(ids, "") != "01234" || len(newest) != 2 || newest[0].ID != "2" || newest[1].ID != "0" {
 			t.Errorf("%v; %v", ids, newest)
 		}
@@ -217,20 +167,20 @@ func TestPages(t *testing.T) {
 
 func TestTests(t *testing.T) {
 	each(t, func(w *world) {
-		one := model.Test{Org: org, Name: "one", Spec: v2.TestSpec{Script: new("x = 1")}, UpdatedAt: now}
-		first, err := w.PutTest(t.Context(), one, w.event())
-		w.must(err)
-		one.Spec.Script, one.UpdatedAt = new("x = 2"), now.Add(time.Minute)
-		second, err := w.PutTest(t.Context(), one, w.event())
-		w.must(err)
-		if *second.Spec.Script != "x = 2" || second.Generation <= first.Generation || !second.CreatedAt.Equal(now) || second.UpdatedAt.Equal(now) {
+		one := model.Test{Org: org, Name: "one", Spec: v2.TestSpec{Script: new("x = 1")}, UpdatedAt: w.Now}
+		first, err := w.PutTest(t.Context(), one, w.Event(org))
+		w.Must(err)
+		one.Spec.Script, one.UpdatedAt = new("x = 2"), w.Now.Add(time.Minute)
+		second, err := w.PutTest(t.Context(), one, w.Event(org))
+		w.Must(err)
+		if *second.Spec.Script != "x = 2" || second.Generation <= first.Generation || !second.CreatedAt.Equal(w.Now) || second.UpdatedAt.Equal(w.Now) {
 			t.Errorf("%+v, then %+v", first, second)
 		}
-		w.must(w.DeleteTest(t.Context(), org, "one", w.event()))
+		w.Must(w.DeleteTest(t.Context(), org, "one", w.Event(org)))
 		if _, err := w.Test(t.Context(), org, "one"); !errors.Is(err, model.ErrNotFound) {
 			t.Error(err)
 		}
-		if err := w.DeleteTest(t.Context(), org, "one", w.event()); !errors.Is(err, model.ErrNotFound) {
+		if err := w.DeleteTest(t.Context(), org, "one", w.Event(org)); !errors.Is(err, model.ErrNotFound) {
 			t.Error(err)
 		}
 	})
