@@ -1,6 +1,7 @@
 package smarttests
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -108,5 +109,23 @@ func TestTimeouts(t *testing.T) {
 		if d, is := Timeout(text); is != (want > 0) || is && d != want {
 			t.Errorf("%q: %s, %t", text, d, is)
 		}
+	}
+}
+
+// The row has a part of the captures that the other side lacks, and no output.
+func TestManyUnpairedCaptures(t *testing.T) {
+	calls := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"number":%d,"name":"c%[1]d","captured":true,"exchange":{"id":"e%[1]d","request":{"method":"GET","target":"/%[1]d"},"response":{"status":200}}}`, i))
+		}
+		return `{"tests":[{"reason":"Completed","output":"much","checks":[],"calls":[` + strings.Join(all, ",") + `]}]}`
+	}
+	printed := map[Side]Printed{Baseline: Read(strings.NewReader(calls(1))), Target: Read(strings.NewReader(calls(3000)))}
+	if d := Diff(model.TestExecution{ID: "x", RoutingKey: "key"}, printed); d == nil || len(d.UnpairedCaptures) != mostUnpaired || d.Captures != 1 {
+		t.Errorf("%d of %d are unpaired", len(d.UnpairedCaptures), d.Captures)
+	}
+	if text := printed[Target].Runs[0].Output; text != "" {
+		t.Errorf("%q is in memory", text)
 	}
 }
