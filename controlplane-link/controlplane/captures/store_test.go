@@ -1,8 +1,10 @@
 package captures
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -58,7 +60,7 @@ func (w *world) newest(c Capture) (out string) {
 	all, err := w.Newest(w.Context(), w.files, c, 3)
 	w.Must(err)
 	for _, one := range all {
-		out += one.GetExchange().GetRequest().GetTarget()
+		out += one.RequestURI
 	}
 	return out
 }
@@ -130,5 +132,33 @@ func TestCapturesOfAnOrganisation(t *testing.T) {
 		if all, err := w.running(w.Context(), "acme", "prod"); err != nil || len(all) > 0 {
 			w.Errorf("captures of a cluster that was deleted: %v, %v", all, err)
 		}
+	})
+}
+
+// The newest requests of a large capture do not take the memory of their bodies.
+func TestNewestKeepsNoBodies(t *testing.T) {
+	each(t, func(w *world) {
+		c := w.create("x")
+		by := &writer{Store: w.Store, to: w.files, c: c}
+		by.Limits.Capture = 1 << 30
+		body := make([]byte, 64<<10)
+		for i := range 500 {
+			w.Must(by.each(&trafficv1.Exchange{Id: fmt.Sprint(i), Request: &trafficv1.Message{Body: body}, Response: &trafficv1.Message{Body: body}}, "w"))
+			w.Must(by.save())
+		}
+		by.segment = bytes.Buffer{}
+		memory := func() uint64 {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			return m.HeapAlloc
+		}
+		before := memory()
+		all, err := w.Newest(w.Context(), w.files, by.c, 1000)
+		w.Must(err)
+		if grown := int64(memory()) - int64(before); len(all) < 400 || grown > 8<<20 {
+			w.Errorf("%d requests take %d bytes", len(all), grown)
+		}
+		runtime.KeepAlive(all)
 	})
 }
