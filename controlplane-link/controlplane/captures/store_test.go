@@ -162,3 +162,27 @@ func TestNewestKeepsNoBodies(t *testing.T) {
 		runtime.KeepAlive(all)
 	})
 }
+
+// A capture that was deleted, and has ended without being removed, expires.
+func TestADeletedCaptureExpires(t *testing.T) {
+	each(t, func(w *world) {
+		w.create("stays")
+		c := w.create("deleted")
+		expired := func() (names []string) {
+			all, err := w.Expired(w.Context(), "acme", time.Time{})
+			w.Must(err)
+			for _, c := range all {
+				names = append(names, c.Name)
+			}
+			return names
+		}
+		w.Must(w.End(w.Context(), c, true, w.Now, w.Event("acme")))
+		if names := expired(); len(names) != 0 {
+			w.Errorf("before their end: %v", names)
+		}
+		w.Must((&writer{Store: w.Store, to: w.files, c: c}).end(""))
+		if names := expired(); len(names) != 1 || names[0] != "deleted" {
+			w.Errorf("expired: %v", names)
+		}
+	})
+}
