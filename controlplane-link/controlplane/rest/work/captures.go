@@ -150,7 +150,7 @@ func (w Work) DownloadHAR(r *Call) (any, error) {
 		return nil, err
 	}
 	return Raw(func(ctx context.Context, out http.ResponseWriter) error {
-		_ = http.NewResponseController(out).SetWriteDeadline(time.Time{}) // a recorder of a test has none
+		out = paced{out, writeWithin}
 		header := out.Header()
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Disposition", "attachment; filename=capture.har")

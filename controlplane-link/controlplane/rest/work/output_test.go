@@ -2,7 +2,12 @@ package work
 
 import (
 	"context"
+	"errors"
+	"io"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +35,32 @@ func TestNothing(t *testing.T) {
 		}
 	}
 }
+
+// A download ends when its client has read nothing for a time.
+func TestADownloadThatIsNotRead(t *testing.T) {
+	ended := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		_, err := io.Copy(paced{out, 100 * time.Millisecond}, zeros{})
+		ended <- err
+	}))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(into []byte) (int, error) { return len(into), nil }
 
 // A comparison waits for the one before, as long as its request does.
 func TestOneComparisonAtATime(t *testing.T) {
