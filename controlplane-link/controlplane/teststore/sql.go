@@ -4,6 +4,7 @@ package teststore
 const (
 	selectTests = `SELECT organisation, name, spec, generation, created, updated FROM tests WHERE organisation = $1`
 	selectTest  = selectTests + ` AND name = $2`
+	sumTests    = `SELECT CAST(COALESCE(SUM(OCTET_LENGTH(spec)), 0) AS BIGINT) FROM tests WHERE organisation = $1`
 	countTests  = `SELECT COUNT(*) FROM tests WHERE organisation = $1`
 	putTest     = `INSERT INTO tests (organisation, name, spec, generation, created, updated) VALUES ($1, $2, $3, $4, $5, $5)
 		ON CONFLICT (organisation, name) DO UPDATE SET spec = excluded.spec, generation = excluded.generation, updated = excluded.updated`
@@ -13,8 +14,9 @@ const (
 	selectAll    = `SELECT ` + columns + ` FROM test_executions WHERE organisation = $1`
 	selectOne    = selectAll + ` AND id = $2`
 	ofRun        = ` AND ($3 = '' OR run = $3)`
-	selectOlder  = selectAll + ` AND sequence < $2` + ofRun
-	selectNewer  = selectAll + ` AND sequence > $2` + ofRun
+	selectSized  = `SELECT ` + columns + `, OCTET_LENGTH(script) + OCTET_LENGTH(spec) + OCTET_LENGTH(status) + OCTET_LENGTH(results) FROM test_executions WHERE organisation = $1`
+	selectOlder  = selectSized + ` AND sequence < $2` + ofRun
+	selectNewer  = selectSized + ` AND sequence > $2` + ofRun
 	newestFirst  = ` ORDER BY sequence DESC`
 	oldestFirst  = ` ORDER BY sequence`
 	unended      = ` AND phase IN ('pending', 'in_progress')`

@@ -185,3 +185,49 @@ func TestTests(t *testing.T) {
 		}
 	})
 }
+
+// A page of large executions has fewer; the script is stored once, and reads are as before.
+func TestAPageOfLargeExecutions(t *testing.T) {
+	each(t, func(w *world) {
+		script := strings.Repeat("x", 4<<20)
+		large := func(x *model.TestExecution) { x.Script, x.Spec.External.Script = script, &script }
+		for i := range 5 {
+			w.submit(fmt.Sprint("large", i), large)
+		}
+		var ids []string
+		pages := 0
+		for l := (teststore.List{Most: 100}); ; pages++ {
+			page, err := w.Executions(t.Context(), org, l)
+			w.Must(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, x := range page {
+				if l.After = x.Sequence; x.Script != script || *x.Spec.External.Script != script {
+					t.Errorf("%s has another script", x.ID)
+				}
+				ids = append(ids, x.ID)
+			}
+		}
+		if len(ids) != 5 || pages != 2 {
+			t.Errorf("%d in %d pages", len(ids), pages)
+		}
+	})
+}
+
+// The tests of an organisation have a maximum size.
+func TestTheSizeOfTests(t *testing.T) {
+	each(t, func(w *world) {
+		var err error
+		for i := 0; i < 5 && err == nil; i++ {
+			_, err = w.PutTest(t.Context(), model.Test{Org: org, Name: fmt.Sprint(i), Spec: v2.TestSpec{Script: new(strings.Repeat("é", 2<<20))}, UpdatedAt: w.Now}, w.Event(org))
+		}
+		if !errors.Is(err, model.ErrTooMany) || !strings.Contains(err.Error(), "bytes of tests") {
+			t.Error(err)
+		}
+		all, err := w.Tests(t.Context(), org)
+		if w.Must(err); len(all) != 3 {
+			t.Errorf("there are %d", len(all))
+		}
+	})
+}
