@@ -20,7 +20,7 @@ const (
 	newestFirst  = ` ORDER BY sequence DESC`
 	oldestFirst  = ` ORDER BY sequence`
 	unended      = ` AND phase IN ('pending', 'in_progress')`
-	selectFormer = selectAll + ` AND sandbox = $2 AND trigger_id = $3 AND trigger_id <> '' AND revision <= $4` + unended
+	selectFormer = `SELECT id FROM test_executions WHERE organisation = $1 AND sandbox = $2 AND trigger_id = $3 AND trigger_id <> '' AND revision <= $4` + unended
 	selectSame   = `SELECT 1 FROM test_executions WHERE organisation = $1 AND sandbox = $2 AND trigger_id = $3 AND revision = $4`
 	countAll     = `SELECT COUNT(*) FROM test_executions WHERE organisation = $1`
 	insert       = `INSERT INTO test_executions (` + columns + `, finished, phase, passed, failed, green, yellow, red)

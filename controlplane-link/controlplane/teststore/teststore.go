@@ -139,9 +139,13 @@ func (s Store) Submit(ctx context.Context, x model.TestExecution, ev model.Event
 
 // supersede cancels the executions of a trigger for former revisions.
 func supersede(ctx context.Context, t *database.Tx, x model.TestExecution) (changes []store.Change, err error) {
-	former, err := database.List(ctx, t, scan, selectFormer, x.Org, x.Sandbox, x.Trigger, x.Revision)
-	for _, old := range former {
+	former, err := database.List(ctx, t, database.Column[string], selectFormer, x.Org, x.Sandbox, x.Trigger, x.Revision)
+	for _, id := range former {
+		var old model.TestExecution
 		if err == nil {
+			old, err = database.One(ctx, t, scan, lock, x.Org, id)
+		}
+		if err == nil && !old.Ended() && old.CanceledAt.IsZero() {
 			err = canceled(ctx, t, old, x.CreatedAt, v2.JobsCanceledByInternal, fmt.Sprintf("Sandbox %s was changed.", x.Sandbox))
 			changes = append(changes, change(old))
 		}

@@ -1,6 +1,7 @@
 package teststore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/store/database"
 	"switchyard.dev/controlplane-link/controlplane/teststore"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/tests/link/stores"
+	"switchyard.dev/tools/wait"
 )
 
 func TestMain(m *testing.M) { stores.Main(m) }
@@ -228,6 +231,43 @@ func TestTheSizeOfTests(t *testing.T) {
 		all, err := w.Tests(t.Context(), org)
 		if w.Must(err); len(all) != 3 {
 			t.Errorf("there are %d", len(all))
+		}
+	})
+}
+
+// An execution that ends while a new revision supersedes it has its end, and one that a user has canceled its user.
+func TestAnEndIsNotSuperseded(t *testing.T) {
+	each(t, func(w *world) {
+		of := func(revision int64) func(*model.TestExecution) {
+			return func(x *model.TestExecution) { x.Trigger, x.Revision = "t/1", revision }
+		}
+		w.submit("ends", of(7))
+		w.begin("ends", 10)
+		w.submit("canceled", func(x *model.TestExecution) { x.Trigger, x.Revision = "t/1", 6 })
+		w.begin("canceled", 10)
+		w.Must(w.Cancel(t.Context(), org, "canceled", w.Now, w.Event(org)))
+		submitted := make(chan error, 1)
+		w.Must(w.Database().Write(t.Context(), func(ctx context.Context, tx *database.Tx) error {
+			_, err := database.Exec(ctx, tx, `UPDATE test_executions SET phase = 'succeeded', finished = 1, status = '{"phase":"succeeded"}' WHERE id = 'ends'`)
+			go func() {
+				_, err := w.Submit(context.WithoutCancel(ctx), model.TestExecution{Org: org, ID: "second", Cluster: "east", Sandbox: "fork", Trigger: "t/1", Revision: 8, CreatedAt: w.Now}, w.Event(org))
+				submitted <- err
+			}()
+			if strings.HasSuffix(w.Name(), "postgres") && err == nil { // until it waits for the row
+				err = wait.Until(ctx, time.Minute, "the lock of the row", func() error {
+					n, err := database.One(ctx, w.Database().Reads(), database.Column[int64], `SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`)
+					if err == nil && n == 0 {
+						err = errors.New("it does not wait")
+					}
+					return err
+				})
+			}
+			return err
+		}))
+		w.Must(<-submitted)
+		w.phase("ends", model.TestSucceeded)
+		if x := w.phase("canceled", model.TestInProgress); *x.Status.FinalState.Canceled.CanceledBy != "apiRequest" {
+			t.Errorf("it is %+v", x.Status.FinalState.Canceled)
 		}
 	})
 }
