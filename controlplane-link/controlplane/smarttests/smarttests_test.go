@@ -112,6 +112,20 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// Triggers without an id have that of their workload, which no other one has.
+func TestIDsOfTriggers(t *testing.T) {
+	one := v2.TestTrigger{SandboxOf: &v2.WorkloadWorkload{Kind: "Deployment", Namespace: "shop", Name: "cart"}}
+	two, named := one, one
+	two.SandboxOf = &v2.WorkloadWorkload{Kind: "Deployment", Namespace: "shop", Name: "front"}
+	named.ID = new("deployment.shop.cart")
+	for want, all := range map[string][]v2.TestTrigger{"": {one, two}, `has id "deployment.shop.cart" twice`: {one, two, named}} {
+		err := Accept(model.Test{Name: "t", Spec: v2.TestSpec{Script: new("x = 1"), Triggers: all}})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
 // The row has a part of the captures that the other side lacks, and no output.
 func TestManyUnpairedCaptures(t *testing.T) {
 	calls := func(n int) string {
