@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
@@ -123,6 +124,18 @@ func TestIDsOfTriggers(t *testing.T) {
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v", want, err)
 		}
+	}
+}
+
+// The runner group of each cluster has a name that objects can have, and another one than those of others.
+func TestNamesOfGroups(t *testing.T) {
+	names := map[string]bool{}
+	for _, cluster := range []string{"east", "East_1", "East_2", strings.Repeat("a", 250), "east."} {
+		g := Group("acme", cluster, time.Now())
+		if _, err := desired.RunnerGroup(g, 1); err != nil || names[g.Name] || !strings.HasPrefix(g.Name, GroupPrefix) || cluster == "east" && g.Name != "smart-tests-east" {
+			t.Errorf("%s: %s, %v", cluster, g.Name, err)
+		}
+		names[g.Name] = true
 	}
 }
 
