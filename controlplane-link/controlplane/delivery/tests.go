@@ -148,40 +148,72 @@ func (s *site) submitJobs(ctx context.Context, x *model.TestExecution) error {
 	return err
 }
 
-// outputAgain is when output is read again that is not stored yet.
-const outputAgain = 5 * time.Second
+const (
+	// outputAgain is when output is read again that is not stored yet.
+	outputAgain = 5 * time.Second
+	// concludeAgain is when an execution tries to end again, while another one ends.
+	concludeAgain = time.Second
+)
 
 // followExecution ends an execution when its jobs have ended, and cancels the jobs of one that is being canceled.
 func (s *site) followExecution(ctx context.Context, x model.TestExecution) (again reconcile.Result, err error) {
-	printed, ended := map[smarttests.Side]smarttests.Printed{}, true
+	jobs, ended := map[smarttests.Side]model.Job{}, true
 	for _, side := range smarttests.Sides(x) {
 		j, err := s.jobs().Job(ctx, x.Org, smarttests.JobName(x.ID, side))
 		switch {
 		case errors.Is(err, model.ErrNotFound):
-			printed[side] = smarttests.Printed{Problem: "its job was deleted"}
 			continue
 		case err != nil:
 			return again, err
 		case !j.Attempt.Phase.Final():
-			if !x.CanceledAt.IsZero() && j.CanceledAt.IsZero() {
-				_, err = s.jobs().Cancel(ctx, j.Org, j.Name, time.Now().UTC(), s.eventOf(j.Org, store.Job, j.Name, "cancel"))
-			}
-			if err != nil && !errors.Is(err, jobstore.ErrEnded) {
-				return again, err
-			}
 			ended = false
+		}
+		jobs[side] = j
+	}
+	switch {
+	case ended:
+		return s.conclude(ctx, x, jobs)
+	case !x.CanceledAt.IsZero():
+		return again, s.cancelJobs(ctx, x)
+	}
+	return again, nil
+}
+
+// cancelJobs cancels the jobs of an execution.
+func (s *site) cancelJobs(ctx context.Context, x model.TestExecution) (err error) {
+	for _, side := range smarttests.Sides(x) {
+		name := smarttests.JobName(x.ID, side)
+		_, failed := s.jobs().Cancel(ctx, x.Org, name, time.Now().UTC(), s.eventOf(x.Org, store.Job, name, "cancel"))
+		if !errors.Is(failed, jobstore.ErrEnded) && !errors.Is(failed, model.ErrNotFound) {
+			err = errors.Join(err, failed)
+		}
+	}
+	return err
+}
+
+// conclude ends an execution of which the jobs have ended, one at a time: their output takes memory.
+func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[smarttests.Side]model.Job) (again reconcile.Result, err error) {
+	if !s.concluding.TryLock() {
+		again.RequeueAfter = concludeAgain
+		return again, nil
+	}
+	defer s.concluding.Unlock()
+	printed := map[smarttests.Side]smarttests.Printed{}
+	for _, side := range smarttests.Sides(x) {
+		j, is := jobs[side]
+		if !is {
+			printed[side] = smarttests.Printed{Problem: "its job was deleted"}
 			continue
 		}
 		p, is, err := s.printed(ctx, j)
 		if err != nil {
 			return again, err
 		}
-		if printed[side] = p; !is {
-			ended, again.RequeueAfter = false, outputAgain
+		if !is {
+			again.RequeueAfter = outputAgain
+			return again, nil
 		}
-	}
-	if !ended {
-		return again, nil
+		printed[side] = p
 	}
 	return again, s.endExecution(ctx, smarttests.Conclude(x, printed, time.Now()))
 }
