@@ -222,11 +222,21 @@ func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[sma
 func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bool, error) {
 	a := j.Attempt
 	problem := smarttests.Printed{Problem: "job " + j.Name + " has no results: " + a.Message}
-	if s.Output == nil || a.Executions == 0 || a.Output == crdv1.OutputLost {
+	if s.Output == nil || a.Executions == 0 || a.Output != crdv1.OutputKept {
 		return problem, true, nil
 	}
 	from, err := s.Output(ctx, j)
-	if from == nil || err != nil {
+	if from == nil && err == nil {
+		is, err := s.follows(ctx, j)
+		if is || err != nil {
+			return problem, false, err
+		}
+		from, err = s.Output(ctx, j) // it can have been stored in between
+		if from == nil || err != nil {
+			return problem, err == nil, err
+		}
+	}
+	if err != nil {
 		return problem, false, err
 	}
 	defer func() { _ = from.Close() }() // it was only read
@@ -235,6 +245,16 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 		p = problem
 	}
 	return p, true, nil
+}
+
+// follows reports whether the cluster has the output of a job that has ended, or is to have it.
+func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
+	o, err := existing(ctx, s.live, client.ObjectKey{Name: j.Name}, &crdv1.Job{})
+	if o == nil || err != nil || o.Status.Execution == nil {
+		return false, err
+	}
+	e := o.Status.Execution
+	return e.Begun && (e.Output == nil || e.Output.State == crdv1.OutputKept), nil
 }
 
 // endExecution records the end of an execution. Another one can begin.

@@ -170,6 +170,25 @@ func TestTenExecutionsAreInProgress(t *testing.T) {
 
 var kept = crdv1.JobExecution{Count: 1, Begun: true, PodUID: "p", Output: &crdv1.JobOutput{State: crdv1.OutputKept}}
 
+// TestAnExecutionEndsWithoutItsOutput, which nothing can store any more.
+func TestAnExecutionEndsWithoutItsOutput(t *testing.T) {
+	s := newTestSite(t, never)
+	for name, of := range map[string]crdv1.JobExecution{
+		"it never begun":              {Count: 1},
+		"it was released, not stored": {Count: 1, Begun: true, PodUID: "p", Output: &crdv1.JobOutput{State: crdv1.OutputReleased}},
+		"its Job is deleted":          kept,
+	} {
+		x := s.run()
+		o := s.jobOf(x)
+		if s.jobEnds(o, of); of.Output == kept.Output {
+			s.Remove(o)
+		}
+		if why := s.testEnds(x, model.TestFailed); !strings.Contains(why, "has no results") {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+}
+
 // TestOutputIsReadOneJobAtATime: any member can have jobs print much.
 func TestOutputIsReadOneJobAtATime(t *testing.T) {
 	var reading, most atomic.Int64
