@@ -61,8 +61,10 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 			return again, err // the end of another one enqueues it
 		}
 	}
-	if x.Status.BaselineJob == nil {
-		if err := s.submitJobs(ctx, &x); err != nil {
+	if x.Status.BaselineJob == nil && x.CanceledAt.IsZero() {
+		if err := s.submitJobs(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, errOtherGroup) {
+			return again, errors.Join(s.cancelJobs(ctx, x), s.endExecution(ctx, smarttests.Failed(x, err.Error(), time.Now())))
+		} else if err != nil {
 			return again, err
 		}
 	}
@@ -114,14 +116,20 @@ func (s *site) isDeleted(ctx context.Context, x model.TestExecution, name string
 	return err == nil && !of.DeletedAt.IsZero(), err
 }
 
+// errOtherGroup is the error for a runner group with the name of that of Smart Tests.
+var errOtherGroup = errors.New("it is not that of Smart Tests: delete it, and run the test again")
+
 // submitJobs submits the jobs of an execution and, for the first one of the cluster, its runner group, all in the name of the control
-// plane itself. It can be repeated.
+// plane itself. It can be repeated. The error can wrap model.ErrTooMany or errOtherGroup.
 func (s *site) submitJobs(ctx context.Context, x *model.TestExecution) error {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	g := smarttests.Group(x.Org, x.Cluster, now)
-	_, err := s.jobs().Group(ctx, g.Org, g.Name)
+	is, err := s.jobs().Group(ctx, g.Org, g.Name)
 	if errors.Is(err, model.ErrNotFound) {
-		_, err = s.jobs().PutGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "create"))
+		is, err = s.jobs().PutGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "create"))
+	}
+	if err == nil && is.Namespace != g.Namespace {
+		err = fmt.Errorf("runner group %q is in namespace %s: %w", is.Name, is.Namespace, errOtherGroup)
 	}
 	if err != nil {
 		return err
@@ -265,12 +273,20 @@ func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
 	return s.addExecutions(ctx)
 }
 
-// trigger adds the executions that a revision of a sandbox triggers which has become ready. It can be repeated.
+// trigger adds the executions that a revision of a sandbox triggers which has become ready. It can be repeated. Without room for them
+// they are not run.
 func (s *site) trigger(ctx context.Context, of model.Sandbox) error {
+	if s.Output == nil { // they have no results
+		return nil
+	}
 	all, err := s.tests().Tests(ctx, of.Org)
 	for _, x := range smarttests.Triggered(all, of) {
 		x.ID, x.CreatedAt = strings.ToLower(rand.Text()[:13]), time.Now().UTC().Truncate(time.Microsecond)
-		if _, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger")); !errors.Is(failed, model.ErrExists) {
+		_, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger"))
+		switch {
+		case errors.Is(failed, model.ErrTooMany):
+			s.Logger.Warn("a sandbox does not trigger a test", "organisation", x.Org, "sandbox", x.Sandbox, "test", x.Test, "error", failed)
+		case !errors.Is(failed, model.ErrExists):
 			err = errors.Join(err, failed)
 		}
 	}

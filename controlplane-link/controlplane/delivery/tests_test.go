@@ -2,6 +2,7 @@ package delivery_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -212,5 +213,63 @@ func TestOutputIsReadOneJobAtATime(t *testing.T) {
 	}
 	if n := most.Load(); n != 1 {
 		t.Errorf("the output of %d jobs was read at once", n)
+	}
+}
+
+// TestASandboxIsReadyWithTooManyExecutions: its tests are not run.
+func TestASandboxIsReadyWithTooManyExecutions(t *testing.T) {
+	s := newTestSite(t, never)
+	s.trigger("t")
+	s.fill(`INSERT INTO test_executions (organisation, id, sequence, cluster, test, run, sandbox, routing_key, revision, trigger_id, script, timeout, created, canceled, author, spec, status, results, finished, phase, passed, failed, green, yellow, red)
+		SELECT $1, 'full' || n, -n, 'prod', 't', '', '', '', 0, '', '', 0, 0, 0, '', '', '', '', 1, 'succeeded', 0, 0, 0, 0, 0 FROM n`)
+	name, key := unique("full")
+	s.ready(s.applied(s.put(sandbox(name, key, "one"))))
+	s.status(name, func(st model.Status) bool { return st.Ready })
+	if !strings.Contains(s.log.String(), "too many executions of tests") {
+		t.Error("the log does not have the reason")
+	}
+}
+
+// TestAnExecutionWithTooManyJobs has failed, and its first job is canceled.
+func TestAnExecutionWithTooManyJobs(t *testing.T) {
+	s := newTestSite(t, never)
+	s.fill(`INSERT INTO jobs (organisation, name, runner_group, cluster, namespace, sandbox, routing_key, spec, sequence, generation, created, canceled, deleted, group_deleted, attempted, finished, phase, author, attempt)
+		SELECT $1, 'full' || n, 'g', 'prod', 'default', '', '', '', -n, 1, 0, 0, 0, 0, 1, 1, 'succeeded', '', '' FROM n WHERE n < 20000`)
+	name, key := unique("full")
+	s.applied(s.put(sandbox(name, key, "one")))
+	x := model.TestExecution{Org: org, ID: key, Cluster: prod, Test: "t", Sandbox: name, RoutingKey: key, Script: "x = 1", Timeout: time.Minute, CreatedAt: time.Now(), Author: jo}
+	x.Spec.ExecutionContext = &v2.TestExecutionContext{Routing: &v2.JobRoutingContext{Sandbox: &name}}
+	x, err := s.tests().Submit(t.Context(), x, event("testexecution.submit"))
+	s.Must(err)
+	if why := s.testEnds(x, model.TestFailed); !strings.Contains(why, "too many jobs") {
+		t.Error(why)
+	}
+	if j, err := s.jobs().Job(t.Context(), org, smarttests.JobName(x.ID, smarttests.Target)); err != nil || j.CanceledAt.IsZero() && !j.Attempt.Phase.Final() {
+		t.Errorf("the job of the sandbox: %+v, %v", j, err)
+	}
+}
+
+// TestAnExecutionIsCanceledBeforeItsJobs: none is submitted.
+func TestAnExecutionIsCanceledBeforeItsJobs(t *testing.T) {
+	s := siteWith(t, world.Shared(t), nil)
+	x := s.run()
+	x.Status.Phase = model.TestInProgress
+	if is, err := s.tests().Begin(t.Context(), x, 10); !is || err != nil {
+		t.Fatal(is, err)
+	}
+	s.Must(s.tests().Cancel(t.Context(), org, x.ID, time.Now(), event("testexecution.cancel")))
+	s.start()
+	s.testEnds(x, model.TestCanceled)
+	if _, err := s.jobs().Job(t.Context(), org, smarttests.JobName(x.ID, smarttests.Baseline)); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("its job: %v", err)
+	}
+}
+
+// TestAGroupOfAUserHasNoTests: they would run as the control plane in a pod of the user.
+func TestAGroupOfAUserHasNoTests(t *testing.T) {
+	s := newTestSite(t, never)
+	s.group("smart-tests-prod", `{}`)
+	if why := s.testEnds(s.run(), model.TestFailed); !strings.Contains(why, `runner group "smart-tests-prod" is in namespace default`) {
+		t.Error(why)
 	}
 }
