@@ -265,6 +265,26 @@ func TestAnExecutionIsCanceledBeforeItsJobs(t *testing.T) {
 	}
 }
 
+// TestTheGroupOfTestsIsMadeAgain when it was deleted in the cluster: no user can apply it.
+func TestTheGroupOfTestsIsMadeAgain(t *testing.T) {
+	s := newTestSite(t, never)
+	s.jobOf(s.run())
+	key := client.ObjectKey{Namespace: crdv1.SmartTestsNamespace, Name: "smart-tests-prod"}
+	first, second := &crdv1.JobRunnerGroup{}, &crdv1.JobRunnerGroup{}
+	s.Eventually("the group is applied", func() error {
+		g, err := s.jobs().Group(t.Context(), org, key.Name)
+		if err == nil && g.Status.Applied != g.Generation {
+			err = fmt.Errorf("it is %+v", g.Status)
+		}
+		return errors.Join(err, s.Client.Get(t.Context(), key, first))
+	})
+	s.Remove(first)
+	s.Eventually("another group", func() error { return s.Client.Get(t.Context(), key, second) })
+	if second.UID == first.UID {
+		t.Error("it is the same one")
+	}
+}
+
 // TestAGroupOfAUserHasNoTests: they would run as the control plane in a pod of the user.
 func TestAGroupOfAUserHasNoTests(t *testing.T) {
 	s := newTestSite(t, never)
