@@ -6,7 +6,7 @@ const (
 		FROM captures WHERE organisation = $1`
 	selectCapture = selectCaptures + ` AND name = $2`
 	selectRunning = selectCaptures + ` AND cluster = $2 AND ended = 0`
-	selectExpired = selectCaptures + ` AND created < $2`
+	selectExpired = selectCaptures + ` AND (created < $2 OR deleted <> 0 AND ended <> 0)`
 	countCaptures = `SELECT COUNT(*) FROM captures WHERE organisation = $1`
 	countRunning  = `SELECT COUNT(*) FROM captures WHERE organisation = $1 AND ended = 0`
 	sumBytes      = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM captures WHERE organisation = $1`
