@@ -62,6 +62,10 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 		}
 	}
 	if x.Status.BaselineJob == nil {
+		if ready, err := s.holdCaptures(ctx, &x); !ready || err != nil {
+			again.RequeueAfter = capturesAgain
+			return again, err
+		}
 		if err := s.submitJobs(ctx, &x); err != nil {
 			return again, err
 		}
@@ -207,6 +211,9 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 
 // endExecution records the end of an execution. Another one can begin.
 func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
+	if err := s.endCaptures(ctx, x); err != nil {
+		return err
+	}
 	if _, err := s.tests().Observe(ctx, x, time.Now().UTC()); err != nil {
 		return err
 	}
