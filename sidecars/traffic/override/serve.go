@@ -23,7 +23,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	way := http.RoundTripper(then)
 	key := routingkey.Of(func(name string) []string { return r.Header.Values(name) }, nil)
 	if set := s.settings(c.application, key); set.Address != "" {
-		way = &Override{Policy: set.Policy, Keys: set.Keys, Stream: set.Stream, First: to{set.Address, first}, Then: then}
+		held := &share{all: &s.held}
+		defer held.end()
+		way = &Override{Policy: set.Policy, Keys: set.Keys, Stream: set.Stream, First: to{set.Address, first}, Then: then, share: held}
 	}
 	(&httputil.ReverseProxy{
 		Transport: way, ErrorLog: s.http.ErrorLog,
