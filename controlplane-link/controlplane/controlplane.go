@@ -266,9 +266,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	run(working, m.delivery.Run)
 	if m.captures != nil {
 		run(working, m.captures.Run)
-		if m.cfg.KeepCaptures > 0 {
-			run(working, m.keepCaptures)
-		}
+		run(working, m.keepCaptures)
 	}
 	if m.previews != nil {
 		run(serving, m.previews.certificates.Run)

@@ -6,7 +6,7 @@ const (
 		FROM captures WHERE organisation = $1`
 	selectCapture = selectCaptures + ` AND name = $2`
 	selectRunning = selectCaptures + ` AND cluster = $2 AND ended = 0`
-	selectExpired = selectCaptures + ` AND created < $2`
+	selectExpired = selectCaptures + ` AND (created < $2 OR deleted <> 0 AND ended <> 0)`
 	// Those of Smart Tests (smarttests.Recording) are bounded by their executions.
 	countCaptures = `SELECT COUNT(*) FROM captures WHERE organisation = $1 AND name NOT LIKE 'smart-test-_____________-sandbox-%'`
 	countRunning  = countCaptures + ` AND ended = 0`

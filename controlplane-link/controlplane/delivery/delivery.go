@@ -69,6 +69,8 @@ type Delivery struct {
 	Config
 	mu    sync.Mutex
 	sites map[registry.Cluster]*site
+	// concluding: an execution of a test ends, and the output of its jobs is in memory.
+	concluding sync.Mutex
 }
 
 // New returns a Delivery. The caller calls Run.

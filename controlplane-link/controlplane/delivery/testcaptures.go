@@ -26,7 +26,7 @@ const (
 // holdCaptures has the requests recorded that members of its sandboxes receive for the calls of an execution, in the name of its
 // author. It reports whether its jobs can begin: each capture records, or has ended, or takes too long. It can be repeated.
 func (s *site) holdCaptures(ctx context.Context, x *model.TestExecution) (ready bool, err error) {
-	if s.Captures == nil || !x.CanceledAt.IsZero() || !smarttests.Records(*x) {
+	if s.Captures == nil || !smarttests.Records(*x) {
 		return true, nil
 	}
 	if x.Status.Captures == nil {
