@@ -14,7 +14,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/sandbox/target"
 )
@@ -36,19 +35,13 @@ func scopes(in Input) []scope {
 	return append([]scope{own}, all...)
 }
 
-// groups returns the route groups with a sandbox that have middlewares of their own, by name.
-//
-// +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups,verbs=get;list;watch
-func groups(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox) ([]*crdv1.SignadotRouteGroup, error) {
-	var all crdv1.SignadotRouteGroupList
-	if err := c.List(ctx, &all, client.MatchingFields{member.IndexGroup: s.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the route groups with SignadotSandbox %s: %w", s.Name, err)
-	}
-	out := lists.Filter(lists.Pointers(all.Items), func(g *crdv1.SignadotRouteGroup) bool {
+// ownMatches returns those of the route groups of a sandbox that have middlewares of their own, by name.
+func ownMatches(all []crdv1.SignadotRouteGroup, s *crdv1.SignadotSandbox) []*crdv1.SignadotRouteGroup {
+	out := lists.Filter(lists.Pointers(all), func(g *crdv1.SignadotRouteGroup) bool {
 		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID
 	})
 	slices.SortFunc(out, func(a, b *crdv1.SignadotRouteGroup) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	return out
 }
 
 // attach writes the TrafficCaptures of middlewares: one without a lease for each fork with middleware trafficwatch, and one for

@@ -125,9 +125,11 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 	if in.Configs, err = member.ConfigsOf(ctx, c, s.UID); err != nil {
 		return in, err
 	}
-	if in.Groups, err = groups(ctx, c, s); err != nil {
+	groups, err := member.Groups(ctx, c, s.Name)
+	if err != nil {
 		return in, err
 	}
+	in.Groups = ownMatches(groups, s)
 	in = in.ordered()
 	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
 	return in, err

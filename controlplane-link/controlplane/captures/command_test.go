@@ -52,7 +52,7 @@ func (s *site) command(ctx context.Context, args ...string) (*screen, <-chan exi
 	return out, ended
 }
 
-// `switchyard traffic record` has the control plane record, and downloads what it keeps.
+// `switchyard traffic record` has the control plane record, and downloads the archive.
 func TestRecordFromTheCommandLine(t *testing.T) {
 	s := newSite(t)
 	s.Start("one")
