@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox/census"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // Config configures a Reconciler.
@@ -129,7 +130,7 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 	if err != nil {
 		return in, err
 	}
-	in.Groups = ownMatches(groups, s)
+	in.Groups = middleware.Own(groups, s)
 	in = in.ordered()
 	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
 	return in, err

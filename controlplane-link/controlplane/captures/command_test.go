@@ -31,7 +31,7 @@ func (s *screen) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// shows reports whether a text was printed.
+// shows returns an error until a text was printed.
 func (s *screen) shows(text string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -356,11 +356,6 @@ func (c *TrafficCapture) Redirects(member string) *CapturedFork {
 	return nil
 }
 
-// Restricted reports whether the capture is not for all requests of its members.
-func (c *TrafficCapture) Restricted() bool {
-	return c.Spec.Traces != "" || len(c.Spec.RoutingKeys)+len(c.Spec.ExceptRoutingKeys) > 0
-}
-
 // AttachedTo reports whether the capture is attached to a pod for a member, or was before its drain ends.
 func (c *TrafficCapture) AttachedTo(member string) bool {
 	return slices.ContainsFunc(c.Status.Pods, func(p CapturedPod) bool { return p.Workload == member })

@@ -38,7 +38,7 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			Traces:                c.Spec.Traces, RoutingKeys: c.Spec.RoutingKeys, ExceptRoutingKeys: c.Spec.ExceptRoutingKeys,
 		})
 		one := out[len(out)-1]
-		if c.Restricted() { // Older containers record nothing.
+		if restricted(one) { // Older containers record nothing.
 			one.Sample, one.Restricted = 0, one.Sample
 		}
 		if c.Spec.Override != nil { // Nothing is recorded; older containers pass requests on.
@@ -50,8 +50,8 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 }
 
 // overridesOf returns the override of a pod with these captures; nil: it has none. Of several it is the first. Those that are not
-// for all requests are restricted. One that is being deleted has ended, before its requests take another way.
-func overridesOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) (one *trafficv1.Override, restricted []*trafficv1.Override) {
+// for all requests are some. One that is being deleted has ended, before its requests take another way.
+func overridesOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) (one *trafficv1.Override, some []*trafficv1.Override) {
 	for _, of := range captures {
 		c := lists.First(lists.Pointers(all), func(c *crdv1.TrafficCapture) bool {
 			return string(c.UID) == of.GetUid() && c.Spec.Override != nil && c.DeletionTimestamp == nil
@@ -67,13 +67,18 @@ func overridesOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) (one
 				return &trafficv1.OverrideTarget{Application: uint32(t.Port), Address: t.Address} //nolint:gosec // a port
 			}),
 		}
-		if c.Restricted() {
-			restricted = append(restricted, o)
+		if restricted(of) {
+			some = append(some, o)
 		} else if one == nil {
 			one = o
 		}
 	}
-	return one, restricted
+	return one, some
+}
+
+// restricted reports whether a capture is not for all requests of its members.
+func restricted(c *trafficv1.Capture) bool {
+	return c.GetTraces() != "" || len(c.GetRoutingKeys())+len(c.GetExceptRoutingKeys()) > 0
 }
 
 // appliedBy returns which of these captures a container has applied by its report, and its problem. One of an earlier release
@@ -81,8 +86,7 @@ func overridesOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) (one
 func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments) (applied []string, problem string) {
 	unknown := map[string]bool{}
 	for _, c := range last.GetCaptures() {
-		restricted := c.GetTraces() != "" || len(c.GetRoutingKeys())+len(c.GetExceptRoutingKeys()) > 0
-		unknown[c.GetUid()] = restricted && !report.GetRestricts() || c.GetUid() == last.GetOverride().GetUid() && !report.GetOverrides()
+		unknown[c.GetUid()] = restricted(c) && !report.GetRestricts() || c.GetUid() == last.GetOverride().GetUid() && !report.GetOverrides()
 	}
 	applied = lists.Filter(captures, func(uid string) bool { return !unknown[uid] })
 	if len(applied) == len(captures) {

@@ -3,6 +3,7 @@ package traffic
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"k8s.io/utils/ptr"
 
 	"switchyard.dev/eventbus/wake"
@@ -75,10 +77,11 @@ func recordThere(ctx context.Context, s *command.Session, asked recording.Asked,
 	if err != nil {
 		return fmt.Errorf("capture %s: %w", k.name, err)
 	}
-	n := c.Status.Counts
-	k.note(recording.Identity(&trafficv1.Counts{
-		Seen: uint64(n.Seen), Stored: uint64(n.Stored), SampledOut: uint64(n.SampledOut), Evicted: uint64(n.Evicted), Pending: uint64(n.Pending), Lost: lost(n.Lost), //nolint:gosec // numbers of requests
-	}) + fmt.Sprintf("; %d are kept by the control plane", c.Status.Requests))
+	counts := &trafficv1.Counts{}
+	if text, err := json.Marshal(c.Status.Counts); err == nil {
+		_ = protojson.Unmarshal(text, counts) // it has the same fields
+	}
+	k.note(fmt.Sprintf("%s; %d are kept by the control plane", recording.Identity(counts), c.Status.Requests))
 	if !k.begun && ctx.Err() == nil {
 		return exit.No.Errorf("%w: %s", recording.ErrNotReady, ptr.Deref(c.Status.Message, ""))
 	}
@@ -86,14 +89,6 @@ func recordThere(ctx context.Context, s *command.Session, asked recording.Asked,
 		return k.download(context.WithoutCancel(ctx), to.har)
 	}
 	return nil
-}
-
-func lost(of map[string]int64) map[string]uint64 {
-	out := map[string]uint64{}
-	for why, n := range of {
-		out[why] = uint64(n) //nolint:gosec // a number of requests
-	}
-	return out
 }
 
 func (k *kept) note(text string) { _, _ = io.WriteString(k.s.Err, show.Line(text)+"\n") }
@@ -118,10 +113,8 @@ func (k *kept) follow(ctx context.Context) (v2.Capture, error) {
 		case !asked.IsZero() && time.Since(asked) > endWithin:
 			return c, exit.Unavailable.Errorf("it has not ended within %s, and ends by itself", endWithin)
 		}
-		if asked.IsZero() {
-			wake.Sleep(ctx, readEvery)
-		} else {
-			time.Sleep(readEvery)
+		if !wake.Sleep(ctx, readEvery) {
+			time.Sleep(readEvery / 2)
 		}
 	}
 }
@@ -145,23 +138,12 @@ func (k *kept) read(ctx context.Context) (v2.Capture, error) {
 			continue
 		}
 		k.printed[m.MiddlewareRequestID] = true
-		err = errors.Join(err, k.print(m))
-	}
-	return c, err
-}
-
-func (k *kept) print(m published.Meta) (err error) {
-	text := []byte(line(k.s, m))
-	if k.s.Show.Form != show.Table {
-		if text, err = record(m, k.s.Show.Form); err != nil {
-			return err
+		err = errors.Join(err, printed(k.s, m))
+		for _, o := range k.outputs {
+			err = errors.Join(err, o.add(nil, m))
 		}
 	}
-	_, err = k.s.Out.Write(text)
-	for _, o := range k.outputs {
-		err = errors.Join(err, o.add(nil, m))
-	}
-	return err
+	return c, err
 }
 
 // download writes the archive of the capture. The file has its name once it is complete.
