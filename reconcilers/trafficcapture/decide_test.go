@@ -445,3 +445,17 @@ func TestAnOverrideBegins(t *testing.T) {
 	w.decide(5*time.Second).decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending) // routes are those of a capture
 	w.follow().decide(0).is(t, "Ready", "True", "Overriding")
 }
+
+// The keys of route groups with the fork can select middlewares, too.
+func TestOtherKeysOfAFork(t *testing.T) {
+	w := newWorld()
+	for _, key := range []string{"release", "key", "canary", "release"} {
+		c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{crdv1.AnnotationRoutingKey: key}}}
+		w.in.Forks[0].Routing = append(w.in.Forks[0].Routing, routing.Routing{Config: c})
+	}
+	w.decide(0)
+	if got := w.in.Capture.Status; got.RoutingKey != "key" || !reflect.DeepEqual(got.OtherRoutingKeys, []string{"canary", "release"}) {
+		t.Errorf("the keys are %q and %q", got.RoutingKey, got.OtherRoutingKeys)
+	}
+	w.is(t, crdv1.ConditionEnded, "False", "Live")
+}

@@ -62,6 +62,10 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 		}
 	}
 	if x.Status.BaselineJob == nil && x.CanceledAt.IsZero() {
+		if ready, err := s.holdCaptures(ctx, &x); !ready || err != nil {
+			again.RequeueAfter = capturesAgain
+			return again, err
+		}
 		if err := s.submitJobs(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, errOtherGroup) {
 			return again, errors.Join(s.cancelJobs(ctx, x), s.endExecution(ctx, smarttests.Failed(x, err.Error(), time.Now())))
 		} else if err != nil {
@@ -267,6 +271,9 @@ func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
 
 // endExecution records the end of an execution. Another one can begin.
 func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
+	if err := s.endCaptures(ctx, x); err != nil {
+		return err
+	}
 	if _, err := s.tests().Observe(ctx, x, time.Now().UTC()); err != nil {
 		return err
 	}

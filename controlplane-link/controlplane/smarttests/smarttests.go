@@ -1,6 +1,7 @@
 // Package smarttests decides about executions of Smart Tests. It is pure.
 //
 //	Group, Job   the runner group of a cluster, and the jobs of an execution   smarttests.go
+//	Recording    the captures that are held for an execution                   recordings.go
 //	Accept       the problems of tests and executions                          accept.go
 //	Triggered    the executions that a revision of a sandbox triggers          accept.go
 //	Filter       the executions that a query is for                            filter.go
@@ -94,8 +95,11 @@ func Job(x model.TestExecution, side Side, program, group string, at time.Time) 
 	if len(Sides(x)) > 1 {
 		env[smarttest.EnvRuns] = strconv.Itoa(runs)
 	}
+	if side == Target {
+		env[smarttest.EnvTraces] = Traces(x.ID)
+	}
 	of := v2.JobSpec{RunnerGroup: &group, Script: new("#!" + program + " run\n" + x.Script)}
-	for _, name := range []string{smarttest.EnvName, smarttest.EnvTimeout, smarttest.EnvRuns} {
+	for _, name := range []string{smarttest.EnvName, smarttest.EnvTimeout, smarttest.EnvRuns, smarttest.EnvTraces} {
 		if value := env[name]; value != "" {
 			of.Env = append(of.Env, v2.JobEnvItem{Name: &name, Value: &value})
 		}

@@ -20,6 +20,41 @@ func TestNamesOfJobs(t *testing.T) {
 	}
 }
 
+func TestRecordings(t *testing.T) {
+	const id = "abcdefghijkl2"
+	name := Recording(id, "pr-1")
+	if ExecutionOf(name) != id || TracesOf(name) != Traces(id) || len(Traces(id)) != 16 || Traces("another") == Traces(id) {
+		t.Errorf("%s is of execution %q, with traces %q", name, ExecutionOf(name), TracesOf(name))
+	}
+	for _, other := range []string{"pr-1-abcdefghij", "smart-test-" + id + "-sandbox", "smart-test-" + id + "-baseline-pr-1", "smart-test-abc-sandbox-pr-1"} {
+		if TracesOf(other) != "" {
+			t.Errorf("%s is of execution %q", other, ExecutionOf(other))
+		}
+	}
+	for script, want := range map[string]bool{
+		"http.get('http://a', capture=True)": true, "x = 1\n  http.get('http://a',\n    capture = True)": true, `http.get("http://a", **{"capture": True})`: true,
+		"http.get('http://a')": false, "# with capture=True\nhttp.get('http://a') # capture": false, "recapture = 1": false, "": false,
+	} {
+		if Records(model.TestExecution{Script: script, RoutingKey: "k"}) != want {
+			t.Errorf("%q: %t", script, !want)
+		}
+	}
+	if Records(model.TestExecution{Script: "capture"}) {
+		t.Error("the baseline alone is recorded")
+	}
+	for spec, want := range map[string]bool{`{"forks":[{}]}`: true, `{"local":[{}]}`: true, `{"virtual":[{}]}`: true, `{"endpoints":[{}]}`: false, `x`: false} {
+		if HasMembers(model.Sandbox{Spec: []byte(spec)}) != want {
+			t.Errorf("%s: %t", spec, !want)
+		}
+	}
+	x := model.TestExecution{ID: id, RoutingKey: "k", Script: "x = 1", Timeout: time.Minute, Spec: v2.TestExecutionSpec{ExecutionContext: &v2.TestExecutionContext{}}}
+	for side, want := range map[Side]bool{Target: true, Baseline: false} {
+		if j, err := Job(x, side, Program, "g", time.Now()); err != nil || strings.Contains(string(j.Spec), Traces(id)) != want {
+			t.Errorf("the job of %s is %s, %v", side, j.Spec, err)
+		}
+	}
+}
+
 // A sandbox triggers the older tests with a trigger for one of its workloads.
 func TestTriggered(t *testing.T) {
 	trigger := func(name, cluster string) []v2.TestTrigger {

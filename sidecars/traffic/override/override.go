@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"switchyard.dev/sidecars/traffic/override/policy"
@@ -25,8 +26,8 @@ type Override struct {
 	policy.Policy
 	// First sends requests to the override, and Then to the application.
 	First, Then http.RoundTripper
-	// RoutingKey is the key of requests that can select middlewares.
-	RoutingKey string
+	// Keys are those of requests that can select middlewares.
+	Keys []string
 	// Within bounds the time until the end of an answer that counts by its trailers, and twice Within that until it is known
 	// whether an answer counts. Default: AnswerWithin.
 	Within time.Duration
@@ -58,7 +59,7 @@ func (o *Override) RoundTrip(r *http.Request) (*http.Response, error) {
 // selected reports whether the request uses the override.
 func (o *Override) selected(r *http.Request) (uses bool, wrong string) {
 	lines := func(name string) []string { return r.Header.Values(name) }
-	if o.RoutingKey == "" || routingkey.Of(lines, nil) != o.RoutingKey {
+	if key := routingkey.Of(lines, nil); key == "" || !slices.Contains(o.Keys, key) {
 		return true, ""
 	}
 	return routingkey.Selects(lines, policy.Name, policy.All())

@@ -371,6 +371,7 @@ func TestSelection(t *testing.T) {
 		{"", marksOverride, ""},
 		{"sd-traffic=none", marksOverride, ""},
 		{"sd-routing-key=k,sd-traffic=none", "override= asked= skipped=sd-traffic", ""},
+		{"sd-routing-key=group,sd-traffic=none", "override= asked= skipped=sd-traffic", ""},
 		{"sd-routing-key=k,sd-traffic=trafficwatch", "override= asked= skipped=sd-traffic", ""},
 		{"sd-routing-key=k,sd-traffic=trafficwatch+override", marksOverride, ""},
 		{"sd-routing-key=other,sd-traffic=none", marksOverride, ""},

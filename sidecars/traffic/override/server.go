@@ -37,15 +37,15 @@ type Settings struct {
 	policy.Policy
 	// Address is host:port of the override; empty: there is none.
 	Address string
-	// RoutingKey and Stream are as in Override.
-	RoutingKey string
-	Stream     time.Duration
+	// Keys and Stream are as in Override.
+	Keys   []string
+	Stream time.Duration
 }
 
 // Server serves connections of callers. Its requests to one port of the application have the override that the port has
 // when they begin.
 type Server struct {
-	settings func(application int32) Settings
+	settings func(application int32, key string) Settings
 	logger   *slog.Logger
 	http     *http.Server
 	accepted chan net.Conn
@@ -57,8 +57,8 @@ type Server struct {
 	first, then struct{ one, two *http.Transport }
 }
 
-// New returns a Server, which runs until Stop. settings returns those of a port of the application.
-func New(settings func(application int32) Settings, logger *slog.Logger) *Server {
+// New returns a Server, which runs until Stop. settings returns those of requests with a routing key to a port of the application.
+func New(settings func(application int32, key string) Settings, logger *slog.Logger) *Server {
 	s := &Server{settings: settings, logger: logger, accepted: make(chan net.Conn), closed: make(chan struct{})}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	s.first.one, s.first.two = transport(AnswerWithin)
