@@ -63,10 +63,11 @@ type Agent struct {
 	// earlier are the last reports of former processes of this container.
 	earlier []*trafficv1.Applied
 
-	mu      sync.Mutex
-	state   *trafficv1.Attachments
-	problem string
-	until   map[proxy.Port]time.Time // when a port is not served any more; zero: it is attached
+	mu    sync.Mutex
+	state *trafficv1.Attachments
+	// problem is why the last attachments are not applied, and deaf why not all ports are served now.
+	problem, deaf error
+	until         map[proxy.Port]time.Time // when a port is not served any more; zero: it is attached
 }
 
 // Roots returns the authorities of a file, or if there is none those of a text, both as PEM.

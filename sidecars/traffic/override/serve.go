@@ -20,7 +20,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	way := http.RoundTripper(then)
 	if set := s.settings(c.application); set.Address != "" {
-		way = &Override{Policy: set.Policy, RoutingKey: set.RoutingKey, Stream: set.Stream, First: to{set.Address, first}, Then: then}
+		held := &share{all: &s.held}
+		defer held.end()
+		way = &Override{Policy: set.Policy, RoutingKey: set.RoutingKey, Stream: set.Stream, First: to{set.Address, first}, Then: then, share: held}
 	}
 	(&httputil.ReverseProxy{
 		Transport: way, ErrorLog: s.http.ErrorLog,

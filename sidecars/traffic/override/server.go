@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,7 @@ type Server struct {
 	closed   chan struct{}
 	close    func()
 	all      sync.WaitGroup
+	held     atomic.Int64 // bytes of bodies
 	// one and two are the clients of HTTP/1.1 and of HTTP/2, of the override and of the application.
 	first, then struct{ one, two *http.Transport }
 }
@@ -62,7 +64,7 @@ func New(settings func(application int32) Settings, logger *slog.Logger) *Server
 	s.first.one, s.first.two = transport(AnswerWithin)
 	s.then.one, s.then.two = transport(0)
 	s.http = &http.Server{ //nolint:gosec // the application has the limits
-		Handler: s, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), MaxHeaderBytes: 1 << 20,
+		Handler: s, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), MaxHeaderBytes: 1 << 20, DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 	}
 	s.http.Protocols.SetHTTP1(true)
@@ -193,7 +195,7 @@ func isHTTP(b []byte) (is, known bool) {
 	case i+1 == len(b):
 		return false, false
 	}
-	return b[i+1] == '/' || b[i+1] == '*' || b[i+1] == 'h', true
+	return string(b[:i]) != http.MethodConnect && (b[i+1] == '/' || b[i+1] == '*' || b[i+1] == 'h'), true
 }
 
 // app is the address of the application.

@@ -79,7 +79,7 @@ func (w *world) serve(l net.Listener, name string, h http.Handler) {
 		_ = l.Close()
 		return
 	}
-	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, DisableGeneralOptionsHandler: true, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		w.served = append(w.served, name+" "+r.URL.Path)
 		w.mu.Unlock()

@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 
@@ -69,7 +67,7 @@ func (d *direction) copy() (readErr, writeErr error) {
 		}
 		return true
 	}
-	for !d.conn.Opaque() {
+	for {
 		if err := raw.Read(attempt); err != nil {
 			return err, nil
 		}
@@ -82,14 +80,4 @@ func (d *direction) copy() (readErr, writeErr error) {
 			return readErr, writeErr
 		}
 	}
-	return d.splice()
-}
-
-// splice has the kernel copy.
-func (d *direction) splice() (readErr, writeErr error) {
-	_, err := io.Copy(d.to, d.from)
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "write" {
-		return nil, err
-	}
-	return err, nil
 }
