@@ -278,9 +278,9 @@ CHURN ?= 300
 CYCLES ?= 1000
 
 .PHONY: sweep
-sweep: ## disturb the controllers at every write and with old caches, on a real API server (an hour; STEP= STALE= CHURN= CYCLES= SEED= for less)
+sweep: ## disturb the controllers at every write and with old caches, on a real API server (an hour; STEP= STALE= CHURN= CYCLES= SEED= for less, ONLY=captures for one part)
 	@$(GO) build -o $(CACHE)/tools/sweep ./tests/sweep/cmd/sweep
-	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
+	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(ONLY),-only $(ONLY)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: sweep-jobs
 sweep-jobs: ## 300 jobs while every 3 s the manager, an executor, its proxy, a pod, the agent, the control plane or the API server is killed; 20 pods evicted (JOBS= for fewer)

@@ -4,7 +4,9 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +107,28 @@ func TestAProcessThatDiesLeavesNoForkRedirected(t *testing.T) {
 	}
 	for _, f := range out.Failures {
 		t.Errorf("%s:\n%s", f.Name, strings.Join(f.Findings, "\n"))
+	}
+}
+
+// What sidecars and meshes are told follows from the rules of the routing table and from Services alone.
+func TestForksThatCanBeRecordedChangeNoRoute(t *testing.T) {
+	world := newWorld(t)
+	made := Recorded()[:1]
+	without := golden(t, world, made).States[0]
+	if err := world.WithCaptures(); err != nil {
+		t.Fatal(err)
+	}
+	with := golden(t, world, made).States[0]
+	var changed []string
+	for name := range maps.Keys(with) {
+		if with[name] != without[name] {
+			changed = append(changed, name)
+		}
+		delete(without, name)
+	}
+	slices.Sort(changed)
+	if len(without) > 0 || len(changed) != 1 || !strings.HasPrefix(changed[0], "Deployment sweep/sweep-b-") {
+		t.Errorf("with the container that records, but without a capture, these are changed: %q, and these missing: %v", changed, without)
 	}
 }
 

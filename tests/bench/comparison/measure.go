@@ -95,11 +95,12 @@ func print(w measure.Way, percent int, n measure.Count) {
 	}
 	faults := n.All.RightRed + n.All.Missed
 	figures.Print(os.Stdout, name("prevalence"), n.All.Prevalence(), "share")
+	figures.Print(os.Stdout, name("noisy"), noisy(n), "share of units")
 	figures.AtLeast(os.Stdout, name("faults"), float64(faults), "faults", 1000)
 	figures.AtMost(os.Stdout, name("undetectable"), float64(n.Undetectable)/float64(max(1, faults+n.Undetectable)), "share of faults", 0.1)
 	show("held-out-precision", n.HeldOut.Precision(), 0)
 	show("held-out-recall", n.HeldOut.Recall(), 0)
-	fmt.Printf("%s %d units, %d faulty, %d missed, %d wrongly red\n", name("flapping"), n.Flapping.RightRed+n.Flapping.Missed+n.Flapping.WrongRed+n.Flapping.Quiet,
+	fmt.Printf("%s %d units, %d faulty, %d missed, %d wrongly red\n", name("flapping"), n.Flapping.Units(),
 		n.Flapping.RightRed+n.Flapping.Missed, n.Flapping.Missed, n.Flapping.WrongRed)
 	for _, kind := range slices.Sorted(maps.Keys(n.Noise)) {
 		t := n.Noise[kind]
@@ -109,6 +110,16 @@ func print(w measure.Way, percent int, n measure.Count) {
 		t := n.Faults[kind]
 		fmt.Printf("%s-%s %d of %d missed\n", name("fault"), kind, t.Missed, t.Missed+t.RightRed)
 	}
+}
+
+// noisy is the share of units with noise, flapping ones among them.
+func noisy(n measure.Count) float64 {
+	all, quiet := n.All, score.Tally{}
+	all.Add(n.Flapping)
+	if t := n.Noise["quiet"]; t != nil {
+		quiet = *t
+	}
+	return 1 - float64(quiet.Units())/float64(max(1, all.Units()))
 }
 
 // comparisons are those of a fork without faults.

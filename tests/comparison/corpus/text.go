@@ -15,7 +15,7 @@ var placeholder = regexp.MustCompile(`\{(hex|HEX|digits|base64|letters|int|time|
 var alphabets = map[string]string{
 	"hex": "0123456789abcdef", "HEX": "0123456789ABCDEF", "digits": "0123456789",
 	"base64":  "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
-	"letters": "abcdefghijklmnopqrstuvwxyz",
+	"letters": "abcdefghijklmnopqrstuvwxyz", "same": "abcdefghijklmnopqrstuvwxyz",
 }
 
 func letters(r *rand.Rand, alphabet string, n int) string {
@@ -31,7 +31,7 @@ func fixed(r *rand.Rand, template string) string {
 	return placeholder.ReplaceAllStringFunc(template, func(p string) string {
 		if kind, size := parts(p); kind == "same" {
 			n, _ := strconv.Atoi(size)
-			return letters(r, alphabets["letters"], n)
+			return letters(r, alphabets[kind], n)
 		}
 		return p
 	})

@@ -55,9 +55,12 @@ func (t Tally) Precision() Share { return Share{t.RightRed, t.RightRed + t.Wrong
 // Recall is the share of red units among the faulty ones.
 func (t Tally) Recall() Share { return Share{t.RightRed, t.RightRed + t.Missed} }
 
+// Units is how many units were counted.
+func (t Tally) Units() int { return t.RightRed + t.WrongRed + t.Missed + t.Quiet }
+
 // Prevalence is the share of faulty units.
 func (t Tally) Prevalence() float64 {
-	return float64(t.RightRed+t.Missed) / float64(max(1, t.RightRed+t.WrongRed+t.Missed+t.Quiet))
+	return float64(t.RightRed+t.Missed) / float64(max(1, t.Units()))
 }
 
 // Record counts one unit.

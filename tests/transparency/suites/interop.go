@@ -30,6 +30,9 @@ var interopCases = []string{
 	"rpc_soak", "channel_soak", "orca_per_rpc", "orca_oob",
 }
 
+// patient lets a busy machine be slow: without it a soak fails at an answer that takes a second.
+var patient = []string{"-soak_per_iteration_max_acceptable_latency_ms", "25000", "-soak_overall_timeout_seconds", "25"}
+
 // Name is suite.Suite.
 func (Interop) Name() string { return "grpc" }
 
@@ -41,7 +44,7 @@ func (s Interop) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	}
 	seen := suite.Seen{}
 	for _, name := range interopCases {
-		args := []string{"-server_host", host, "-server_port", port, "-test_case", name}
+		args := append([]string{"-server_host", host, "-server_port", port, "-test_case", name}, patient...)
 		if to.Key != "" {
 			args = append(args, "-additional_metadata", routingkey.Baggage+":"+baggage(to.Key))
 		}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"switchyard.dev/tests/figures"
@@ -20,7 +22,7 @@ type settings struct {
 	guards         bool
 	changes        int
 	cycles, atOnce int
-	log            string
+	only, log      string
 }
 
 func parse(args []string) (settings, error) {
@@ -33,15 +35,38 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.changes, "changes", 300, "changes while watches expire and the API server is killed")
 	flags.IntVar(&s.cycles, "cycles", 1000, "sandboxes that come and go")
 	flags.IntVar(&s.atOnce, "at-once", 8, "of them side by side")
+	flags.StringVar(&s.only, "only", "", "`part` that alone is run: guards, cycles, churn, stale, crashes or captures")
 	flags.StringVar(&s.log, "log", os.DevNull, "`file` for what managers log")
-	return s, flags.Parse(args)
+	if err := flags.Parse(args); err != nil {
+		return s, err
+	}
+	if !slices.ContainsFunc(parts(), func(p part) bool { return p.name == cmp.Or(s.only, p.name) }) {
+		return s, fmt.Errorf("there is no part %q: -help names them", s.only)
+	}
+	return s, nil
 }
 
-// all does everything. What cannot be measured does not keep the rest from it.
+// part is one way to disturb the controllers.
+type part struct {
+	name string
+	run  func(settings, context.Context, *sweep.World) error
+}
+
+func parts() []part {
+	return []part{
+		{"guards", settings.missing}, {"cycles", settings.comings}, {"churn", settings.churn},
+		{"stale", settings.old}, {"crashes", settings.crashes}, {"captures", settings.recorded},
+	}
+}
+
+// all does everything, or one part. What cannot be measured does not keep the rest from it.
 func (s settings) all(ctx context.Context, w *sweep.World) error {
 	var failed error
-	for _, part := range []func(context.Context, *sweep.World) error{s.missing, s.comings, s.churn, s.old, s.crashes, s.recorded} {
-		failed = errors.Join(failed, part(ctx, w))
+	for _, p := range parts() {
+		if p.name != cmp.Or(s.only, p.name) {
+			continue
+		}
+		failed = errors.Join(failed, p.run(s, ctx, w))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
