@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/recordings"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
@@ -22,6 +23,14 @@ import (
 
 // tests has the executions of Smart Tests.
 func (s *site) tests() teststore.Store { return teststore.Store{Store: s.Store} }
+
+// recordingsAgain is when recordings that have not begun are read again.
+const recordingsAgain = time.Second
+
+// recordings has the requests behind tests.
+func (s *site) recordings() recordings.Recordings {
+	return recordings.Recordings{Captures: s.Captures, Tests: s.tests(), Live: s.live, Event: s.eventOf}
+}
 
 // followJob enqueues the execution that a job is a side of, if it is one.
 func (s *site) followJob(job string) {
@@ -62,9 +71,10 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 		}
 	}
 	if x.Status.BaselineJob == nil && x.CanceledAt.IsZero() {
-		if ready, err := s.holdCaptures(ctx, &x); !ready || err != nil {
-			again.RequeueAfter = capturesAgain
+		if ready, err := s.recordings().Begin(ctx, &x); err != nil {
 			return again, err
+		} else if !ready {
+			return reconcile.Result{RequeueAfter: recordingsAgain}, nil
 		}
 		if err := s.submitJobs(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, errOtherGroup) {
 			return again, errors.Join(s.cancelJobs(ctx, x), s.endExecution(ctx, smarttests.Failed(x, err.Error(), time.Now())))
@@ -271,7 +281,7 @@ func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
 
 // endExecution records the end of an execution. Another one can begin.
 func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
-	if err := s.endCaptures(ctx, x); err != nil {
+	if err := s.recordings().End(ctx, x); err != nil {
 		return err
 	}
 	if _, err := s.tests().Observe(ctx, x, time.Now().UTC()); err != nil {
