@@ -47,7 +47,7 @@ func TestCaptures(t *testing.T) {
 	c := captures.Capture{Org: org, Name: "checkout-x", Cluster: "prod", Sandbox: "checkout", CreatedAt: now, Until: now.Add(time.Hour), Author: model.Author{Principal: model.Principal{Name: "jo@example.com"}}}
 	s.must(s.captures.Store.Create(t.Context(), c, event("capture.create")))
 	p.get("/captures").want(http.StatusOK, "checkout-x", "Starting", "jo@example.com")
-	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", ">Ends<", "No request is recorded yet", "with an API key", "/api/v2/orgs/acme/captures/checkout-x/har")
+	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", "Ends in", "No request is recorded yet", "with an API key", "/api/v2/orgs/acme/captures/checkout-x/har")
 	s.requests(c, 1, 60)
 	p.get("/captures/checkout-x").want(http.StatusOK, "Recording", "GET cart.hotrod/1/59?q=<b>", "418", "ForkedWorkload/hotrod/checkout", "9 seen = 9 stored", "answered by an override").not("Only the newest")
 	s.requests(c, 2, 60)
@@ -59,7 +59,7 @@ func TestCaptures(t *testing.T) {
 	s.must(s.captures.Store.Create(t.Context(), ended, event("capture.create")))
 	_, err := s.store.Database().Observe(t.Context(), `UPDATE captures SET ended = $2 WHERE name = $1`, ended.Name, now)
 	s.must(err)
-	p.get("/captures/checkout-y").want(http.StatusOK, "Ended", ">Ended<", "No request was recorded").not(">Ends<")
+	p.get("/captures/checkout-y").want(http.StatusOK, "Ended just now", "No request was recorded").not("Ends in")
 	other := s.logIn("other", model.RoleAdmin)
 	other.get("/captures").want(http.StatusOK, "No requests are recorded")
 	other.get("/captures/checkout-x").want(http.StatusNotFound, "There is no capture checkout-x in organisation other").not("418")

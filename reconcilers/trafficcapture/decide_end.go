@@ -62,6 +62,8 @@ func (d *Decision) end(in Input, cause string) {
 	message := ends[cause]
 	if cause == ReasonDisabled {
 		message = in.Disabled
+	}
+	if cause == ReasonDisabled || cause == ReasonSandboxDeleted {
 		d.Conditions[crdv1.ConditionAccepted] = condition.False(cause, message+".")
 	}
 	waits := in.returning()

@@ -307,6 +307,9 @@ func TestWhyACaptureEnds(t *testing.T) {
 			c.change(w)
 			w.decide(0).is(t, "Ended", "False", c.reason)
 			w.is(t, "Ready", "False", c.reason)
+			if c.reason == trafficcapture.ReasonSandboxDeleted {
+				w.is(t, crdv1.ConditionAccepted, "False", c.reason) // There is no such fork.
+			}
 			if len(w.in.Capture.Status.Redirected) > 0 || len(w.in.Capture.Status.Pods) == 0 {
 				t.Fatal("the Services come first, then the pods")
 			}

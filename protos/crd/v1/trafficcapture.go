@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="Time since Ready last changed."
 // +kubebuilder:printcolumn:name="Ended",type=string,JSONPath=`.status.conditions[?(@.type=="Ended")].status`
 // +kubebuilder:printcolumn:name="Seen",type=integer,JSONPath=`.status.counts.seen`,description="Requests since it began."
+// +kubebuilder:printcolumn:name="Stored",type=integer,JSONPath=`.status.counts.stored`,description="Those of them that can be read."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type TrafficCapture struct {
