@@ -23,6 +23,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/memory"
@@ -31,6 +32,7 @@ import (
 	"switchyard.dev/reconcilers/jobrunnergroup"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/workflows/jobexec/layout"
@@ -61,7 +63,7 @@ func start(t *testing.T) *cluster {
 		})
 	})
 	of := settings
-	of.Authority, of.OperatorNamespace = "manager:9444", ""
+	of.Authority, of.OperatorNamespace, of.SmartTest.Image = "manager:9444", "", "interpreter:1"
 	of.Redirector = &corev1.Container{Name: layout.RedirectContainer, Image: "redirect:1", SecurityContext: &corev1.SecurityContext{
 		Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_ADMIN"}},
 	}}
@@ -177,11 +179,11 @@ const restrictedTemplate = `podTemplate: {spec: {securityContext: {runAsNonRoot:
 func TestGroupsKeepTheirPods(t *testing.T) {
 	c := start(t)
 	for name, test := range map[string]func(*testing.T, *cluster){
-		"restricted": testRestricted, "redirected": testRedirected, "mesh": testMesh, "webhook away": testWebhookAway, "pulling": testPulling, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
+		"restricted": testRestricted, "smart tests": testSmartTests, "redirected": testRedirected, "mesh": testMesh, "webhook away": testWebhookAway, "pulling": testPulling, "a job": testJob, "forged": testForged, "scale": testScale, "template": testTemplate, "deletion": testDeletion,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, &cluster{World: c.In(t)}) })
 	}
-	if n, most := c.writes.Load(), 2*int64(len("rrmwpjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
+	if n, most := c.writes.Load(), 2*int64(len("rsrmwpjfstd"))*(int64(time.Since(c.began).Seconds())+2); n == 0 || n > most {
 		t.Errorf("%d writes of the status of groups, at most %d are possible with two a second for each", n, most)
 	}
 }
@@ -237,6 +239,27 @@ func testRestricted(_ *testing.T, c *cluster) {
 	if s := plain.Status.Redirection; s == nil || s.Enabled || s.Version != "" || !strings.Contains(s.Message, "not known") {
 		c.Errorf("the group states %+v", s)
 	}
+}
+
+// The namespace of Smart Tests in the chart enforces restricted, and accepts the pods of its group.
+func testSmartTests(t *testing.T, c *cluster) {
+	c.Must(apiserver.EachFromChart("agent", func(o *unstructured.Unstructured) error {
+		if o.GetKind() != "Namespace" || o.GetName() != crdv1.SmartTestsNamespace {
+			return nil
+		}
+		if level := o.GetLabels()["pod-security.kubernetes.io/enforce"]; level != "restricted" {
+			t.Errorf("it enforces %q", level)
+		}
+		return c.Client.Create(c.Context(), o)
+	}))
+	c.Accounts(crdv1.SmartTestsNamespace, "default")
+	g := c.group(crdv1.SmartTestsNamespace, "smart-tests-east", "replicas: 1")
+	pod := c.await(g, 1)[0]
+	if image := pod.Spec.Containers[0].Image; image != "interpreter:1" {
+		t.Errorf("its image is %s", image)
+	}
+	c.ready(pod)
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 }
 
 // Pods redirect connections where the API server accepts NET_ADMIN, and no longer where it has refused a pod for that.

@@ -79,13 +79,29 @@ func TestDevelopersMayForwardAPort(t *testing.T) {
 	}
 }
 
+// What switchyard traffic and override ask for beyond the rights of authors, developers may in all namespaces, with or without tunnels.
+func TestDevelopersMayReadForks(t *testing.T) {
+	for _, values := range []string{"", "tunnel: {enabled: false}"} {
+		hasRights(t, mustRender(t, values), "ClusterRole", map[string]bool{
+			"get signadotsandboxes pr-12": true, "list signadotsandboxes ": true, "get forkedworkloads cart-pr-12": true,
+			"list forkedworkloads ": false, "patch forkedworkloads cart-pr-12": false, "patch signadotsandboxes pr-12": false, "create trafficcaptures ": false,
+		})
+	}
+}
+
 // developersMay checks the rights of the Role of developers.
 func developersMay(t *testing.T, all objects, rights map[string]bool) {
+	t.Helper()
+	hasRights(t, all, "Role", rights)
+}
+
+// hasRights checks the rights of the role of developers of a kind.
+func hasRights(t *testing.T, all objects, kind string, rights map[string]bool) {
 	t.Helper()
 	for right, want := range rights {
 		words := strings.Split(right, " ")
 		may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
-			return g.role.GetName() == developer && g.role.GetKind() == "Role" && slices.Contains(g.rule.Verbs, words[0]) && slices.Contains(g.rule.Resources, words[1]) &&
+			return g.role.GetName() == developer && g.role.GetKind() == kind && slices.Contains(g.rule.Verbs, words[0]) && slices.Contains(g.rule.Resources, words[1]) &&
 				(len(g.rule.ResourceNames) == 0 || slices.Contains(g.rule.ResourceNames, words[2]))
 		})
 		if may != want {
