@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"switchyard.dev/controlplane-link/controlplane/delivery/recordings"
+	"switchyard.dev/controlplane-link/controlplane/delivery/testrun"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
@@ -27,9 +27,9 @@ func (s *site) tests() teststore.Store { return teststore.Store{Store: s.Store} 
 // recordingsAgain is when recordings that have not begun are read again.
 const recordingsAgain = time.Second
 
-// recordings has the requests behind tests.
-func (s *site) recordings() recordings.Recordings {
-	return recordings.Recordings{Captures: s.Captures, Tests: s.tests(), Live: s.live, Event: s.eventOf}
+// testRuns has the jobs and recordings of executions.
+func (s *site) testRuns() testrun.Runs {
+	return testrun.Runs{Tests: s.tests(), Jobs: s.jobs(), Captures: s.Captures, Live: s.live, Program: s.SmartTest, Event: s.eventOf}
 }
 
 // followJob enqueues the execution that a job is a side of, if it is one.
@@ -71,12 +71,12 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 		}
 	}
 	if x.Status.BaselineJob == nil && x.CanceledAt.IsZero() {
-		if ready, err := s.recordings().Begin(ctx, &x); err != nil {
+		if ready, err := s.testRuns().Record(ctx, &x); err != nil {
 			return again, err
 		} else if !ready {
 			return reconcile.Result{RequeueAfter: recordingsAgain}, nil
 		}
-		if err := s.submitJobs(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, errOtherGroup) {
+		if err := s.testRuns().Submit(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, testrun.ErrOtherGroup) {
 			return again, errors.Join(s.cancelJobs(ctx, x), s.endExecution(ctx, smarttests.Failed(x, err.Error(), time.Now())))
 		} else if err != nil {
 			return again, err
@@ -105,7 +105,7 @@ func (s *site) mayRun(ctx context.Context, x model.TestExecution) (why string, e
 		err = as.List(ctx, &crdv1.SignadotSandboxList{}, client.Limit(1))
 	}
 	if apierrors.IsNotFound(err) { // it can be about to be written
-		if deleted, failed := s.isDeleted(ctx, x, name); deleted || failed != nil {
+		if deleted, failed := testrun.IsDeleted(ctx, s.Store, x, name); deleted || failed != nil {
 			return fmt.Sprintf("%q was deleted.", name), failed
 		}
 		return "", err
@@ -114,60 +114,6 @@ func (s *site) mayRun(ctx context.Context, x model.TestExecution) (why string, e
 		return fmt.Sprintf("The author of the run has no right to its sandbox or route group: %v.", err), nil
 	}
 	return "", err
-}
-
-// isDeleted reports whether the sandbox or route group of an execution was deleted.
-func (s *site) isDeleted(ctx context.Context, x model.TestExecution, name string) (bool, error) {
-	of, err := s.Store.Sandbox(ctx, x.Org, name)
-	if x.Sandbox == "" {
-		var g model.RouteGroup
-		g, err = s.Store.RouteGroup(ctx, x.Org, name)
-		of = model.Sandbox(g)
-	}
-	if errors.Is(err, model.ErrNotFound) {
-		return true, nil
-	}
-	return err == nil && !of.DeletedAt.IsZero(), err
-}
-
-// errOtherGroup is the error for a runner group with the name of that of Smart Tests.
-var errOtherGroup = errors.New("it is not that of Smart Tests: delete it, and run the test again")
-
-// submitJobs submits the jobs of an execution and, for the first one of the cluster, its runner group, all in the name of the control
-// plane itself. It can be repeated. The error can wrap model.ErrTooMany or errOtherGroup.
-func (s *site) submitJobs(ctx context.Context, x *model.TestExecution) error {
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	g := smarttests.Group(x.Org, x.Cluster, now)
-	is, err := s.jobs().Group(ctx, g.Org, g.Name)
-	if errors.Is(err, model.ErrNotFound) {
-		is, err = s.jobs().PutGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "create"))
-	}
-	if err == nil && is.Namespace != g.Namespace {
-		err = fmt.Errorf("runner group %q is in namespace %s: %w", is.Name, is.Namespace, errOtherGroup)
-	}
-	if err != nil {
-		return err
-	}
-	for _, side := range smarttests.Sides(*x) {
-		j, err := smarttests.Job(*x, side, s.SmartTest, g.Name, now)
-		if err != nil {
-			return err
-		}
-		_, err = s.jobs().Job(ctx, j.Org, j.Name)
-		if errors.Is(err, model.ErrNotFound) {
-			_, err = s.jobs().Submit(ctx, j, s.eventOf(j.Org, store.Job, j.Name, "submit"))
-		}
-		if err != nil {
-			return err
-		}
-		if side == smarttests.Target {
-			x.Status.TargetJob = &j.Name
-		} else {
-			x.Status.BaselineJob = &j.Name
-		}
-	}
-	_, err = s.tests().Observe(ctx, *x, time.Time{})
-	return err
 }
 
 const (
@@ -281,7 +227,7 @@ func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
 
 // endExecution records the end of an execution. Another one can begin.
 func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
-	if err := s.recordings().End(ctx, x); err != nil {
+	if err := s.testRuns().EndRecording(ctx, x); err != nil {
 		return err
 	}
 	if _, err := s.tests().Observe(ctx, x, time.Now().UTC()); err != nil {
