@@ -24,8 +24,9 @@ import (
 // tests has the executions of Smart Tests.
 func (s *site) tests() teststore.Store { return teststore.Store{Store: s.Store} }
 
-// recordingsAgain is when recordings that have not begun are read again.
-const recordingsAgain = time.Second
+// recordingsAgain is when recordings are read again that have not begun, outputAgain when output is that is not stored yet, and
+// concludeAgain when an execution tries to end again, while another one ends.
+const recordingsAgain, outputAgain, concludeAgain = time.Second, 5 * time.Second, time.Second
 
 // testRuns has the jobs and recordings of executions.
 func (s *site) testRuns() testrun.Runs {
@@ -116,13 +117,6 @@ func (s *site) mayRun(ctx context.Context, x model.TestExecution) (why string, e
 	return "", err
 }
 
-const (
-	// outputAgain is when output is read again that is not stored yet.
-	outputAgain = 5 * time.Second
-	// concludeAgain is when an execution tries to end again, while another one ends.
-	concludeAgain = time.Second
-)
-
 // followExecution ends an execution when its jobs have ended, and cancels the jobs of one that is being canceled.
 func (s *site) followExecution(ctx context.Context, x model.TestExecution) (again reconcile.Result, err error) {
 	jobs, ended := map[smarttests.Side]model.Job{}, true
@@ -162,8 +156,7 @@ func (s *site) cancelJobs(ctx context.Context, x model.TestExecution) (err error
 // conclude ends an execution of which the jobs have ended, one at a time: their output takes memory.
 func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[smarttests.Side]model.Job) (again reconcile.Result, err error) {
 	if !s.concluding.TryLock() {
-		again.RequeueAfter = concludeAgain
-		return again, nil
+		return reconcile.Result{RequeueAfter: concludeAgain}, nil
 	}
 	defer s.concluding.Unlock()
 	printed := map[smarttests.Side]smarttests.Printed{}
@@ -178,8 +171,7 @@ func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[sma
 			return again, err
 		}
 		if !is {
-			again.RequeueAfter = outputAgain
-			return again, nil
+			return reconcile.Result{RequeueAfter: outputAgain}, nil
 		}
 		printed[side] = p
 	}
@@ -195,8 +187,7 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 	}
 	from, err := s.Output(ctx, j)
 	if from == nil && err == nil {
-		is, err := s.follows(ctx, j)
-		if is || err != nil {
+		if is, err := s.follows(ctx, j); is || err != nil {
 			return problem, false, err
 		}
 		from, err = s.Output(ctx, j) // it can have been stored in between
@@ -208,11 +199,10 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 		return problem, false, err
 	}
 	defer func() { _ = from.Close() }() // it was only read
-	p := smarttests.Read(from)
-	if p.Problem != "" {
-		p = problem
+	if p := smarttests.Read(from); p.Problem == "" {
+		return p, true, nil
 	}
-	return p, true, nil
+	return problem, true, nil
 }
 
 // follows reports whether the cluster has the output of a job that has ended, or is to have it.
@@ -221,8 +211,7 @@ func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
 	if o == nil || err != nil || o.Status.Execution == nil {
 		return false, err
 	}
-	e := o.Status.Execution
-	return e.Begun && (e.Output == nil || e.Output.State == crdv1.OutputKept), nil
+	return o.Status.Execution.Begun && (o.Status.Execution.Output == nil || o.Status.Execution.Output.State == crdv1.OutputKept), nil
 }
 
 // endExecution records the end of an execution. Another one can begin.
@@ -245,11 +234,9 @@ func (s *site) trigger(ctx context.Context, of model.Sandbox) error {
 	all, err := s.tests().Tests(ctx, of.Org)
 	for _, x := range smarttests.Triggered(all, of) {
 		x.ID, x.CreatedAt = strings.ToLower(rand.Text()[:13]), time.Now().UTC().Truncate(time.Microsecond)
-		_, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger"))
-		switch {
-		case errors.Is(failed, model.ErrTooMany):
+		if _, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger")); errors.Is(failed, model.ErrTooMany) {
 			s.Logger.Warn("a sandbox does not trigger a test", "organisation", x.Org, "sandbox", x.Sandbox, "test", x.Test, "error", failed)
-		case !errors.Is(failed, model.ErrExists):
+		} else if !errors.Is(failed, model.ErrExists) {
 			err = errors.Join(err, failed)
 		}
 	}
