@@ -10,7 +10,7 @@
 //	Adopt      takes the state of a cluster after a restore         adopt.go
 //	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
 //	groups     the same for runner groups, with their scaling       groups.go
-//	tests      executions of Smart Tests: their jobs, and the end    tests.go, testcaptures.go
+//	tests      executions of Smart Tests: their jobs, and the end    tests.go, testrun/
 //
 // # Contract
 //

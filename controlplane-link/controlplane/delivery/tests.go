@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"switchyard.dev/controlplane-link/controlplane/delivery/testrun"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
@@ -22,6 +23,15 @@ import (
 
 // tests has the executions of Smart Tests.
 func (s *site) tests() teststore.Store { return teststore.Store{Store: s.Store} }
+
+// recordingsAgain is when recordings are read again that have not begun, outputAgain when output is that is not stored yet, and
+// concludeAgain when an execution tries to end again, while another one ends.
+const recordingsAgain, outputAgain, concludeAgain = time.Second, 5 * time.Second, time.Second
+
+// testRuns has the jobs and recordings of executions.
+func (s *site) testRuns() testrun.Runs {
+	return testrun.Runs{Tests: s.tests(), Jobs: s.jobs(), Captures: s.Captures, Live: s.live, Program: s.SmartTest, Event: s.eventOf}
+}
 
 // followJob enqueues the execution that a job is a side of, if it is one.
 func (s *site) followJob(job string) {
@@ -62,11 +72,12 @@ func (s *site) reconcileExecution(ctx context.Context, id string) (again reconci
 		}
 	}
 	if x.Status.BaselineJob == nil && x.CanceledAt.IsZero() {
-		if ready, err := s.holdCaptures(ctx, &x); !ready || err != nil {
-			again.RequeueAfter = capturesAgain
+		if ready, err := s.testRuns().Record(ctx, &x); err != nil {
 			return again, err
+		} else if !ready {
+			return reconcile.Result{RequeueAfter: recordingsAgain}, nil
 		}
-		if err := s.submitJobs(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, errOtherGroup) {
+		if err := s.testRuns().Submit(ctx, &x); errors.Is(err, model.ErrTooMany) || errors.Is(err, testrun.ErrOtherGroup) {
 			return again, errors.Join(s.cancelJobs(ctx, x), s.endExecution(ctx, smarttests.Failed(x, err.Error(), time.Now())))
 		} else if err != nil {
 			return again, err
@@ -95,7 +106,7 @@ func (s *site) mayRun(ctx context.Context, x model.TestExecution) (why string, e
 		err = as.List(ctx, &crdv1.SignadotSandboxList{}, client.Limit(1))
 	}
 	if apierrors.IsNotFound(err) { // it can be about to be written
-		if deleted, failed := s.isDeleted(ctx, x, name); deleted || failed != nil {
+		if deleted, failed := testrun.IsDeleted(ctx, s.Store, x, name); deleted || failed != nil {
 			return fmt.Sprintf("%q was deleted.", name), failed
 		}
 		return "", err
@@ -105,67 +116,6 @@ func (s *site) mayRun(ctx context.Context, x model.TestExecution) (why string, e
 	}
 	return "", err
 }
-
-// isDeleted reports whether the sandbox or route group of an execution was deleted.
-func (s *site) isDeleted(ctx context.Context, x model.TestExecution, name string) (bool, error) {
-	of, err := s.Store.Sandbox(ctx, x.Org, name)
-	if x.Sandbox == "" {
-		var g model.RouteGroup
-		g, err = s.Store.RouteGroup(ctx, x.Org, name)
-		of = model.Sandbox(g)
-	}
-	if errors.Is(err, model.ErrNotFound) {
-		return true, nil
-	}
-	return err == nil && !of.DeletedAt.IsZero(), err
-}
-
-// errOtherGroup is the error for a runner group with the name of that of Smart Tests.
-var errOtherGroup = errors.New("it is not that of Smart Tests: delete it, and run the test again")
-
-// submitJobs submits the jobs of an execution and, for the first one of the cluster, its runner group, all in the name of the control
-// plane itself. It can be repeated. The error can wrap model.ErrTooMany or errOtherGroup.
-func (s *site) submitJobs(ctx context.Context, x *model.TestExecution) error {
-	now := time.Now().UTC().Truncate(time.Microsecond)
-	g := smarttests.Group(x.Org, x.Cluster, now)
-	is, err := s.jobs().Group(ctx, g.Org, g.Name)
-	if errors.Is(err, model.ErrNotFound) {
-		is, err = s.jobs().PutGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "create"))
-	}
-	if err == nil && is.Namespace != g.Namespace {
-		err = fmt.Errorf("runner group %q is in namespace %s: %w", is.Name, is.Namespace, errOtherGroup)
-	}
-	if err != nil {
-		return err
-	}
-	for _, side := range smarttests.Sides(*x) {
-		j, err := smarttests.Job(*x, side, s.SmartTest, g.Name, now)
-		if err != nil {
-			return err
-		}
-		_, err = s.jobs().Job(ctx, j.Org, j.Name)
-		if errors.Is(err, model.ErrNotFound) {
-			_, err = s.jobs().Submit(ctx, j, s.eventOf(j.Org, store.Job, j.Name, "submit"))
-		}
-		if err != nil {
-			return err
-		}
-		if side == smarttests.Target {
-			x.Status.TargetJob = &j.Name
-		} else {
-			x.Status.BaselineJob = &j.Name
-		}
-	}
-	_, err = s.tests().Observe(ctx, *x, time.Time{})
-	return err
-}
-
-const (
-	// outputAgain is when output is read again that is not stored yet.
-	outputAgain = 5 * time.Second
-	// concludeAgain is when an execution tries to end again, while another one ends.
-	concludeAgain = time.Second
-)
 
 // followExecution ends an execution when its jobs have ended, and cancels the jobs of one that is being canceled.
 func (s *site) followExecution(ctx context.Context, x model.TestExecution) (again reconcile.Result, err error) {
@@ -206,8 +156,7 @@ func (s *site) cancelJobs(ctx context.Context, x model.TestExecution) (err error
 // conclude ends an execution of which the jobs have ended, one at a time: their output takes memory.
 func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[smarttests.Side]model.Job) (again reconcile.Result, err error) {
 	if !s.concluding.TryLock() {
-		again.RequeueAfter = concludeAgain
-		return again, nil
+		return reconcile.Result{RequeueAfter: concludeAgain}, nil
 	}
 	defer s.concluding.Unlock()
 	printed := map[smarttests.Side]smarttests.Printed{}
@@ -222,8 +171,7 @@ func (s *site) conclude(ctx context.Context, x model.TestExecution, jobs map[sma
 			return again, err
 		}
 		if !is {
-			again.RequeueAfter = outputAgain
-			return again, nil
+			return reconcile.Result{RequeueAfter: outputAgain}, nil
 		}
 		printed[side] = p
 	}
@@ -239,8 +187,7 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 	}
 	from, err := s.Output(ctx, j)
 	if from == nil && err == nil {
-		is, err := s.follows(ctx, j)
-		if is || err != nil {
+		if is, err := s.follows(ctx, j); is || err != nil {
 			return problem, false, err
 		}
 		from, err = s.Output(ctx, j) // it can have been stored in between
@@ -252,11 +199,10 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 		return problem, false, err
 	}
 	defer func() { _ = from.Close() }() // it was only read
-	p := smarttests.Read(from)
-	if p.Problem != "" {
-		p = problem
+	if p := smarttests.Read(from); p.Problem == "" {
+		return p, true, nil
 	}
-	return p, true, nil
+	return problem, true, nil
 }
 
 // follows reports whether the cluster has the output of a job that has ended, or is to have it.
@@ -265,13 +211,12 @@ func (s *site) follows(ctx context.Context, j model.Job) (bool, error) {
 	if o == nil || err != nil || o.Status.Execution == nil {
 		return false, err
 	}
-	e := o.Status.Execution
-	return e.Begun && (e.Output == nil || e.Output.State == crdv1.OutputKept), nil
+	return o.Status.Execution.Begun && (o.Status.Execution.Output == nil || o.Status.Execution.Output.State == crdv1.OutputKept), nil
 }
 
 // endExecution records the end of an execution. Another one can begin.
 func (s *site) endExecution(ctx context.Context, x model.TestExecution) error {
-	if err := s.endCaptures(ctx, x); err != nil {
+	if err := s.testRuns().EndRecording(ctx, x); err != nil {
 		return err
 	}
 	if _, err := s.tests().Observe(ctx, x, time.Now().UTC()); err != nil {
@@ -289,11 +234,9 @@ func (s *site) trigger(ctx context.Context, of model.Sandbox) error {
 	all, err := s.tests().Tests(ctx, of.Org)
 	for _, x := range smarttests.Triggered(all, of) {
 		x.ID, x.CreatedAt = strings.ToLower(rand.Text()[:13]), time.Now().UTC().Truncate(time.Microsecond)
-		_, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger"))
-		switch {
-		case errors.Is(failed, model.ErrTooMany):
+		if _, failed := s.tests().Submit(ctx, x, s.eventOf(x.Org, store.TestExecution, x.ID, "trigger")); errors.Is(failed, model.ErrTooMany) {
 			s.Logger.Warn("a sandbox does not trigger a test", "organisation", x.Org, "sandbox", x.Sandbox, "test", x.Test, "error", failed)
-		case !errors.Is(failed, model.ErrExists):
+		} else if !errors.Is(failed, model.ErrExists) {
 			err = errors.Join(err, failed)
 		}
 	}

@@ -332,10 +332,7 @@ func (*TrafficCapture) ConditionTypes() []string {
 
 // CapturedName returns the name of a member in the status of captures.
 func CapturedName(kind, name string) string {
-	if kind == KindForkedWorkload {
-		return name
-	}
-	return kind + "/" + name
+	return strings.TrimPrefix(kind+"/"+name, KindForkedWorkload+"/")
 }
 
 // CapturedMember returns the kind and the name of a member from its name in the status of captures.
@@ -349,10 +346,8 @@ func CapturedMember(member string) (kind, name string) {
 // Redirects returns the member (CapturedName) with requests that the capture records; nil: its Services send requests to
 // the application.
 func (c *TrafficCapture) Redirects(member string) *CapturedFork {
-	for i := range c.Status.Redirected {
-		if c.Status.Redirected[i].Name == member {
-			return &c.Status.Redirected[i]
-		}
+	if i := slices.IndexFunc(c.Status.Redirected, func(f CapturedFork) bool { return f.Name == member }); i >= 0 {
+		return &c.Status.Redirected[i]
 	}
 	return nil
 }

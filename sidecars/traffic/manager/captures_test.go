@@ -120,7 +120,7 @@ func TestAPodGetsCapturesOfSomeRequests(t *testing.T) {
 		return out
 	}
 	got := of(&over)
-	if o := got.GetRestricted(); got.GetOverride() != nil || len(o) != 1 || fmt.Sprint(o[0].GetExceptRoutingKeys(), o[0].GetRoutingKeys(), o[0].GetOtherKeys(), o[0].GetRoutingKey()) != "[group] [] [group other] k" {
+	if o := got.GetRestricted(); got.GetOverride() != nil || len(o) != 1 || fmt.Sprint(o[0].GetExceptRoutingKeys(), o[0].GetRoutingKeys(), o[0].GetOtherKeys()) != "[group] [] [group other]" || o[0].GetRoutingKey() != "k" {
 		t.Errorf("the overrides are %v", got)
 	}
 	if c := got.GetCaptures(); c[0].GetSample() != 0 || c[0].GetRestricted() != 0 || c[1].GetSample() != 0 || c[1].GetRestricted() != 0.5 || fmt.Sprint(c[1].GetRoutingKeys()) != "[group]" {
