@@ -17,41 +17,60 @@ import (
 	"switchyard.dev/reconcilers/sandbox/target"
 )
 
-// attach writes the TrafficCaptures of middlewares: one without a lease for each fork with middleware trafficwatch, and one for
-// the first fork with middleware override. It deletes those of other forks. The forks own them, so that they are deleted with them.
+// attach writes the TrafficCaptures of middlewares: one without a lease for each member with middleware trafficwatch, and one for
+// the first fork with middleware override. It deletes those of others. The members own them, so that they are deleted with them.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch;create;patch;delete
 func attach(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made) error {
 	var errs []error
 	overridden := false
 	for _, m := range made.Members {
-		fork, is := m.(*crdv1.ForkedWorkload)
-		if !is || fork == nil {
+		if isNone(m) {
 			continue
 		}
-		ref, _ := fork.BaselineRef()
+		ref, routed := m.BaselineRef()
+		if !routed {
+			continue
+		}
 		all := map[string]*crdv1.MiddlewareInstance{}
 		for _, one := range slices.Backward(routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref)) {
 			all[one.Middleware] = &one // the first of each
 		}
-		if overridden {
+		if overridden || m.MemberKind() != crdv1.KindForkedWorkload {
 			delete(all, routing.Override)
 		}
 		overridden = overridden || all[routing.Override] != nil
 		for _, name := range []string{routing.TrafficWatch, routing.Override} {
-			errs = append(errs, attachTo(ctx, c, w, in, made, fork, name, all[name]))
+			errs = append(errs, attachTo(ctx, c, w, in, made, m, name, all[name]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// attachTo writes the TrafficCapture of a fork for its middleware of this name; nil: it has none, and the capture is deleted.
-func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made, fork *crdv1.ForkedWorkload, name string, mw *crdv1.MiddlewareInstance) error {
+// isNone reports whether a member was not written.
+func isNone(m crdv1.Member) bool {
+	switch m := m.(type) {
+	case *crdv1.ForkedWorkload:
+		return m == nil
+	case *crdv1.SignadotExternalWorkload:
+		return m == nil
+	case *crdv1.VirtualWorkload:
+		return m == nil
+	}
+	return true
+}
+
+// attachTo writes the TrafficCapture of a member for its middleware of this name; nil: it has none, and the capture is deleted.
+func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, made *Made, of crdv1.Member, name string, mw *crdv1.MiddlewareInstance) error {
+	parts := []string{name, of.GetName()}
+	if of.MemberKind() != crdv1.KindForkedWorkload {
+		parts = append(parts, of.MemberKind())
+	}
 	want := &crdv1.TrafficCapture{TypeMeta: typeOf(crdv1.KindTrafficCapture), ObjectMeta: metav1.ObjectMeta{
-		Name: crdv1.ObjectName(crdv1.MaxServiceName, name, fork.Name), Namespace: fork.Namespace,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fork, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload))},
+		Name: crdv1.ObjectName(crdv1.MaxServiceName, parts...), Namespace: of.GetNamespace(),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(of, crdv1.GroupVersion().WithKind(of.MemberKind()))},
 	}}
-	want.Spec.Sandbox, want.Spec.Workload = in.Sandbox.Name, fork.Name
+	want.Spec.Sandbox, want.Spec.Workload = in.Sandbox.Name, of.GetName()
 	have := &crdv1.TrafficCapture{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read TrafficCapture %s/%s: %w", want.Namespace, want.Name, err)
@@ -59,7 +78,7 @@ func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, ma
 		have = nil
 	}
 	if mw == nil {
-		if have != nil && apply.IsOwned(have, fork.UID) {
+		if have != nil && apply.IsOwned(have, of.GetUID()) {
 			return w.Delete(ctx, have)
 		}
 		return nil
@@ -79,7 +98,7 @@ func attachTo(ctx context.Context, c client.Reader, w apply.Writer, in Input, ma
 	return err
 }
 
-// attached returns whether the middlewares of all forks are applied.
+// attached returns whether the middlewares of all members are applied.
 func (m Made) attached() condition.Condition {
 	if m.Unwatched != nil {
 		return condition.False(m.Unwatched.Reason, m.Unwatched.Message)
