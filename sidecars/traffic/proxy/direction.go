@@ -24,6 +24,8 @@ type direction struct {
 	conn     *parse.Conn
 	// first has why the direction ended that did so first.
 	first *atomic.Pointer[string]
+	// some reports whether bytes were read.
+	some atomic.Bool
 }
 
 // pass copies until the end. An end of the stream is passed on. When reading fails, the other end is reset; when writing
@@ -74,6 +76,7 @@ func (d *direction) copy() (readErr, writeErr error) {
 			return err, nil
 		}
 		if n > 0 {
+			d.some.Store(true)
 			d.conn.Read(d.side, buffer[:n])
 			_, writeErr = d.to.Write(buffer[:n])
 		}
@@ -87,7 +90,10 @@ func (d *direction) copy() (readErr, writeErr error) {
 
 // splice has the kernel copy.
 func (d *direction) splice() (readErr, writeErr error) {
-	_, err := io.Copy(d.to, d.from)
+	n, err := io.Copy(d.to, d.from)
+	if n > 0 {
+		d.some.Store(true)
+	}
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "write" {
 		return nil, err
 	}

@@ -569,7 +569,10 @@ type Applied struct {
 	// A random name of the process.
 	Incarnation string `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Whether the process can apply an override.
-	Overrides     bool `protobuf:"varint,6,opt,name=overrides,proto3" json:"overrides,omitempty"`
+	Overrides bool `protobuf:"varint,6,opt,name=overrides,proto3" json:"overrides,omitempty"`
+	// The listening ports of virtual workloads that have passed connections on and got no byte of an answer yet, each with the
+	// reason: requests do not come back to the application.
+	Unanswered    map[uint32]string `protobuf:"bytes,7,rep,name=unanswered,proto3" json:"unanswered,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -644,6 +647,13 @@ func (x *Applied) GetOverrides() bool {
 		return x.Overrides
 	}
 	return false
+}
+
+func (x *Applied) GetUnanswered() map[uint32]string {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
 }
 
 // CaptureCounts are the counters of one capture in one incarnation.
@@ -1913,14 +1923,20 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\atargets\x18\a \x03(\v2%.switchyard.traffic.v1.OverrideTargetR\atargetsJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"L\n" +
 	"\x0eOverrideTarget\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xd4\x01\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xe3\x02\n" +
 	"\aApplied\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12<\n" +
 	"\x06counts\x18\x02 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12\x17\n" +
 	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\tR\vincarnation\x12\x1c\n" +
-	"\toverrides\x18\x06 \x01(\bR\toverrides\"\x80\x02\n" +
+	"\toverrides\x18\x06 \x01(\bR\toverrides\x12N\n" +
+	"\n" +
+	"unanswered\x18\a \x03(\v2..switchyard.traffic.v1.Applied.UnansweredEntryR\n" +
+	"unanswered\x1a=\n" +
+	"\x0fUnansweredEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x02\n" +
 	"\rCaptureCounts\x12\x1f\n" +
 	"\vcapture_uid\x18\x01 \x01(\tR\n" +
 	"captureUid\x12\x12\n" +
@@ -2058,7 +2074,7 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
@@ -2083,53 +2099,55 @@ var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Counts)(nil),                // 20: switchyard.traffic.v1.Counts
 	(*PodCounts)(nil),             // 21: switchyard.traffic.v1.PodCounts
 	(*Span)(nil),                  // 22: switchyard.traffic.v1.Span
-	nil,                           // 23: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 24: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 25: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	nil,                           // 23: switchyard.traffic.v1.Applied.UnansweredEntry
+	nil,                           // 24: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 25: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 26: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	26, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	27, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
 	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
 	6,  // 4: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
 	8,  // 5: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	23, // 6: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	11, // 7: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	8,  // 8: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	26, // 9: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	27, // 10: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	27, // 11: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	13, // 12: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	13, // 13: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	11, // 14: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
-	14, // 15: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	14, // 16: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	16, // 17: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	16, // 18: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	11, // 19: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	18, // 20: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	24, // 21: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	21, // 22: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	25, // 23: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	22, // 24: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	7,  // 25: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	9,  // 26: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	15, // 27: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	19, // 28: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 29: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 30: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	10, // 31: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	17, // 32: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	20, // 33: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 34: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	30, // [30:35] is the sub-list for method output_type
-	25, // [25:30] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	23, // 6: switchyard.traffic.v1.Applied.unanswered:type_name -> switchyard.traffic.v1.Applied.UnansweredEntry
+	24, // 7: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	11, // 8: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	8,  // 9: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	27, // 10: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	28, // 11: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	28, // 12: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	13, // 13: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	13, // 14: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	11, // 15: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 16: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	14, // 17: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	16, // 18: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	16, // 19: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	11, // 20: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	18, // 21: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	25, // 22: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	21, // 23: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	26, // 24: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	22, // 25: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	7,  // 26: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	9,  // 27: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	15, // 28: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	19, // 29: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 30: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 31: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	10, // 32: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	17, // 33: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	20, // 34: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 35: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -2143,7 +2161,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
