@@ -152,6 +152,7 @@ func New(ctx context.Context, c Config) (_ *Main, err error) {
 	deliver := delivery.Config{Store: m.store, Server: m.link, Logger: c.Logger, SmartTest: c.SmartTest}
 	if m.kept != nil {
 		m.captures = &captures.Recorder{Store: captures.Store{Store: m.store, Limits: c.Captures.WithDefaults()}, Server: m.link, Files: m.kept.Backend, Client: m.client, Logger: c.Logger}
+		deliver.Captures = &m.captures.Store
 		deliver.Collect, deliver.Discard, deliver.Output = (&jobs.Collector{Kept: m.kept, Dial: m.dial}).Collect, m.discard, m.output
 	}
 	m.delivery = delivery.New(deliver)
@@ -265,9 +266,7 @@ func (m *Main) Run(ctx context.Context) (err error) {
 	run(working, m.delivery.Run)
 	if m.captures != nil {
 		run(working, m.captures.Run)
-		if m.cfg.KeepCaptures > 0 {
-			run(working, m.keepCaptures)
-		}
+		run(working, m.keepCaptures)
 	}
 	if m.previews != nil {
 		run(serving, m.previews.certificates.Run)

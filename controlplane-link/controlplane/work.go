@@ -218,13 +218,17 @@ func (m *Main) keepJobs(ctx context.Context) error {
 	return nil
 }
 
-// keepCaptures deletes the captures that began long ago, until ctx ends. None records for longer than an hour.
+// keepCaptures deletes the captures that began long ago, or were deleted, until ctx ends. None records for longer than an hour.
 func (m *Main) keepCaptures(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		orgs, err := m.store.Organisations(ctx)
 		logDeletion(m.cfg.Logger, "old captures", 0, err)
+		var before time.Time
+		if m.cfg.KeepCaptures > 0 {
+			before = time.Now().UTC().Add(-max(m.cfg.KeepCaptures, 2*recording.Longest))
+		}
 		for _, o := range orgs {
-			old, err := m.captures.Store.Expired(ctx, o.Name, time.Now().UTC().Add(-max(m.cfg.KeepCaptures, 2*recording.Longest)))
+			old, err := m.captures.Store.Expired(ctx, o.Name, before)
 			var n int64
 			for _, c := range old {
 				failed := m.captures.Remove(c, "capture.expire")

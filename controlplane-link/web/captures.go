@@ -5,8 +5,7 @@ import (
 	"net/url"
 
 	"switchyard.dev/controlplane-link/controlplane/captures"
-	"switchyard.dev/eventbus/lists"
-	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/routeserver/page"
 	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/recording"
@@ -16,12 +15,12 @@ import (
 const mostShown = 100
 
 // capture is the content of the page of a capture. All are its newest requests; More: there are older ones. Archive is where all are,
-// and Unread why they cannot be read.
+// and Unread why they cannot be read. Execution is the test execution of which they are; empty: of all.
 type capture struct {
 	captures.Capture
-	Identity, Archive, Unread string
-	All                       []published.Meta
-	More                      bool
+	Execution, Identity, Archive, Unread string
+	All                                  []published.Meta
+	More                                 bool
 }
 
 // captureState is the state of a capture.
@@ -51,10 +50,7 @@ func (r *request) showCapture() error {
 		return err
 	}
 	all, err := r.Captures.Store.Newest(r.Context(), r.Captures.Files, c, mostShown)
-	of := capture{Capture: c, Identity: recording.Identity(c.Progress.Counts), Archive: "/api/v2/orgs/" + url.PathEscape(c.Org) + "/captures/" + url.PathEscape(c.Name) + "/har", More: c.Requests > int64(len(all))}
-	of.All = lists.Map(all, func(one *trafficv1.Recorded) published.Meta {
-		return published.MetaOf(one.GetExchange(), one.GetWorkload())
-	})
+	of := capture{Capture: c, Execution: smarttests.ExecutionOf(c.Name), All: all, Identity: recording.Identity(c.Progress.Counts), Archive: "/api/v2/orgs/" + url.PathEscape(c.Org) + "/captures/" + url.PathEscape(c.Name) + "/har", More: c.Requests > int64(len(all))}
 	if err != nil {
 		r.Logger.WarnContext(r.Context(), "The requests of a capture cannot be read for a page.", "organisation", c.Org, "capture", c.Name, "error", err)
 		of.Unread = "The requests cannot be read now. The log of the control plane has the error."

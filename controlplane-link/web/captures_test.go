@@ -22,7 +22,7 @@ func (s *site) requests(c captures.Capture, segment, n int) {
 	var file bytes.Buffer
 	for i := range n {
 		_, err := protodelim.MarshalTo(&file, &trafficv1.Recorded{Workload: "ForkedWorkload/hotrod/checkout", Exchange: &trafficv1.Exchange{
-			Id: fmt.Sprint(segment, "-", i), Began: timestamppb.Now(), Request: &trafficv1.Message{Method: "GET", Authority: "cart.hotrod", Target: fmt.Sprintf("/%d/%d?q=<b>", segment, i)}, Response: &trafficv1.Message{Status: 418},
+			Overridden: i == 0, Id: fmt.Sprint(segment, "-", i), Began: timestamppb.Now(), Request: &trafficv1.Message{Method: "GET", Authority: "cart.hotrod", Target: fmt.Sprintf("/%d/%d?q=<b>", segment, i)}, Response: &trafficv1.Message{Status: 418},
 		}})
 		s.must(err)
 	}
@@ -47,14 +47,19 @@ func TestCaptures(t *testing.T) {
 	c := captures.Capture{Org: org, Name: "checkout-x", Cluster: "prod", Sandbox: "checkout", CreatedAt: now, Until: now.Add(time.Hour), Author: model.Author{Principal: model.Principal{Name: "jo@example.com"}}}
 	s.must(s.captures.Store.Create(t.Context(), c, event("capture.create")))
 	p.get("/captures").want(http.StatusOK, "checkout-x", "Starting", "jo@example.com")
-	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", "No request is recorded yet", "/api/v2/orgs/acme/captures/checkout-x/har")
+	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", ">Ends<", "No request is recorded yet", "with an API key", "/api/v2/orgs/acme/captures/checkout-x/har")
 	s.requests(c, 1, 60)
-	p.get("/captures/checkout-x").want(http.StatusOK, "Recording", "GET cart.hotrod/1/59?q=<b>", "418", "ForkedWorkload/hotrod/checkout", "9 seen = 9 stored").not("Only the newest")
+	p.get("/captures/checkout-x").want(http.StatusOK, "Recording", "GET cart.hotrod/1/59?q=<b>", "418", "ForkedWorkload/hotrod/checkout", "9 seen = 9 stored", "answered by an override").not("Only the newest")
 	s.requests(c, 2, 60)
 	a := p.get("/captures/checkout-x").want(http.StatusOK, "GET cart.hotrod/2/59?q=<b>", "Only the newest 100 of 120").not("/1/19?")
 	if text := a.read(); strings.Index(text, "/2/59?") > strings.Index(text, "/1/59?") {
 		t.Error("the newest request is not the first one")
 	}
+	ended := captures.Capture{Org: org, Name: "checkout-y", Cluster: "prod", Sandbox: "checkout", CreatedAt: now, Until: now.Add(time.Hour)}
+	s.must(s.captures.Store.Create(t.Context(), ended, event("capture.create")))
+	_, err := s.store.Database().Observe(t.Context(), `UPDATE captures SET ended = $2 WHERE name = $1`, ended.Name, now)
+	s.must(err)
+	p.get("/captures/checkout-y").want(http.StatusOK, "Ended", ">Ended<", "No request was recorded").not(">Ends<")
 	other := s.logIn("other", model.RoleAdmin)
 	other.get("/captures").want(http.StatusOK, "No requests are recorded")
 	other.get("/captures/checkout-x").want(http.StatusNotFound, "There is no capture checkout-x in organisation other").not("418")

@@ -286,4 +286,18 @@ func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
 			At:      fmt.Sprintf("spec.sandboxNames[%d]", i),
 		})
 	}
+	for i, m := range g.Spec.TrafficManagerMatches { // as for a TrafficCapture; without a workload everywhere
+		ref := crdv1.ObjectRef{APIVersion: "apps/v1", Kind: baseline.KindDeployment}
+		if m.Workload != nil {
+			ref.Kind, ref.Name, ref.Namespace = m.Workload.Kind, m.Workload.Name, m.Workload.Namespace
+		}
+		if ref.Kind == baseline.KindRollout {
+			ref.APIVersion = "argoproj.io/v1alpha1"
+		}
+		group, resource := resourceOf(ref)
+		d.want(Want{
+			Access:  Access{Verb: "create", Group: group, Resource: resource, Namespace: ref.Namespace},
+			Purpose: "have requests pass middleware " + m.Instance.Middleware, At: fmt.Sprintf("spec.trafficManagerMatches[%d]", i),
+		})
+	}
 }

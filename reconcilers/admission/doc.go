@@ -22,7 +22,7 @@
 // For each baseline of a sandbox, a ForkedWorkload, a SignadotExternalWorkload or a VirtualWorkload:
 // create workloads of its kind in its namespace. For each object that patches make a fork read and that
 // its baseline does not: get it. For a route group or a RoutingConfig: get the sandboxes or members
-// that it names.
+// that it names. For a middleware of a route group: create workloads of that kind in its namespace, in all namespaces if it names none.
 //
 // For a JobRunnerGroup, and each unit of a sandbox's resources, a Resource or a
 // SignadotObjectLifecycleMethods: create pods in its namespace, and get the objects that its pod template

@@ -199,6 +199,10 @@ func others() []row {
 			"externalWorkloads: [{name: x, baseline: {fake: true, apiVersion: x/v1, kind: X, name: x, namespace: pay}}]"),
 		sandboxOf("a virtual workload before customer", "yyyynn", "virtualWorkloads: [{name: x, "+baseline("shop", "customer")+"}]"),
 		{"a route group", "yyyyyy", crdv1.KindRouteGroup, "metadata: {name: NAME}\nspec: {routingKey: NAME, sandboxNames: [any]}"},
+		{"a route group with middleware trafficwatch for customer", "yyyynn", crdv1.KindRouteGroup, "metadata: {name: NAME}\nspec: {routingKey: NAME, sandboxNames: [any], " +
+			"trafficManagerMatches: [{instance: {middleware: trafficwatch}, workload: {kind: Deployment, namespace: shop, name: customer}}]}"},
+		{"a route group with middleware trafficwatch for all", "ynnnnn", crdv1.KindRouteGroup, "metadata: {name: NAME}\nspec: {routingKey: NAME, sandboxNames: [any], " +
+			"trafficManagerMatches: [{instance: {middleware: trafficwatch}}]}"},
 		{"a RoutingConfig that routes to a fork in shop", "yyyyyn", crdv1.KindRoutingConfig,
 			"metadata: {name: NAME}\nspec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: shop, name: any}]}"},
 	}

@@ -80,6 +80,18 @@ func TestRequestsPassTrafficManagerWhileTheyAreRecorded(t *testing.T) {
 		t.Fatal("there is no fact")
 	}
 
+	// No pod has applied the capture any more. Proxies send requests to the second Service until they learn that the first
+	// one replaces it again.
+	away := recorded(false)
+	away.Status.Pods[0].Applied = false
+	w.in.Captures = []crdv1.TrafficCapture{away}
+	d, _, after = w.turn()
+	if to, got := after.Status.RoutingConfig.Services[0].To, ends(d.Slices, second); to != first || !slices.Equal(got, []string{"admin 10.1.2.3:31001", "web 10.2.0.1:8085", "web 10.2.0.2:8085", "web fd00::1:8085"}) {
+		t.Errorf("requests go to %s, and those on their way to %q", to, got)
+	}
+	w.in.Captures = []crdv1.TrafficCapture{recorded(true)}
+	d, _, _ = w.turn()
+
 	// Without its baseline it stays as it was, without the detour.
 	w.in.Services = append(w.in.Services, *d.Beside[0].Service)
 	w.in.Services[len(w.in.Services)-1].OwnerReferences = d.Beside[0].Service.OwnerReferences

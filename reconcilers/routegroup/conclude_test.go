@@ -50,6 +50,18 @@ func TestConditionsOfAGroup(t *testing.T) {
 	rival.CreationTimestamp = metav1.NewTime(then.Add(time.Second))
 	bare := fork("a-1", "one")
 	bare.Status.Conditions[2] = is(baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent, "It is absent.")
+	watching := func(middleware string, captures ...crdv1.StatusCondition) routegroup.Input {
+		g := group("a")
+		g.Spec.TrafficManagerMatches = []crdv1.MiddlewareMatch{match(middleware, "one")}
+		in := of(g, a)
+		for _, c := range captures {
+			in.Captures = append(in.Captures, crdv1.TrafficCapture{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Spec: crdv1.TrafficCaptureSpec{Workload: "a-1"}, Status: crdv1.TrafficCaptureStatus{Conditions: []crdv1.StatusCondition{c}},
+			})
+		}
+		return in
+	}
+	const waits = "Ready=F %[2]s, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=%[1]s %[2]s, NoConflicts=T NoConflicts"
 	for _, tt := range []struct {
 		name    string
 		in      routegroup.Input
@@ -59,6 +71,11 @@ func TestConditionsOfAGroup(t *testing.T) {
 		says    []string
 	}{
 		{"all is well", of(group("a", "b"), a, b), nil, all, "2/2", []string{`"key"`, "2 sandboxes"}},
+		{"its own middleware is attached", watching("trafficwatch", is(crdv1.ConditionReady, "True", "Recording", "It is.")), nil, all, "1/1", nil},
+		{"its own middleware is not attached yet", watching("trafficwatch", is(crdv1.ConditionReady, "False", "NotApplied", "Waiting until it listens.")), nil,
+			fmt.Sprintf(waits, "F", "NotApplied"), "1/1", []string{"Waiting until it listens."}},
+		{"its own middleware is not written yet", watching("trafficwatch"), nil, fmt.Sprintf(waits, "U", "Pending"), "1/1", []string{"no TrafficCapture yet for middleware trafficwatch"}},
+		{"a middleware of its own does not exist", watching("mine"), nil, fmt.Sprintf(waits, "F", "UnknownMiddleware"), "1/1", []string{`"mine" before`}},
 		{"one header cannot carry the key", keyed("a;b", of(group("a", "b"), a, b)), nil,
 			strings.Replace(all, "Accepted=T Accepted", "Accepted=T AcceptedWithWarning", 1), "2/2", []string{`"a;b" contains ";"`, "cannot carry it in baggage"}},
 		{"no header can carry the key", keyed("a,b", of(group("a", "b"), a, b)), nil,

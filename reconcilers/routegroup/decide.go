@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -263,7 +264,40 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 	case d.Config == nil:
 		return condition.False(d.Accepted.Reason, d.Accepted.Message)
 	}
-	return routing.Of(made.Config, d.Members, in.KeyHeaders).Ready()
+	ready := routing.Of(made.Config, d.Members, in.KeyHeaders).Ready()
+	if wrong := in.attached(d.Config); wrong != nil && ready.IsTrue() {
+		return *wrong
+	}
+	return ready
+}
+
+// attached returns which middleware of the group itself is not applied; nil: none. The sandboxes write its TrafficCaptures.
+func (in Input) attached(c *crdv1.RoutingConfig) *condition.Condition {
+	if len(in.Group.Spec.TrafficManagerMatches) == 0 {
+		return nil
+	}
+	if applied := routing.MiddlewaresApplied(c); !applied.IsTrue() {
+		return &applied
+	}
+	for _, m := range c.Spec.SandboxedWorkloads {
+		for _, mw := range m.Middlewares {
+			of := lists.First(lists.Pointers(in.Captures), func(t *crdv1.TrafficCapture) bool {
+				return t.Namespace == m.Namespace && t.Spec.Workload == m.Name && (t.Spec.Override != nil) == (mw.Middleware == routing.Override)
+			})
+			var ready *crdv1.StatusCondition
+			if of != nil {
+				ready = crdv1.FindCondition(of.Status.Conditions, crdv1.ConditionReady)
+			}
+			switch {
+			case ready == nil:
+				return new(condition.Unknown(crdv1.ReasonPending, fmt.Sprintf(
+					"There is no TrafficCapture yet for middleware %s before %s. If that lasts, check the external workload that its arguments name.", mw.Middleware, routing.NameIn(m))))
+			case ready.Status != string(metav1.ConditionTrue):
+				return new(condition.False(ready.Reason, ready.Message))
+			}
+		}
+	}
+	return nil
 }
 
 // count returns how many there are.
@@ -288,6 +322,8 @@ type Input struct {
 	Sandboxes map[string]Sandbox
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
+	// Captures are the TrafficCaptures of the middlewares of the group itself.
+	Captures []crdv1.TrafficCapture
 }
 
 // Sandbox is an existing sandbox with all members that it owns.

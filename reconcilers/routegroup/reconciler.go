@@ -110,7 +110,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 // gather reads all inputs of a route group from the cache, and past the cache if the cache shows that the
 // group has lost its key.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes;trafficcaptures,verbs=get;list;watch
 func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (Input, error) {
 	c := config.Client
 	in := Input{Group: g, Sandboxes: map[string]Sandbox{}, KeyHeaders: config.KeyHeaders}
@@ -133,6 +133,11 @@ func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (In
 		}
 		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
 	}
+	var captures crdv1.TrafficCaptureList
+	if err := c.List(ctx, &captures, client.MatchingLabels{crdv1.LabelRouteGroup: crdv1.LabelValue(g.Name)}, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list the TrafficCaptures of SignadotRouteGroup %s: %w", g.Name, err)
+	}
+	in.Captures = captures.Items
 	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, g.Spec.RoutingKey, routingkey.OfGroup(g))
 	return in, err
 }
@@ -149,6 +154,12 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	for _, kind := range crdv1.MemberKinds() {
 		b.Watches(kind.New(), controller.Enqueue(r.ofMember))
 	}
+	b.Watches(&crdv1.TrafficCapture{}, controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
+		if c, is := o.(*crdv1.TrafficCapture); is && c.Labels[crdv1.LabelRouteGroup] != "" {
+			return r.naming(ctx, c.Spec.Sandbox)
+		}
+		return nil
+	}))
 	return nil
 }
 

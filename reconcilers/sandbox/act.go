@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // provide writes the Resources that forks wait for, and returns the input with the results: whether the
@@ -68,7 +69,9 @@ func act(ctx context.Context, r client.Reader, w apply.Writer, in Input, d Decis
 	if err := errors.Join(errs...); err != nil {
 		return made, err // Surplus parts stay until their replacements exist.
 	}
-	return made, errors.Join(attach(ctx, r, w, in, &made), w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
+	attached, err := middleware.Asked{Sandbox: in.Sandbox, Groups: in.Groups, Members: made.Members}.Attach(ctx, r, w)
+	made.Watch, made.Unwatched = attached.Captures, attached.Refusal
+	return made, errors.Join(err, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
 }
 
 // toDelete returns all surplus objects in the order of deletion: members once the routing log does not

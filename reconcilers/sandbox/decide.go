@@ -218,6 +218,8 @@ type Input struct {
 	OperatorNamespace string
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
+	// Groups are the route groups with the sandbox that have middlewares of their own, by name.
+	Groups []*crdv1.SignadotRouteGroup
 }
 
 // ordered returns the input with its parts sorted: the cache returns them in random order, and messages

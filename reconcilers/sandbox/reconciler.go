@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox/census"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // Config configures a Reconciler.
@@ -125,6 +126,11 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 	if in.Configs, err = member.ConfigsOf(ctx, c, s.UID); err != nil {
 		return in, err
 	}
+	groups, err := member.Groups(ctx, c, s.Name)
+	if err != nil {
+		return in, err
+	}
+	in.Groups = middleware.Own(groups, s)
 	in = in.ordered()
 	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
 	return in, err
@@ -149,6 +155,11 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		}
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: c.Spec.Sandbox}}}
 	}))
+	b.Watches(&crdv1.SignadotRouteGroup{}, controller.Enqueue(func(_ context.Context, o client.Object) []reconcile.Request {
+		return lists.Map(member.SandboxesOf(o), func(name string) reconcile.Request {
+			return reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}
+		})
+	}), spec)
 	member.WatchBaselines(b, mgr.GetClient())
 	return nil
 }

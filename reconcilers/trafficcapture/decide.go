@@ -129,6 +129,7 @@ func Decide(in Input) Decision {
 	d.Conditions[crdv1.ConditionEnded] = condition.False("Live", "The capture has not ended.")
 	if in.Sandbox != nil {
 		d.Status.RoutingKey = in.Sandbox.Spec.ID
+		d.Status.OtherRoutingKeys = in.otherKeys()
 	}
 	ready := d.live(in)
 	if d.Conditions[crdv1.ConditionReady] = ready; !ready.IsTrue() {
@@ -138,6 +139,19 @@ func Decide(in Input) Decision {
 		d.Conditions[crdv1.ConditionAccepted] = ready
 	}
 	return d
+}
+
+// otherKeys returns the other routing keys with requests that are routed to the members.
+func (in Input) otherKeys() (keys []string) {
+	for _, f := range in.Forks {
+		for _, r := range f.Routing {
+			if key := r.Config.RoutingKey(); key != in.Sandbox.Spec.ID {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return lists.Filter(slices.Compact(keys), func(key string) bool { return key != "" })
 }
 
 // live attaches and redirects the forks, and returns the condition Ready.

@@ -93,11 +93,11 @@ func (in Input) returning() string {
 		return "the Services are being changed back"
 	}
 	for _, f := range in.Forks {
-		if f.redirectedByOthers() {
+		if in.redirectedByOthers(f) {
 			continue // The other capture drains them at its end.
 		}
 		for _, m := range f.mapped() {
-			if m.second {
+			if m.second && m.override == in.overrides() {
 				return fmt.Sprintf("Service %s is still in the status of %s", m.to, f)
 			}
 		}
@@ -108,10 +108,11 @@ func (in Input) returning() string {
 	return ""
 }
 
-// redirectedByOthers reports whether another capture has the requests of the fork redirected.
-func (f Fork) redirectedByOthers() bool {
+// redirectedByOthers reports whether another capture has the requests of the fork redirected to the same second Services.
+// Those of captures and of an override differ.
+func (in Input) redirectedByOthers(f Fork) bool {
 	for _, o := range f.Others {
-		if o.Redirects(f.name()) != nil {
+		if (o.Spec.Override != nil) == in.overrides() && o.Redirects(f.name()) != nil {
 			return true
 		}
 	}

@@ -178,6 +178,44 @@ func TestACaptureIsNotReadyBeforeProxiesAcknowledge(t *testing.T) {
 	w.decide(0).decide(time.Minute).is(t, "Ended", "True", trafficcapture.ReasonDeleted)
 }
 
+// A capture and an override of one fork have second Services of their own: the one that ends first is attached until no
+// proxy uses its Service, though the other one has the requests redirected.
+func TestTheEndBesideTheOtherKind(t *testing.T) {
+	override := &crdv1.CaptureOverride{Targets: []crdv1.OverrideTarget{{Port: 8080, Address: "10.0.0.1:80"}}}
+	for name, c := range map[string]struct{ own, other *crdv1.CaptureOverride }{"a capture ends": {nil, override}, "an override ends": {override, nil}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.in.Capture.Spec.Lease, w.in.Capture.Spec.Override = nil, c.own
+			f := &w.in.Forks[0]
+			config := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
+			config.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{Kind: crdv1.KindForkedWorkload, Namespace: "shop", Name: "feature-cart"}}}
+			config.Status.Conditions = []crdv1.StatusCondition{{Type: routing.ConditionProxiesCurrent, Status: "True"}}
+			acknowledge := func() {
+				config.Annotations = map[string]string{routing.AnnotationAcknowledged: routing.Of(config, []crdv1.Member{f.Workload}, nil).ToAcknowledge()}
+			}
+			f.Routing = []routing.Routing{routing.Of(config, []crdv1.Member{f.Workload}, nil)}
+			w.live()
+			acknowledge()
+			w.decide(0).is(t, "Ready", "True", map[bool]string{true: "Overriding", false: "Recording"}[c.own != nil])
+
+			other := &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: crdv1.TrafficCaptureSpec{Override: c.other}}
+			other.Status.Redirected = w.in.Capture.Status.Redirected
+			f.Others = []*crdv1.TrafficCapture{other}
+			w.in.Capture.DeletionTimestamp = new(w.in.Now)
+			if w.decide(0).decide(time.Hour); c.own != nil {
+				w.is(t, "Ended", "False", trafficcapture.ReasonDeleted) // The status has its Service yet.
+			}
+			f.Workload.Status.RoutingConfig.Services[0].To = services.TrafficName("feature-cart", c.other != nil)
+			w.decide(0).decide(time.Hour).is(t, "Ended", "False", trafficcapture.ReasonDeleted)
+			if len(w.in.Capture.Status.Pods) == 0 {
+				t.Fatal("the pods are detached before proxies have acknowledged the change")
+			}
+			acknowledge()
+			w.decide(0).decide(time.Minute).is(t, "Ended", "True", trafficcapture.ReasonDeleted)
+		})
+	}
+}
+
 func TestWhatStandsInTheWayIsStated(t *testing.T) {
 	other := &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
 	other.Status.Pods = []crdv1.CapturedPod{{Workload: "feature-cart", Ports: []crdv1.CapturedPort{{Application: 9090, Listening: 25900}}}}
@@ -403,4 +441,18 @@ func TestAnOverrideBegins(t *testing.T) {
 	w.in.Forks[0].Seconds[services.TrafficName("feature-cart", true)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	w.decide(5*time.Second).decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending) // routes are those of a capture
 	w.follow().decide(0).is(t, "Ready", "True", "Overriding")
+}
+
+// The keys of route groups with the fork can select middlewares, too.
+func TestOtherKeysOfAFork(t *testing.T) {
+	w := newWorld()
+	for _, key := range []string{"release", "key", "canary", "release"} {
+		c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{crdv1.AnnotationRoutingKey: key}}}
+		w.in.Forks[0].Routing = append(w.in.Forks[0].Routing, routing.Routing{Config: c})
+	}
+	w.decide(0)
+	if got := w.in.Capture.Status; got.RoutingKey != "key" || !reflect.DeepEqual(got.OtherRoutingKeys, []string{"canary", "release"}) {
+		t.Errorf("the keys are %q and %q", got.RoutingKey, got.OtherRoutingKeys)
+	}
+	w.is(t, crdv1.ConditionEnded, "False", "Live")
 }

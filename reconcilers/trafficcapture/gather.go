@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -190,13 +191,15 @@ func (f *Fork) readServices(c *crdv1.TrafficCapture, own []corev1.Service, pod c
 	slices.Sort(f.Services)
 }
 
-// firstOf returns the Services of a member that are no second ones.
+// firstOf returns the Services of a member that are no second ones, by name: the cache has them in no order.
 func firstOf(own []corev1.Service) []corev1.Service {
-	return lists.Filter(own, func(s corev1.Service) bool {
+	firsts := lists.Filter(own, func(s corev1.Service) bool {
 		return !slices.ContainsFunc(own, func(o corev1.Service) bool {
 			return s.Name == services.TrafficName(o.Name, false) || s.Name == services.TrafficName(o.Name, true)
 		})
 	})
+	slices.SortFunc(firsts, func(a, b corev1.Service) int { return strings.Compare(a.Name, b.Name) })
+	return firsts
 }
 
 // seconds returns which of the Services of a fork are second ones, of captures or of an override, and whether these answer.

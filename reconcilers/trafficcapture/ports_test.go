@@ -1,11 +1,36 @@
 package trafficcapture
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/services"
 )
+
+// The cache lists Services in any order, and the first of several with a port of the application is the one that
+// traffic-manager passes its requests on to.
+func TestTheOrderOfServicesDoesNotCount(t *testing.T) {
+	all := lists.Map([]string{"b", services.TrafficName("a", false), "c", "a", services.TrafficName("b", true)}, func(name string) (s corev1.Service) {
+		s.Name = name
+		return s
+	})
+	for range all {
+		all = append(all[1:], all[0])
+		before := slices.Clone(all)
+		got := lists.Map(firstOf(all), func(s corev1.Service) string { return s.Name })
+		if !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("they are %v", got)
+		}
+		if !slices.EqualFunc(all, before, func(a, b corev1.Service) bool { return a.Name == b.Name }) {
+			t.Error("the list of the cache is changed")
+		}
+	}
+}
 
 func TestEachPortOfAMemberHasAListeningPortOfItsOwn(t *testing.T) {
 	var book portBook

@@ -87,8 +87,8 @@ type Site struct {
 }
 
 // New creates the objects of a site. Its capture is attached to nothing. bytes is the size of the ring, and
-// percent the share of traces that is captured.
-func New(ctx context.Context, api *apiserver.Server, namespace, dir string, bytes int64, percent int32) (*Site, error) {
+// percent the share of traces that is captured. change changes the specification of the capture.
+func New(ctx context.Context, api *apiserver.Server, namespace, dir string, bytes int64, percent int32, change ...func(*crdv1.TrafficCaptureSpec)) (*Site, error) {
 	s := &Site{Dir: dir}
 	kube, err := kubernetes.NewForConfig(api.Config)
 	if err != nil {
@@ -106,6 +106,9 @@ func New(ctx context.Context, api *apiserver.Server, namespace, dir string, byte
 	fork := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fork"}}
 	fork.Spec.Baseline = crdv1.ObjectRef{Kind: "Deployment", Name: "baseline"}
 	s.object = &crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: capture}, Spec: crdv1.TrafficCaptureSpec{Sandbox: "sandbox", SamplePercent: percent}}
+	for _, f := range change {
+		f(&s.object.Spec)
+	}
 	if err := api.Create(ctx, apiserver.Namespace(namespace), apiserver.Account(namespace, "default"), apiserver.Account(namespace, "collector"), fork, s.object); err != nil {
 		return nil, err
 	}

@@ -64,11 +64,11 @@ func newSite(t *testing.T, namespace string, ring int64) *site {
 	return newSampled(t, namespace, ring, 100)
 }
 
-func newSampled(t *testing.T, namespace string, ring int64, percent int32) *site {
+func newSampled(t *testing.T, namespace string, ring int64, percent int32, change ...func(*crdv1.TrafficCaptureSpec)) *site {
 	t.Helper()
 	s := &site{World: world.Shared(t)}
 	var err error
-	s.Site, err = captured.New(t.Context(), s.Server, namespace, t.TempDir(), ring, percent)
+	s.Site, err = captured.New(t.Context(), s.Server, namespace, t.TempDir(), ring, percent, change...)
 	s.Must(err)
 	t.Cleanup(func() { _ = s.Site.Close() })
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -149,6 +149,10 @@ func (s *site) forTestsAlone() {
 	if err == nil || !strings.Contains(err.Error(), "is for Smart Tests") {
 		s.Errorf("a job of a user: %v", err)
 	}
+	err = s.call("PUT", "runnergroups/smart-tests-west", map[string]any{"spec": map[string]any{"cluster": cluster, "image": "mine"}}, nil)
+	if err == nil || !strings.Contains(err.Error(), "are for Smart Tests") {
+		s.Errorf("a group of a user with such a name: %v", err)
+	}
 	user := s.ClientWith(s.As("jo", "system:masters"), manager.Scheme)
 	j := &crdv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "jos"}}
 	j.Spec.RunnerGroup = crdv1.NamespacedName{Namespace: crdv1.SmartTestsNamespace, Name: group}

@@ -64,6 +64,8 @@ const (
 	// EnvTimeout is the timeout of each run, and EnvRuns how many runs a test with captures has.
 	EnvTimeout = "SMART_TEST_TIMEOUT"
 	EnvRuns    = "SMART_TEST_RUNS"
+	// EnvTraces is that of Settings.
+	EnvTraces = "SMART_TEST_TRACES"
 	// EnvElide are the headers that captures do not have, and EnvAllow the addresses of -allow, both with commas.
 	EnvElide = "SMART_TEST_ELIDE"
 	EnvAllow = "SMART_TEST_ALLOW"
@@ -97,6 +99,8 @@ type Settings struct {
 	Allowed []netip.AddrPort `json:"allowed,omitempty"`
 	// Elided are headers that captures do not have, besides those of the connection and of credentials.
 	Elided []string `json:"elided,omitempty"`
+	// Traces is the beginning of the IDs of the traces of captured calls, 16 hexadecimal digits; empty: they are random.
+	Traces string `json:"traces,omitempty"`
 }
 
 // Request is the test that the interpreter gets.

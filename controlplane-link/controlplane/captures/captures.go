@@ -133,7 +133,8 @@ func (s Store) running(ctx context.Context, org, cluster string) ([]Capture, err
 	return database.List(ctx, s.Database().Reads(), scan, selectRunning, org, cluster)
 }
 
-// Expired returns the captures that were created before a time.
+// Expired returns the captures that were created before a time, and those that a user has deleted and that have ended: their recorder was
+// interrupted before it removed them.
 func (s Store) Expired(ctx context.Context, org string, before time.Time) ([]Capture, error) {
 	return database.List(ctx, s.Database().Reads(), scan, selectExpired, org, before)
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	"switchyard.dev/controlplane-link/registry"
 	"switchyard.dev/controlplane-link/server"
@@ -148,7 +149,7 @@ func (r *Recorder) record(ctx, left context.Context, at registry.Cluster, c Capt
 	if err == nil {
 		_, err = recording.Record(ctx, recording.Config{
 			Client: user, Replicas: t.replicas, Dial: t.dial, Ticket: t.ticket, Each: w.each, Note: w.note, Name: c.Name, Left: left, Progress: &w.c.Progress, Save: w.save,
-		}, recording.Asked{Sandbox: c.Sandbox, Workload: c.Workload, For: max(time.Until(c.Until), time.Nanosecond)})
+		}, recording.Asked{Sandbox: c.Sandbox, Workload: c.Workload, Traces: smarttests.TracesOf(c.Name), For: max(time.Until(c.Until), time.Nanosecond)})
 	}
 	begun := len(w.c.Progress.Captures) > 0
 	switch {

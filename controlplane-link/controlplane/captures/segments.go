@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/workflows/jobexec/results"
 )
@@ -154,15 +156,18 @@ func Read(ctx context.Context, from results.Backend, c Capture, s Segment, each 
 	}
 }
 
-// Newest returns the newest requests of a capture, at most n, the newest first.
-func (s Store) Newest(ctx context.Context, from results.Backend, c Capture, n int) (out []*trafficv1.Recorded, err error) {
+// Newest returns the metadata of the newest requests of a capture, at most n, the newest first. It keeps no bodies.
+func (s Store) Newest(ctx context.Context, from results.Backend, c Capture, n int) ([]published.Meta, error) {
+	out := []published.Meta{}
 	all, err := s.Segments(ctx, c)
 	for i := len(all) - 1; i >= 0 && err == nil && len(out) < n; i-- {
-		var some []*trafficv1.Recorded
-		err = Read(ctx, from, c, all[i], func(one *trafficv1.Recorded) error { some = append(some, one); return nil })
-		for j := len(some) - 1; j >= 0 && len(out) < n; j-- {
-			out = append(out, some[j])
-		}
+		var some []published.Meta
+		err = Read(ctx, from, c, all[i], func(one *trafficv1.Recorded) error {
+			some = append(some, published.MetaOf(one.GetExchange(), one.GetWorkload()))
+			return nil
+		})
+		slices.Reverse(some)
+		out = append(out, some[:min(len(some), n-len(out))]...)
 	}
 	return out, err
 }

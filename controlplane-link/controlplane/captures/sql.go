@@ -6,9 +6,10 @@ const (
 		FROM captures WHERE organisation = $1`
 	selectCapture = selectCaptures + ` AND name = $2`
 	selectRunning = selectCaptures + ` AND cluster = $2 AND ended = 0`
-	selectExpired = selectCaptures + ` AND created < $2`
-	countCaptures = `SELECT COUNT(*) FROM captures WHERE organisation = $1`
-	countRunning  = `SELECT COUNT(*) FROM captures WHERE organisation = $1 AND ended = 0`
+	selectExpired = selectCaptures + ` AND (created < $2 OR deleted <> 0 AND ended <> 0)`
+	// Those of Smart Tests (smarttests.Recording) are bounded by their executions.
+	countCaptures = `SELECT COUNT(*) FROM captures WHERE organisation = $1 AND name NOT LIKE 'smart-test-_____________-sandbox-%'`
+	countRunning  = countCaptures + ` AND ended = 0`
 	sumBytes      = `SELECT CAST(COALESCE(SUM(bytes), 0) AS BIGINT) FROM captures WHERE organisation = $1`
 	insertCapture = `INSERT INTO captures (organisation, name, cluster, sandbox, workload, created, until, stopped, deleted, ended, revision, segments, requests, bytes, message, author, progress)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, 0, 0, 0, 0, 0, '', $8, '') ON CONFLICT DO NOTHING`

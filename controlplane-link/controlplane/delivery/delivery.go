@@ -10,7 +10,7 @@
 //	Adopt      takes the state of a cluster after a restore         adopt.go
 //	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
 //	groups     the same for runner groups, with their scaling       groups.go
-//	tests      executions of Smart Tests: their jobs, and the end    tests.go
+//	tests      executions of Smart Tests: their jobs, and the end    tests.go, recordings/
 //
 // # Contract
 //
@@ -35,6 +35,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/controlplane-link/controlplane/store"
@@ -57,6 +58,8 @@ type Config struct {
 	Discard func(context.Context, model.Job) error
 	// Output opens the stored standard output of a job; nil: it is not stored yet. Without it Smart Tests have no results.
 	Output func(context.Context, model.Job) (io.ReadCloser, error)
+	// Captures has captures of requests, which are recorded for Smart Tests; nil: none are.
+	Captures *captures.Store
 	// SmartTest is the path of the interpreter in its image. Default: /smart-test.
 	SmartTest string
 }
@@ -66,6 +69,8 @@ type Delivery struct {
 	Config
 	mu    sync.Mutex
 	sites map[registry.Cluster]*site
+	// concluding: an execution of a test ends, and the output of its jobs is in memory.
+	concluding sync.Mutex
 }
 
 // New returns a Delivery. The caller calls Run.

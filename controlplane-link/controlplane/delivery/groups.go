@@ -54,7 +54,7 @@ func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile
 		return again, s.jobs().FinishGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "deleted"))
 	case o != nil && !ours:
 		return again, s.noteGroup(ctx, g, observed.ManagedByOther(o, s.at.Name))
-	case o == nil && g.Status.Applied == g.Generation:
+	case o == nil && g.Status.Applied == g.Generation && g.Namespace != crdv1.SmartTestsNamespace: // no user can apply that again
 		return again, s.noteGroup(ctx, g, fmt.Sprintf("It was deleted in cluster %s: apply it again to create it, or delete it.", s.at.Name))
 	case o == nil, o.DeletionTimestamp == nil && (crdv1.GenerationOf(o) < g.Generation || replicas != nil && *replicas != present(o)):
 		return s.applyGroup(ctx, g, o, replicas)

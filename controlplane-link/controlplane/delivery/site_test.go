@@ -48,6 +48,7 @@ type site struct {
 	log     *background.Output
 	replica *deliveries.Replica
 	discard func(context.Context, model.Job) error
+	output  func(context.Context, model.Job) (io.ReadCloser, error)
 }
 
 // newSite has a store in SQLite.
@@ -88,7 +89,7 @@ func (s *site) start() (stop func()) {
 	s.Helper()
 	r, err := deliveries.NewReplica(s.dir, s.store, slog.New(slog.NewTextHandler(s.log, nil)))
 	s.Must(err)
-	r.Delivery.Discard = s.discard
+	r.Delivery.Discard, r.Delivery.Output = s.discard, s.output
 	stop = background.Run(s.TB, r.Run)
 	s.replica = r
 	s.front.Set(r.Address)

@@ -1,38 +1,18 @@
 package jobstore_test
 
 import (
-	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
-	"switchyard.dev/controlplane-link/controlplane/store"
-	"switchyard.dev/controlplane-link/controlplane/store/seal"
-	"switchyard.dev/tests/postgres"
+	"switchyard.dev/tests/link/stores"
 )
 
-var (
-	server *postgres.Server
-	count  atomic.Int64
-)
-
-func TestMain(m *testing.M) {
-	var err error
-	if server, err = postgres.Temporary(context.Background(), "fsync=off", "full_page_writes=off"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	_ = server.Remove()
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { stores.Main(m) }
 
 const org = "acme"
 
@@ -40,49 +20,19 @@ var now = time.Date(2026, 11, 30, 8, 0, 0, 0, time.UTC)
 
 // world is a store with a cluster and a runner group.
 type world struct {
-	*testing.T
+	*stores.Scene
 	jobstore.Store
-	events int
 }
 
 // each runs a test on both databases.
 func each(t *testing.T, test func(*world)) {
-	keys, err := seal.Parse("first " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", 32))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, c := range map[string]store.Config{"sqlite": {Path: filepath.Join(t.TempDir(), "store.db"), Keys: keys}, "postgres": {Keys: keys}} {
-		t.Run(name, func(t *testing.T) {
-			if name == "postgres" {
-				if c.PostgreSQL, err = server.Create(t.Context(), fmt.Sprint("jobs", count.Add(1)), ""); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s, err := store.Open(t.Context(), c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = s.Close() })
-			w := &world{T: t, Store: jobstore.Store{Store: s}}
-			w.must(s.CreateOrganisation(t.Context(), model.Organisation{Name: org, CreatedAt: now}, w.event("organisation.create")))
-			w.must(s.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "demo", CreatedAt: now}, w.event("cluster.create")))
-			_, err = w.PutGroup(t.Context(), group("tests"), w.event("runnergroup.apply"))
-			w.must(err)
-			test(w)
-		})
-	}
-}
-
-func (w *world) must(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
-}
-
-func (w *world) event(what string) model.Event {
-	w.events++
-	return model.Event{Org: org, ID: fmt.Sprintf("%s-%d", w.Name(), w.events), Type: what, At: now, By: model.Principal{Kind: model.KindUser, ID: "u1", Name: "jo"}, Role: model.RoleMember}
+	stores.Each(t, func(s *stores.Scene) {
+		w := &world{s, jobstore.Store{Store: s.Opened}}
+		w.Must(w.CreateCluster(t.Context(), model.Cluster{Org: org, Name: "demo", CreatedAt: now}, w.Event(org)))
+		_, err := w.PutGroup(t.Context(), group("tests"), w.Event(org))
+		w.Must(err)
+		test(w)
+	}, org)
 }
 
 func group(name string) model.RunnerGroup {
@@ -92,8 +42,8 @@ func group(name string) model.RunnerGroup {
 // submit submits a job.
 func (w *world) submit(name, sandbox string) model.Job {
 	w.Helper()
-	j, err := w.Submit(w.Context(), model.Job{Org: org, Name: name, Group: "tests", Sandbox: sandbox, Spec: []byte(`{"runnerGroup":"tests"}`), CreatedAt: now}, w.event("job.submit"))
-	w.must(err)
+	j, err := w.Submit(w.Context(), model.Job{Org: org, Name: name, Group: "tests", Sandbox: sandbox, Spec: []byte(`{"runnerGroup":"tests"}`), CreatedAt: now}, w.Event(org))
+	w.Must(err)
 	return j
 }
 
@@ -101,7 +51,7 @@ func (w *world) submit(name, sandbox string) model.Job {
 func (w *world) is(name string) model.Job {
 	w.Helper()
 	j, err := w.Job(w.Context(), org, name)
-	w.must(err)
+	w.Must(err)
 	return j
 }
 
@@ -146,7 +96,7 @@ func TestAJobHasFourWrites(t *testing.T) {
 		if err != nil || len(old) != 1 || old[0].Name != "j" {
 			w.Errorf("expired: %v, %v", old, err)
 		}
-		w.must(w.Expire(w.Context(), org, []string{"j"}, w.event("job.expire")))
+		w.Must(w.Expire(w.Context(), org, []string{"j"}, w.Event(org)))
 		if all, err := w.Jobs(w.Context(), org, ""); err != nil || len(all) != 1 || all[0].Name != "waits" {
 			w.Errorf("left: %v, %v", all, err)
 		}
@@ -186,8 +136,8 @@ func TestTheQueue(t *testing.T) {
 func TestCancelationAndDeletion(t *testing.T) {
 	each(t, func(w *world) {
 		cancel := func(name string) model.Job {
-			j, err := w.Cancel(w.Context(), org, name, now, w.event("job.cancel"))
-			w.must(err)
+			j, err := w.Cancel(w.Context(), org, name, now, w.Event(org))
+			w.Must(err)
 			return j
 		}
 		waits := w.submit("waits", "")
@@ -206,17 +156,17 @@ func TestCancelationAndDeletion(t *testing.T) {
 		if j := cancel("runs"); j.Attempt.Phase.Final() || w.is("runs").Generation != generation {
 			w.Errorf("again: %+v", j)
 		}
-		remove := func(name string) { w.must(w.DeleteJob(w.Context(), org, name, now, w.event("job.delete"))) }
+		remove := func(name string) { w.Must(w.DeleteJob(w.Context(), org, name, now, w.Event(org))) }
 		remove("waits")
 		remove("runs")
 		if _, err := w.Job(w.Context(), org, "waits"); !errors.Is(err, model.ErrNotFound) {
 			w.Errorf("%v", err)
 		}
-		if _, err := w.Cancel(w.Context(), org, "runs", now, w.event("job.cancel")); !errors.Is(err, model.ErrDeleting) {
+		if _, err := w.Cancel(w.Context(), org, "runs", now, w.Event(org)); !errors.Is(err, model.ErrDeleting) {
 			w.Errorf("%v", err)
 		}
 		w.attempt(w.is("runs"), false)
-		w.must(w.Finish(w.Context(), org, "runs", w.event("job.deleted")))
+		w.Must(w.Finish(w.Context(), org, "runs", w.Event(org)))
 		if _, err := w.Job(w.Context(), org, "runs"); !errors.Is(err, model.ErrNotFound) {
 			w.Errorf("%v", err)
 		}
@@ -229,32 +179,32 @@ func TestTheEndOfAGroupAndOfASandbox(t *testing.T) {
 		w.submit("lost", "box")
 		there := w.submit("there", "box")
 		w.attempt(there, true)
-		w.must(w.EndLost(w.Context(), org, "box", w.event("job.sandboxdeleted")))
+		w.Must(w.EndLost(w.Context(), org, "box", w.Event(org)))
 		if a := w.is("lost").Attempt; a.Phase != model.PhaseCanceled || a.CanceledBy != model.CanceledInternally || a.Reason != "SandboxDeleted" {
 			w.Errorf("%+v", a)
 		}
 		if got, err := w.PhasesOfSandboxes(w.Context(), org); got["box"][model.PhaseCanceled] != 1 || got["box"][model.PhaseQueued] != 1 || err != nil {
 			w.Errorf("%v, %v", got, err)
 		}
-		if err := w.Store.DeleteCluster(w.Context(), org, "demo", w.event("cluster.delete")); !errors.Is(err, model.ErrInUse) || !strings.Contains(err.Error(), `runner group "tests"`) {
+		if err := w.Store.DeleteCluster(w.Context(), org, "demo", w.Event(org)); !errors.Is(err, model.ErrInUse) || !strings.Contains(err.Error(), `runner group "tests"`) {
 			w.Errorf("%v", err)
 		}
-		w.must(w.DeleteGroup(w.Context(), org, "tests", now, w.event("runnergroup.delete")))
+		w.Must(w.DeleteGroup(w.Context(), org, "tests", now, w.Event(org)))
 		if a := w.is("waits").Attempt; a.Phase != model.PhaseCanceled || a.Reason != "RunnerGroupDeleted" {
 			w.Errorf("%+v", a)
 		}
 		if j := w.is("there"); j.Attempt.Phase != model.PhaseQueued || !j.GroupDeletedAt.IsZero() {
 			w.Errorf("%+v", j)
 		}
-		if _, err := w.PutGroup(w.Context(), group("tests"), w.event("runnergroup.apply")); !errors.Is(err, model.ErrDeleting) {
+		if _, err := w.PutGroup(w.Context(), group("tests"), w.Event(org)); !errors.Is(err, model.ErrDeleting) {
 			w.Errorf("%v", err)
 		}
-		if _, err := w.Submit(w.Context(), model.Job{Org: org, Name: "late", Group: "tests", Spec: []byte(`{}`)}, w.event("job.submit")); !errors.Is(err, model.ErrDeleting) {
+		if _, err := w.Submit(w.Context(), model.Job{Org: org, Name: "late", Group: "tests", Spec: []byte(`{}`)}, w.Event(org)); !errors.Is(err, model.ErrDeleting) {
 			w.Errorf("%v", err)
 		}
 		g, err := w.Group(w.Context(), org, "tests")
-		w.must(err)
-		w.must(w.FinishGroup(w.Context(), g, w.event("runnergroup.deleted")))
+		w.Must(err)
+		w.Must(w.FinishGroup(w.Context(), g, w.Event(org)))
 		if j := w.is("there"); !j.GroupDeletedAt.Equal(now) {
 			w.Errorf("%+v", j)
 		}
@@ -268,14 +218,14 @@ func TestAGroupStaysInItsCluster(t *testing.T) {
 	each(t, func(w *world) {
 		moved := group("tests")
 		moved.Namespace = "other"
-		if _, err := w.PutGroup(w.Context(), moved, w.event("runnergroup.apply")); !errors.Is(err, model.ErrMoved) {
+		if _, err := w.PutGroup(w.Context(), moved, w.Event(org)); !errors.Is(err, model.ErrMoved) {
 			w.Errorf("%v", err)
 		}
 		before, err := w.Group(w.Context(), org, "tests")
-		w.must(err)
+		w.Must(err)
 		again := group("tests")
 		again.Spec = []byte(`{"image":"j"}`)
-		g, err := w.PutGroup(w.Context(), again, w.event("runnergroup.apply"))
+		g, err := w.PutGroup(w.Context(), again, w.Event(org))
 		if err != nil || g.Generation <= before.Generation || string(g.Spec) != `{"image":"j"}` {
 			w.Errorf("%+v, %v", g, err)
 		}

@@ -7,7 +7,7 @@ import (
 
 // work returns the operations for runner groups and jobs.
 func (h *Handler) work() work.Work {
-	return work.Work{Store: jobstore.Store{Store: h.Store}, Streams: h.Streams, Kept: h.Kept, Captures: h.Captures, Logger: h.Logger}
+	return work.Work{Store: jobstore.Store{Store: h.Store}, Streams: h.Streams, Kept: h.Kept, Captures: h.Captures, Comparing: h.comparing, Logger: h.Logger}
 }
 
 func (r *request) call() *work.Call {

@@ -51,9 +51,10 @@ func Accept(t model.Test) error {
 	ids := map[string]bool{}
 	for _, one := range t.Spec.Triggers {
 		const path = "triggers"
-		w, id := one.SandboxOf, ptr.Deref(one.ID, "")
+		w := ptr.Deref(one.SandboxOf, v2.WorkloadWorkload{})
+		id := cmp.Or(ptr.Deref(one.ID, ""), TriggerID(w))
 		switch {
-		case w == nil || w.Kind == "" || w.Namespace == "" || w.Name == "":
+		case w.Kind == "" || w.Namespace == "" || w.Name == "":
 			problems.Add(path, "has one without a workload: write sandboxOf with kind, namespace and name")
 		case ids[id]:
 			problems.Add(path, "has id %q twice: use another one", id)

@@ -71,6 +71,9 @@ func point(x model.TestExecution) v2.TrafficmodelsBy {
 	return v2.TrafficmodelsBy{Direction: "Outbound", Kind: "Job", Name: JobName(x.ID, Target), Namespace: new(crdv1.SmartTestsNamespace)}
 }
 
+// mostUnpaired bounds the captures in a row that the other side lacks.
+const mostUnpaired = 1000
+
 // Diff returns the summary of the comparison; nil: a side has no captures.
 func Diff(x model.TestExecution, printed map[Side]Printed) *v2.TrafficDiff {
 	r, is := Compare(x, printed)
@@ -86,7 +89,7 @@ func Diff(x model.TestExecution, printed map[Side]Printed) *v2.TrafficDiff {
 		BaselineSession: &d.BaselineSession, TargetSession: &d.TargetSession, CapturePoints: []v2.TrafficmodelsBy{point(x)},
 		Green: summary(d.Green), Yellow: summary(d.Yellow), Red: summary(d.Red),
 	}
-	for _, u := range d.UnpairedCaptures {
+	for _, u := range d.UnpairedCaptures[:min(len(d.UnpairedCaptures), mostUnpaired)] {
 		out.UnpairedCaptures = append(out.UnpairedCaptures, v2.TestexecutionsUnpairedCapture{BaselineCaptureID: orNil(u.BaselineCaptureID), TargetCaptureID: orNil(u.TargetCaptureID)})
 	}
 	return out

@@ -39,6 +39,7 @@ func Read(from io.Reader) (p Printed) {
 		if err := d.Decode(&r); err != nil {
 			break
 		}
+		r.Output = "" // the job has it
 		p.Runs = append(p.Runs, r)
 	}
 	if len(p.Runs) == 0 {

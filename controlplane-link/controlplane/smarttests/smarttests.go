@@ -1,6 +1,7 @@
 // Package smarttests decides about executions of Smart Tests. It is pure.
 //
 //	Group, Job   the runner group of a cluster, and the jobs of an execution   smarttests.go
+//	Recording    the captures that are held for an execution                   recordings.go
 //	Accept       the problems of tests and executions                          accept.go
 //	Triggered    the executions that a revision of a sandbox triggers          accept.go
 //	Filter       the executions that a query is for                            filter.go
@@ -10,10 +11,14 @@
 package smarttests
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
@@ -62,6 +67,18 @@ func IDOf(job string) (id string, is bool) {
 	return id, is && two && (side == string(Target) || side == string(Baseline))
 }
 
+// GroupPrefix begins the names of the runner groups of Smart Tests.
+const GroupPrefix = "smart-tests-"
+
+// groupName returns the name of the runner group of a cluster. The name of a cluster can have letters that those of objects cannot.
+func groupName(cluster string) string {
+	if name := GroupPrefix + cluster; len(validation.IsDNS1123Subdomain(name)) == 0 {
+		return name
+	}
+	sum := sha256.Sum256([]byte(cluster))
+	return GroupPrefix + hex.EncodeToString(sum[:8])
+}
+
 // Group returns the runner group of a cluster. The control plane itself is its author.
 func Group(org, cluster string, at time.Time) model.RunnerGroup {
 	spec, _ := json.Marshal(map[string]any{ // it has texts and numbers
@@ -69,7 +86,7 @@ func Group(org, cluster string, at time.Time) model.RunnerGroup {
 		"jobTimeout": ((longest + time.Minute) * runs).String(),
 		"scaling":    map[string]any{"auto": map[string]any{"minPods": 0, "maxPods": 2 * MostAtOnce}},
 	})
-	return model.RunnerGroup{Org: org, Name: "smart-tests-" + cluster, Cluster: cluster, Namespace: crdv1.SmartTestsNamespace, Spec: spec, CreatedAt: at, UpdatedAt: at}
+	return model.RunnerGroup{Org: org, Name: groupName(cluster), Cluster: cluster, Namespace: crdv1.SmartTestsNamespace, Spec: spec, CreatedAt: at, UpdatedAt: at}
 }
 
 // Job returns the job of a side, with the interpreter at a path in its image. The control plane itself is its author.
@@ -78,8 +95,11 @@ func Job(x model.TestExecution, side Side, program, group string, at time.Time) 
 	if len(Sides(x)) > 1 {
 		env[smarttest.EnvRuns] = strconv.Itoa(runs)
 	}
+	if side == Target {
+		env[smarttest.EnvTraces] = Traces(x.ID)
+	}
 	of := v2.JobSpec{RunnerGroup: &group, Script: new("#!" + program + " run\n" + x.Script)}
-	for _, name := range []string{smarttest.EnvName, smarttest.EnvTimeout, smarttest.EnvRuns} {
+	for _, name := range []string{smarttest.EnvName, smarttest.EnvTimeout, smarttest.EnvRuns, smarttest.EnvTraces} {
 		if value := env[name]; value != "" {
 			of.Env = append(of.Env, v2.JobEnvItem{Name: &name, Value: &value})
 		}

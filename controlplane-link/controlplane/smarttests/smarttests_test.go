@@ -1,11 +1,13 @@
 package smarttests
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"switchyard.dev/controlplane-link/controlplane/desired"
 	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
@@ -14,6 +16,41 @@ func TestNamesOfJobs(t *testing.T) {
 	for name, want := range map[string]string{JobName("x1", Target): "x1", JobName("x1", Baseline): "x1", "smart-test-x1": "", "job-x1-sandbox": "", "smart-test-x1-other": ""} {
 		if id, is := IDOf(name); is != (want != "") || is && id != want {
 			t.Errorf("%s: %q, %t", name, id, is)
+		}
+	}
+}
+
+func TestRecordings(t *testing.T) {
+	const id = "abcdefghijkl2"
+	name := Recording(id, "pr-1")
+	if ExecutionOf(name) != id || TracesOf(name) != Traces(id) || len(Traces(id)) != 16 || Traces("another") == Traces(id) {
+		t.Errorf("%s is of execution %q, with traces %q", name, ExecutionOf(name), TracesOf(name))
+	}
+	for _, other := range []string{"pr-1-abcdefghij", "smart-test-" + id + "-sandbox", "smart-test-" + id + "-baseline-pr-1", "smart-test-abc-sandbox-pr-1"} {
+		if TracesOf(other) != "" {
+			t.Errorf("%s is of execution %q", other, ExecutionOf(other))
+		}
+	}
+	for script, want := range map[string]bool{
+		"http.get('http://a', capture=True)": true, "x = 1\n  http.get('http://a',\n    capture = True)": true, `http.get("http://a", **{"capture": True})`: true,
+		"http.get('http://a')": false, "# with capture=True\nhttp.get('http://a') # capture": false, "recapture = 1": false, "": false,
+	} {
+		if Records(model.TestExecution{Script: script, RoutingKey: "k"}) != want {
+			t.Errorf("%q: %t", script, !want)
+		}
+	}
+	if Records(model.TestExecution{Script: "capture"}) {
+		t.Error("the baseline alone is recorded")
+	}
+	for spec, want := range map[string]bool{`{"forks":[{}]}`: true, `{"local":[{}]}`: true, `{"virtual":[{}]}`: true, `{"endpoints":[{}]}`: false, `x`: false} {
+		if HasMembers(model.Sandbox{Spec: []byte(spec)}) != want {
+			t.Errorf("%s: %t", spec, !want)
+		}
+	}
+	x := model.TestExecution{ID: id, RoutingKey: "k", Script: "x = 1", Timeout: time.Minute, Spec: v2.TestExecutionSpec{ExecutionContext: &v2.TestExecutionContext{}}}
+	for side, want := range map[Side]bool{Target: true, Baseline: false} {
+		if j, err := Job(x, side, Program, "g", time.Now()); err != nil || strings.Contains(string(j.Spec), Traces(id)) != want {
+			t.Errorf("the job of %s is %s, %v", side, j.Spec, err)
 		}
 	}
 }
@@ -108,5 +145,49 @@ func TestTimeouts(t *testing.T) {
 		if d, is := Timeout(text); is != (want > 0) || is && d != want {
 			t.Errorf("%q: %s, %t", text, d, is)
 		}
+	}
+}
+
+// Triggers without an id have that of their workload, which no other one has.
+func TestIDsOfTriggers(t *testing.T) {
+	one := v2.TestTrigger{SandboxOf: &v2.WorkloadWorkload{Kind: "Deployment", Namespace: "shop", Name: "cart"}}
+	two, named := one, one
+	two.SandboxOf = &v2.WorkloadWorkload{Kind: "Deployment", Namespace: "shop", Name: "front"}
+	named.ID = new("deployment.shop.cart")
+	for want, all := range map[string][]v2.TestTrigger{"": {one, two}, `has id "deployment.shop.cart" twice`: {one, two, named}} {
+		err := Accept(model.Test{Name: "t", Spec: v2.TestSpec{Script: new("x = 1"), Triggers: all}})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", want, err)
+		}
+	}
+}
+
+// The runner group of each cluster has a name that objects can have, and another one than those of others.
+func TestNamesOfGroups(t *testing.T) {
+	names := map[string]bool{}
+	for _, cluster := range []string{"east", "East_1", "East_2", strings.Repeat("a", 250), "east."} {
+		g := Group("acme", cluster, time.Now())
+		if _, err := desired.RunnerGroup(g, 1); err != nil || names[g.Name] || !strings.HasPrefix(g.Name, GroupPrefix) || cluster == "east" && g.Name != "smart-tests-east" {
+			t.Errorf("%s: %s, %v", cluster, g.Name, err)
+		}
+		names[g.Name] = true
+	}
+}
+
+// The row has a part of the captures that the other side lacks, and no output.
+func TestManyUnpairedCaptures(t *testing.T) {
+	calls := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`{"number":%d,"name":"c%[1]d","captured":true,"exchange":{"id":"e%[1]d","request":{"method":"GET","target":"/%[1]d"},"response":{"status":200}}}`, i))
+		}
+		return `{"tests":[{"reason":"Completed","output":"much","checks":[],"calls":[` + strings.Join(all, ",") + `]}]}`
+	}
+	printed := map[Side]Printed{Baseline: Read(strings.NewReader(calls(1))), Target: Read(strings.NewReader(calls(3000)))}
+	if d := Diff(model.TestExecution{ID: "x", RoutingKey: "key"}, printed); d == nil || len(d.UnpairedCaptures) != mostUnpaired || d.Captures != 1 {
+		t.Errorf("%d of %d are unpaired", len(d.UnpairedCaptures), d.Captures)
+	}
+	if text := printed[Target].Runs[0].Output; text != "" {
+		t.Errorf("%q is in memory", text)
 	}
 }

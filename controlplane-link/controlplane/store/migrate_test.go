@@ -78,14 +78,25 @@ func TestMigrationFromEachVersion(t *testing.T) {
 	for version := 1; version <= len(names); version++ {
 		for name, c := range places(t) {
 			t.Run(fmt.Sprintf("v%d/%s", version, name), func(t *testing.T) {
-				rows, err := os.ReadFile(fmt.Sprintf("testdata/v%d.sql", version))
-				if err != nil {
-					t.Fatalf("%v: write rows as this release does", err)
-				}
-				readAll(t, migrated(t, c, version, string(rows)))
+				readAll(t, migrated(t, c, version, rowsOf(t, fmt.Sprintf("v%d.sql", version))))
 			})
 		}
 	}
+}
+
+// rowsOf returns the statements of a file in testdata, after those of the file that its first line names.
+func rowsOf(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatalf("%v: write rows as this release does", err)
+	}
+	rows := string(text)
+	if rest, is := strings.CutPrefix(rows, "-- after "); is {
+		before, more, _ := strings.Cut(rest, "\n")
+		rows = rowsOf(t, before) + more
+	}
+	return rows
 }
 
 // migrated opens a store of which the tables had rows in a version.
@@ -117,11 +128,7 @@ func migrated(t *testing.T, c Config, version int, rows string) *Store {
 func TestAForcedDeletionOfAnOlderRelease(t *testing.T) {
 	for name, c := range places(t) {
 		t.Run(name, func(t *testing.T) {
-			rows, err := os.ReadFile("testdata/v6.sql")
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := migrated(t, c, 6, string(rows)+"UPDATE objects SET deleted = 1764450000000000000, force = 1;")
+			s := migrated(t, c, 6, rowsOf(t, "v6.sql")+"UPDATE objects SET deleted = 1764450000000000000, force = 1;")
 			system := model.Author{Principal: model.Principal{Kind: model.KindSystem, Name: "control plane"}}
 			ev := Entry(model.Caller{Org: "acme", Principal: system.Principal, Method: model.MethodInternal}, "sandbox.expire", time.Now().UTC(), nil)
 			before, err := s.Sandbox(t.Context(), "acme", "a")

@@ -4,6 +4,7 @@ package teststore
 const (
 	selectTests = `SELECT organisation, name, spec, generation, created, updated FROM tests WHERE organisation = $1`
 	selectTest  = selectTests + ` AND name = $2`
+	sumTests    = `SELECT CAST(COALESCE(SUM(OCTET_LENGTH(spec)), 0) AS BIGINT) FROM tests WHERE organisation = $1`
 	countTests  = `SELECT COUNT(*) FROM tests WHERE organisation = $1`
 	putTest     = `INSERT INTO tests (organisation, name, spec, generation, created, updated) VALUES ($1, $2, $3, $4, $5, $5)
 		ON CONFLICT (organisation, name) DO UPDATE SET spec = excluded.spec, generation = excluded.generation, updated = excluded.updated`
@@ -13,12 +14,13 @@ const (
 	selectAll    = `SELECT ` + columns + ` FROM test_executions WHERE organisation = $1`
 	selectOne    = selectAll + ` AND id = $2`
 	ofRun        = ` AND ($3 = '' OR run = $3)`
-	selectOlder  = selectAll + ` AND sequence < $2` + ofRun
-	selectNewer  = selectAll + ` AND sequence > $2` + ofRun
+	selectSized  = `SELECT ` + columns + `, OCTET_LENGTH(script) + OCTET_LENGTH(spec) + OCTET_LENGTH(status) + OCTET_LENGTH(results) FROM test_executions WHERE organisation = $1`
+	selectOlder  = selectSized + ` AND sequence < $2` + ofRun
+	selectNewer  = selectSized + ` AND sequence > $2` + ofRun
 	newestFirst  = ` ORDER BY sequence DESC`
 	oldestFirst  = ` ORDER BY sequence`
 	unended      = ` AND phase IN ('pending', 'in_progress')`
-	selectFormer = selectAll + ` AND sandbox = $2 AND trigger_id = $3 AND trigger_id <> '' AND revision <= $4` + unended
+	selectFormer = `SELECT id FROM test_executions WHERE organisation = $1 AND sandbox = $2 AND trigger_id = $3 AND trigger_id <> '' AND revision <= $4` + unended
 	selectSame   = `SELECT 1 FROM test_executions WHERE organisation = $1 AND sandbox = $2 AND trigger_id = $3 AND revision = $4`
 	countAll     = `SELECT COUNT(*) FROM test_executions WHERE organisation = $1`
 	insert       = `INSERT INTO test_executions (` + columns + `, finished, phase, passed, failed, green, yellow, red)

@@ -22,8 +22,12 @@ type Store struct{ *store.Store }
 // Maxima of an organisation.
 const (
 	mostTests      = 1000
+	mostTestBytes  = 16 << 20 // all tests are read when a sandbox triggers some
 	mostExecutions = 20000
 )
+
+// pageBytes ends a page of executions.
+const pageBytes = 16 << 20
 
 // ErrEnded is the error of a cancelation of an execution that has ended.
 var ErrEnded = errors.New("the execution has ended")
@@ -41,9 +45,16 @@ func scanTest(r database.Row) (t model.Test, err error) {
 	return t, r.Scan(&t.Org, &t.Name, database.JSON{Of: &t.Spec}, &t.Generation, &t.CreatedAt, &t.UpdatedAt)
 }
 
-func scan(r database.Row) (x model.TestExecution, err error) {
-	return x, r.Scan(&x.Org, &x.ID, &x.Sequence, &x.Cluster, &x.Test, &x.RunID, &x.Sandbox, &x.RoutingKey, &x.Revision, &x.Trigger, &x.Script, &x.Timeout,
-		&x.CreatedAt, &x.CanceledAt, database.JSON{Of: &x.Author}, database.JSON{Of: &x.Spec}, database.JSON{Of: &x.Status}, database.JSON{Of: &x.Results})
+func scan(r database.Row) (model.TestExecution, error) { return scanWith(r) }
+
+// scanWith scans an execution, and more columns. Its specification has the script, which is stored once.
+func scanWith(r database.Row, more ...any) (x model.TestExecution, err error) {
+	err = r.Scan(append([]any{&x.Org, &x.ID, &x.Sequence, &x.Cluster, &x.Test, &x.RunID, &x.Sandbox, &x.RoutingKey, &x.Revision, &x.Trigger, &x.Script, &x.Timeout,
+		&x.CreatedAt, &x.CanceledAt, database.JSON{Of: &x.Author}, database.JSON{Of: &x.Spec}, database.JSON{Of: &x.Status}, database.JSON{Of: &x.Results}}, more...)...)
+	if x.Spec.External != nil {
+		x.Spec.External.Script = &x.Script
+	}
+	return x, err
 }
 
 // enough fails if a write has exceeded a maximum.
@@ -61,6 +72,9 @@ func (s Store) PutTest(ctx context.Context, test model.Test, ev model.Event) (ou
 		_, err := database.Exec(ctx, t, putTest, test.Org, test.Name, database.JSON{Of: test.Spec}, generation, test.UpdatedAt)
 		if err == nil {
 			err = enough(ctx, t, "tests", mostTests, countTests, test.Org)
+		}
+		if err == nil {
+			err = enough(ctx, t, "bytes of tests", mostTestBytes, sumTests, test.Org)
 		}
 		if err == nil {
 			out, err = database.One(ctx, t, scanTest, selectTest, test.Org, test.Name)
@@ -97,6 +111,12 @@ func change(x model.TestExecution) store.Change {
 // its sandbox, else it returns model.ErrExists, and cancels those of former revisions.
 func (s Store) Submit(ctx context.Context, x model.TestExecution, ev model.Event) (model.TestExecution, error) {
 	x.Status.Phase = model.TestPending
+	stored := x.Spec
+	if x.Spec.External != nil {
+		external := *x.Spec.External
+		external.Script = nil
+		stored.External = &external
+	}
 	err := s.Write(ctx, x.Org, ev, func(ctx context.Context, t *database.Tx, generation int64) (changes []store.Change, err error) {
 		x.Sequence = generation
 		if x.Trigger != "" {
@@ -108,7 +128,7 @@ func (s Store) Submit(ctx context.Context, x model.TestExecution, ev model.Event
 			}
 		}
 		err = database.Must(ctx, t, model.ErrExists, insert, x.Org, x.ID, x.Sequence, x.Cluster, x.Test, x.RunID, x.Sandbox, x.RoutingKey, x.Revision, x.Trigger,
-			x.Script, x.Timeout, x.CreatedAt, database.JSON{Of: x.Author}, database.JSON{Of: x.Spec}, database.JSON{Of: x.Status})
+			x.Script, x.Timeout, x.CreatedAt, database.JSON{Of: x.Author}, database.JSON{Of: stored}, database.JSON{Of: x.Status})
 		if err == nil {
 			err = enough(ctx, t, "executions of tests", mostExecutions, countAll, x.Org)
 		}
@@ -119,9 +139,13 @@ func (s Store) Submit(ctx context.Context, x model.TestExecution, ev model.Event
 
 // supersede cancels the executions of a trigger for former revisions.
 func supersede(ctx context.Context, t *database.Tx, x model.TestExecution) (changes []store.Change, err error) {
-	former, err := database.List(ctx, t, scan, selectFormer, x.Org, x.Sandbox, x.Trigger, x.Revision)
-	for _, old := range former {
+	former, err := database.List(ctx, t, database.Column[string], selectFormer, x.Org, x.Sandbox, x.Trigger, x.Revision)
+	for _, id := range former {
+		var old model.TestExecution
 		if err == nil {
+			old, err = database.One(ctx, t, scan, lock, x.Org, id)
+		}
+		if err == nil && !old.Ended() && old.CanceledAt.IsZero() {
 			err = canceled(ctx, t, old, x.CreatedAt, v2.JobsCanceledByInternal, fmt.Sprintf("Sandbox %s was changed.", x.Sandbox))
 			changes = append(changes, change(old))
 		}
@@ -167,23 +191,24 @@ type List struct {
 	Newest bool
 	// RunID is that of the executions; empty: of any.
 	RunID string
-	// Most is how many there are at most; Keep reports the ones to list; nil: all.
+	// Most is how many there are at most, and fewer if they are large; Keep reports the ones to list; nil: all.
 	Most int
 	Keep func(model.TestExecution) bool
 }
 
 // Executions returns executions in the order of their sequence.
 func (s Store) Executions(ctx context.Context, org string, l List) ([]model.TestExecution, error) {
-	query, args, n := selectNewer+oldestFirst, []any{org, l.After, l.RunID}, 0
+	query, args, n, size := selectNewer+oldestFirst, []any{org, l.After, l.RunID}, 0, int64(0)
 	if l.Newest {
 		query, args[1] = selectOlder+newestFirst, cmp.Or(l.After, math.MaxInt64)
 	}
 	all, err := database.List(ctx, s.Database().Reads(), func(r database.Row) (x model.TestExecution, err error) {
-		if n == l.Most {
+		if n == l.Most || size >= pageBytes {
 			return x, database.ErrEnough
 		}
-		if x, err = scan(r); err == nil && (l.Keep == nil || l.Keep(x)) {
-			n++
+		var one int64
+		if x, err = scanWith(r, &one); err == nil && (l.Keep == nil || l.Keep(x)) {
+			n, size = n+1, size+one
 			return x, nil
 		}
 		return model.TestExecution{}, err

@@ -222,6 +222,9 @@ type CaptureStatus struct {
 
 	// Requests The number of stored requests.
 	Requests int64 `json:"requests"`
+
+	// TestExecution The ID of the test execution with the requests that are recorded; default: all requests are.
+	TestExecution *string `json:"testExecution,omitempty"`
 }
 
 // CapturemetaScriptRef defines model for CapturemetaScriptRef.
@@ -1308,6 +1311,14 @@ type TestExecutionCanceledState struct {
 	Message    *string `json:"message,omitempty"`
 }
 
+// TestExecutionCapture A capture of the requests that members of a sandbox received for the calls of a test execution.
+type TestExecutionCapture struct {
+	// Message Why there is no such capture.
+	Message *string `json:"message,omitempty"`
+	Name    string  `json:"name"`
+	Sandbox string  `json:"sandbox"`
+}
+
 // TestExecutionContext defines model for TestExecutionContext.
 type TestExecutionContext struct {
 	AutoDiff *TestExecutionAutoDiff `json:"autoDiff,omitempty"`
@@ -1345,7 +1356,10 @@ type TestExecutionState struct {
 
 // TestExecutionStatus defines model for TestExecutionStatus.
 type TestExecutionStatus struct {
-	BaselineJob   *string                   `json:"baselineJob,omitempty"`
+	BaselineJob *string `json:"baselineJob,omitempty"`
+
+	// Captures An extension of Switchyard: the recorded requests behind calls with capture.
+	Captures      []TestExecutionCapture    `json:"captures,omitempty"`
 	FinalState    *TestExecutionState       `json:"finalState,omitempty"`
 	FinishedAt    *string                   `json:"finishedAt,omitempty"`
 	Phase         TestexecutionsPhase       `json:"phase"`

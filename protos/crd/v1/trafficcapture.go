@@ -28,7 +28,7 @@ type TrafficCapture struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// The desired state.
-	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease can be renewed; create another TrafficCapture"
+	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.traces) == has(oldSelf.traces) && (!has(self.traces) || self.traces == oldSelf.traces) && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease can be renewed; create another TrafficCapture"
 	// +kubebuilder:validation:Required
 	Spec TrafficCaptureSpec `json:"spec,omitzero"`
 
@@ -84,6 +84,24 @@ type TrafficCaptureSpec struct {
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=100
 	SamplePercent int32 `json:"samplePercent,omitempty"`
+
+	// The first 16 digits of the IDs of traces (W3C Trace Context). Only requests of these traces are recorded, all of them; the
+	// others are counted. samplePercent has no effect then.
+	// +optional
+	// +kubebuilder:validation:MinLength=16
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern="^[0-9a-f]+$"
+	Traces string `json:"traces,omitempty"`
+
+	// The routing keys of the requests that are recorded, or overridden. Absent: all. Keys in custom headers do not count.
+	// +optional
+	// +kubebuilder:validation:MaxItems=64
+	RoutingKeys []string `json:"routingKeys,omitempty"`
+
+	// The routing keys of requests that are neither recorded nor overridden.
+	// +optional
+	// +kubebuilder:validation:MaxItems=1024
+	ExceptRoutingKeys []string `json:"exceptRoutingKeys,omitempty"`
 
 	// Parts of requests and responses that are removed before they are recorded, beside the headers that are
 	// always removed.
@@ -194,6 +212,10 @@ type TrafficCaptureStatus struct {
 	// The routing key of the sandbox.
 	// +optional
 	RoutingKey string `json:"routingKey,omitempty"`
+
+	// The other routing keys with requests that are routed to the members, as those of route groups.
+	// +optional
+	OtherRoutingKeys []string `json:"otherRoutingKeys,omitempty"`
 
 	// The last change of the lease.
 	// +optional

@@ -2917,6 +2917,16 @@ func (in *TrafficCaptureSpec) DeepCopyInto(out *TrafficCaptureSpec) {
 		(*in).DeepCopyInto(*out)
 	}
 	in.Limits.DeepCopyInto(&out.Limits)
+	if in.RoutingKeys != nil {
+		in, out := &in.RoutingKeys, &out.RoutingKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.ExceptRoutingKeys != nil {
+		in, out := &in.ExceptRoutingKeys, &out.ExceptRoutingKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Elide != nil {
 		in, out := &in.Elide, &out.Elide
 		*out = new(CaptureElision)
@@ -2948,6 +2958,11 @@ func (in *TrafficCaptureStatus) DeepCopyInto(out *TrafficCaptureStatus) {
 		for i := range *in {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
+	}
+	if in.OtherRoutingKeys != nil {
+		in, out := &in.OtherRoutingKeys, &out.OtherRoutingKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.Lease != nil {
 		in, out := &in.Lease, &out.Lease

@@ -24,7 +24,8 @@ func SecondName(first string) string { return services.TrafficName(first, false)
 
 // Recorders are what captures attach for an external workload.
 type Recorders struct {
-	// Listening are ports of traffic-manager by ports of the application, and Addresses those of its pods that listen.
+	// Listening are ports of traffic-manager by ports of the application, and Addresses those of its pods that listen. If none
+	// does, they are those of all pods: proxies send requests to them until they learn otherwise.
 	Listening map[int32]int32
 	Addresses []string
 	// Redirected reports whether requests are sent to them.
@@ -34,6 +35,7 @@ type Recorders struct {
 // Of returns what captures attach for the member with a name of crdv1.CapturedName.
 func Of(captures []crdv1.TrafficCapture, name string) Recorders {
 	r := Recorders{Listening: map[int32]int32{}}
+	var attached []string
 	for i := range captures {
 		c := &captures[i]
 		r.Redirected = r.Redirected || c.Redirects(name) != nil
@@ -44,10 +46,14 @@ func Of(captures []crdv1.TrafficCapture, name string) Recorders {
 			for _, p := range pod.Ports {
 				r.Listening[p.Application] = p.Listening
 			}
+			attached = append(attached, pod.Addresses...)
 			if pod.Applied {
 				r.Addresses = append(r.Addresses, pod.Addresses...)
 			}
 		}
+	}
+	if len(r.Addresses) == 0 {
+		r.Addresses = attached
 	}
 	r.Addresses = lists.Unique(r.Addresses)
 	return r

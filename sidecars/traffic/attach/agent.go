@@ -63,10 +63,11 @@ type Agent struct {
 	// earlier are the last reports of former processes of this container.
 	earlier []*trafficv1.Applied
 
-	mu      sync.Mutex
-	state   *trafficv1.Attachments
-	problem string
-	until   map[proxy.Port]time.Time // when a port is not served any more; zero: it is attached
+	mu    sync.Mutex
+	state *trafficv1.Attachments
+	// problem is why the last attachments are not applied, and deaf why not all ports are served now.
+	problem, deaf error
+	until         map[proxy.Port]time.Time // when a port is not served any more; zero: it is attached
 }
 
 // Roots returns the authorities of a file, or if there is none those of a text, both as PEM.
@@ -197,7 +198,7 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	var sent time.Time
 	for {
 		mu.Lock()
-		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
+		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
 		mu.Unlock()
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {

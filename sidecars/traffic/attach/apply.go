@@ -40,14 +40,9 @@ func (a *Agent) apply(next *trafficv1.Attachments) {
 			a.until[port] = time.Now().Add(linger)
 		}
 	}
+	a.problem = failed
 	a.mu.Unlock()
-	failed = errors.Join(failed, a.listen())
-	a.mu.Lock()
-	a.problem = ""
-	if failed != nil {
-		a.problem = failed.Error()
-	}
-	a.mu.Unlock()
+	_ = a.listen() // tick tries again
 	a.save()
 }
 
@@ -63,7 +58,8 @@ func (a *Agent) listen() error {
 		}
 		ports = append(ports, port)
 	}
-	return a.proxy.Listen(ports...)
+	a.deaf = a.proxy.Listen(ports...)
+	return a.deaf
 }
 
 // idle reports whether nothing is served.
@@ -77,7 +73,10 @@ func (a *Agent) idle() bool {
 func (a *Agent) wrong() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.problem
+	if err := errors.Join(a.problem, a.deaf); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // load applies the attachments that an earlier container has kept.

@@ -555,4 +555,11 @@ func TestAPortThatAnotherProgramHasIsReported(t *testing.T) {
 		}
 		return nil
 	})
+	_ = l.Close()
+	p.until("the port is free, and the problem is no more reported", func(a *trafficv1.Applied) error {
+		if a.GetProblem() != "" {
+			return fmt.Errorf("%v", a)
+		}
+		return nil
+	})
 }

@@ -167,3 +167,25 @@ func TestAPathThatIsNotSupported(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A capture of some keys records their requests, at its share of traces, and counts the others.
+func TestACaptureOfKeys(t *testing.T) {
+	only, except := of("a", 10), of("b", 10)
+	only.Sample, only.Restricted, only.RoutingKeys = 0, 1, []string{"group"}
+	except.Sample, except.Restricted, except.ExceptRoutingKeys = 0, 1, []string{"group"}
+	k := recording(t, only, except)
+	for _, key := range []string{"group", "other", ""} {
+		k.exchange(request("x", "Baggage: sd-routing-key="+key), response("y"))
+	}
+	var got []string
+	for _, x := range k.all {
+		got = append(got, x.GetCaptureUid()+" "+x.GetRoutingKey())
+		k.Delivered(x)
+	}
+	if want := []string{"a group", "b other", "b "}; !slices.Equal(got, want) {
+		t.Errorf("recorded are %q", got)
+	}
+	if c := k.Counts("a")[0]; c.GetSeen() != 3 || c.GetDelivered() != 1 || c.GetSampledOut() != 2 {
+		t.Errorf("%v", c)
+	}
+}

@@ -46,8 +46,14 @@ type exchange struct {
 func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchange {
 	id := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
 	trace, parent := record.Trace(first(h.Fields, "traceparent"), id)
+	key := routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil)
+	var entry *record.Entry
 	r.mu.Lock()
-	entry := r.books.Begin(t.Capture, trace, fixed+room(h.Fields)+int64(len(h.Target)))
+	if record.Keyed(t.Capture, key) {
+		entry = r.books.Begin(t.Capture, trace, fixed+room(h.Fields)+int64(len(h.Target)))
+	} else {
+		r.books.Skip(t.Capture)
+	}
 	r.mu.Unlock()
 	if entry == nil {
 		return nil
@@ -58,8 +64,7 @@ func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchang
 	e.x = &trafficv1.Exchange{
 		Id: id, CaptureUid: t.GetUid(), Port: port.GetApplication(), Member: port.GetMember(),
 		Began: timestamppb.New(e.began), Request: request, Protocol: protocol(h),
-		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation,
-		RoutingKey: routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil),
+		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation, RoutingKey: key,
 	}
 	return e
 }

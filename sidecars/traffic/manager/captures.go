@@ -35,45 +35,64 @@ func capturesOf(namespace string, pod types.UID, all []crdv1.TrafficCapture, alw
 			ResponseHeadersElided: slices.Concat(always.ResponseHeaders, texts(elide.ResponseHeaders)),
 			JsonPathsElided:       texts(elide.JSONPaths),
 			Ports:                 portsOf(c.Namespace, at),
+			Traces:                c.Spec.Traces, RoutingKeys: c.Spec.RoutingKeys, ExceptRoutingKeys: c.Spec.ExceptRoutingKeys,
 		})
+		one := out[len(out)-1]
+		if restricted(one) { // Older containers record nothing.
+			one.Sample, one.Restricted = 0, one.Sample
+		}
 		if c.Spec.Override != nil { // Nothing is recorded; older containers pass requests on.
-			out[len(out)-1].Sample, out[len(out)-1].BodyBytes = 0, 0
+			one.Sample, one.Restricted, one.BodyBytes = 0, 0, 0
 		}
 	}
 	slices.SortFunc(out, func(a, b *trafficv1.Capture) int { return cmp.Compare(a.Uid, b.Uid) })
 	return out
 }
 
-// overrideOf returns the override of a pod with these captures; nil: it has none. Of several it is the first. One that is being
-// deleted has ended, before its requests take another way.
-func overrideOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) *trafficv1.Override {
+// overridesOf returns the override of a pod with these captures; nil: it has none. Of several it is the first. Those that are not
+// for all requests are some. One that is being deleted has ended, before its requests take another way.
+func overridesOf(captures []*trafficv1.Capture, all []crdv1.TrafficCapture) (one *trafficv1.Override, some []*trafficv1.Override) {
 	for _, of := range captures {
-		i := slices.IndexFunc(all, func(c crdv1.TrafficCapture) bool {
+		c := lists.First(lists.Pointers(all), func(c *crdv1.TrafficCapture) bool {
 			return string(c.UID) == of.GetUid() && c.Spec.Override != nil && c.DeletionTimestamp == nil
 		})
-		if i < 0 {
+		if c == nil {
 			continue
 		}
-		o := all[i].Spec.Override
-		return &trafficv1.Override{
-			Uid: of.GetUid(), RoutingKey: of.GetRoutingKey(), ByStatus: o.ByStatus,
-			ExceptStatuses: lists.Map(o.ExceptStatuses, func(status int32) uint32 { return uint32(max(0, status)) }), //nolint:gosec // not negative
-			Targets: lists.Map(o.Targets, func(t crdv1.OverrideTarget) *trafficv1.OverrideTarget {
+		o := &trafficv1.Override{
+			Uid: of.GetUid(), RoutingKey: of.GetRoutingKey(), OtherKeys: c.Status.OtherRoutingKeys, ByStatus: c.Spec.Override.ByStatus,
+			RoutingKeys: c.Spec.RoutingKeys, ExceptRoutingKeys: c.Spec.ExceptRoutingKeys,
+			ExceptStatuses: lists.Map(c.Spec.Override.ExceptStatuses, func(status int32) uint32 { return uint32(max(0, status)) }), //nolint:gosec // not negative
+			Targets: lists.Map(c.Spec.Override.Targets, func(t crdv1.OverrideTarget) *trafficv1.OverrideTarget {
 				return &trafficv1.OverrideTarget{Application: uint32(t.Port), Address: t.Address} //nolint:gosec // a port
 			}),
 		}
+		if restricted(of) {
+			some = append(some, o)
+		} else if one == nil {
+			one = o
+		}
 	}
-	return nil
+	return one, some
+}
+
+// restricted reports whether a capture is not for all requests of its members.
+func restricted(c *trafficv1.Capture) bool {
+	return c.GetTraces() != "" || len(c.GetRoutingKeys())+len(c.GetExceptRoutingKeys()) > 0
 }
 
 // appliedBy returns which of these captures a container has applied by its report, and its problem. One of an earlier release
-// does not override.
-func appliedBy(report *trafficv1.Applied, captures []string, o *trafficv1.Override) (applied []string, problem string) {
-	if o == nil || report.GetOverrides() || !slices.Contains(captures, o.GetUid()) {
+// does not override, or records no captures of some requests.
+func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments) (applied []string, problem string) {
+	unknown := map[string]bool{}
+	for _, c := range last.GetCaptures() {
+		unknown[c.GetUid()] = restricted(c) && !report.GetRestricts() || c.GetUid() == last.GetOverride().GetUid() && !report.GetOverrides()
+	}
+	applied = lists.Filter(captures, func(uid string) bool { return !unknown[uid] })
+	if len(applied) == len(captures) {
 		return captures, report.GetProblem()
 	}
-	return lists.Filter(captures, func(uid string) bool { return uid != o.GetUid() }),
-		cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override: replace the pods of the fork")
+	return applied, cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override, or records no captures of some requests: replace the pods of the fork")
 }
 
 // withoutUnanswered returns those of these captures that have no port of which a pod got no answer, and the reasons of the others.

@@ -50,6 +50,13 @@ func TestAPodGetsTheCapturesOfItsNamespaceThatNameIt(t *testing.T) {
 	if c := of.([]*trafficv1.Capture)[0]; c.GetSample() != 0.25 || fmt.Sprint(c.GetRequestHeadersElided(), c.GetResponseHeadersElided(), c.GetJsonPathsElided()) != "[x-d x-a] [x-e x-b] [$.c]" {
 		t.Errorf("a sample without parts is %v", c)
 	}
+	traces := capture("a", "1", "p")
+	traces.Spec.Traces = "0123456789abcdef"
+	fields.Row(t, crdv1.KindTrafficCapture, &traces, is)
+	of, _ = is(&traces)
+	if c := of.([]*trafficv1.Capture)[0]; c.GetSample() != 0 || c.GetTraces() != "0123456789abcdef" {
+		t.Errorf("a capture of traces is %v: containers that know none record nothing", c)
+	}
 	over := capture("a", "1")
 	over.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionEnded, Status: "True"}}
 	attached := capture("a", "1", "p")
@@ -68,7 +75,8 @@ func TestAPodGetsItsOverride(t *testing.T) {
 	of := func(c *crdv1.TrafficCapture) (captures []*trafficv1.Capture, o *trafficv1.Override) {
 		all := []crdv1.TrafficCapture{*c, other}
 		captures = capturesOf("a", "p", all, Elision{})
-		return captures, overrideOf(captures, all)
+		o, _ = overridesOf(captures, all)
+		return captures, o
 	}
 	captures, o := of(&c)
 	if len(captures) != 2 || captures[0].GetSample() != 1 || captures[1].GetUid() != "1" || captures[1].GetSample() != 0 || captures[1].GetBodyBytes() != 0 {
@@ -87,11 +95,46 @@ func TestAPodGetsItsOverride(t *testing.T) {
 	if captures, o := of(ending); len(captures) != 2 || o != nil {
 		t.Errorf("one that is being deleted: %v, %v", captures, o)
 	}
-	uids := []string{"0", "1"}
-	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, o); len(applied) != 2 || problem != "" {
+	uids, last := []string{"0", "1"}, &trafficv1.Attachments{Captures: captures, Override: o}
+	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, last); len(applied) != 2 || problem != "" {
 		t.Errorf("applied are %v, %s", applied, problem)
 	}
-	if applied, problem := appliedBy(&trafficv1.Applied{}, uids, o); fmt.Sprint(applied) != "[0]" || problem == "" {
+	if applied, problem := appliedBy(&trafficv1.Applied{}, uids, last); fmt.Sprint(applied) != "[0]" || problem == "" {
+		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
+	}
+}
+
+// Overrides and captures of some requests are sent so that containers of an earlier release neither override nor record too many, and
+// are reported.
+func TestAPodGetsCapturesOfSomeRequests(t *testing.T) {
+	over := crdv1.TrafficCapture{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "over", UID: "1"}}
+	over.Spec.Override = &crdv1.CaptureOverride{Targets: []crdv1.OverrideTarget{{Port: 8080, Address: "10.0.0.1:80"}}}
+	over.Spec.ExceptRoutingKeys = []string{"group"}
+	over.Status.RoutingKey, over.Status.OtherRoutingKeys, over.Status.Pods = "k", []string{"group", "other"}, []crdv1.CapturedPod{{UID: "p"}}
+	record := *over.DeepCopy()
+	record.UID, record.Spec.Override, record.Spec.RoutingKeys, record.Spec.ExceptRoutingKeys, record.Spec.SamplePercent = "2", nil, []string{"group"}, nil, 50
+	of := func(over *crdv1.TrafficCapture) *trafficv1.Attachments {
+		all := []crdv1.TrafficCapture{*over, record}
+		out := &trafficv1.Attachments{Captures: capturesOf("a", "p", all, Elision{})}
+		out.Override, out.Restricted = overridesOf(out.GetCaptures(), all)
+		return out
+	}
+	got := of(&over)
+	if o := got.GetRestricted(); got.GetOverride() != nil || len(o) != 1 || fmt.Sprint(o[0].GetExceptRoutingKeys(), o[0].GetRoutingKeys(), o[0].GetOtherKeys(), o[0].GetRoutingKey()) != "[group] [] [group other] k" {
+		t.Errorf("the overrides are %v", got)
+	}
+	if c := got.GetCaptures(); c[0].GetSample() != 0 || c[0].GetRestricted() != 0 || c[1].GetSample() != 0 || c[1].GetRestricted() != 0.5 || fmt.Sprint(c[1].GetRoutingKeys()) != "[group]" {
+		t.Errorf("the captures are %v", c)
+	}
+	fields.Row(t, crdv1.KindTrafficCapture, &over, func(c *crdv1.TrafficCapture) (any, client.Object) { return of(c), c })
+	fields.Row(t, crdv1.KindTrafficCapture, &record, func(c *crdv1.TrafficCapture) (any, client.Object) {
+		return capturesOf("a", "p", []crdv1.TrafficCapture{*c}, Elision{}), c
+	})
+	uids := []string{"1", "2"}
+	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true, Restricts: true}, uids, got); len(applied) != 2 || problem != "" {
+		t.Errorf("applied are %v, %s", applied, problem)
+	}
+	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, got); len(applied) != 0 || problem == "" {
 		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
 	}
 }

@@ -46,7 +46,9 @@ func (s *server) attachments(ctx context.Context, who serve.Peer) (*trafficv1.At
 			return nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	return &trafficv1.Attachments{Captures: captures, Override: overrideOf(captures, all), Authorities: []byte(s.cfg.TLS.Roots().PEM())}, nil
+	out := &trafficv1.Attachments{Captures: captures, Authorities: []byte(s.cfg.TLS.Roots().PEM())}
+	out.Override, out.Restricted = overridesOf(captures, all)
+	return out, nil
 }
 
 // Attach implements trafficv1.SidecarsServer.
@@ -87,7 +89,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			if applied.GetVersion() == 0 {
 				continue // it applies nothing yet, or has ended
 			}
-			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last.GetOverride())
+			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last)
 			captures, unanswered := withoutUnanswered(applied, captures, last.GetCaptures())
 			s.books.attach(a, of, captures, clip(problem), unanswered)
 		case <-a.replaced:

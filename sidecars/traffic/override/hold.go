@@ -6,11 +6,37 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // MaxBody is how much of a request's body is held.
 const MaxBody = 1 << 20
+
+// MaxHeld is how much of bodies all requests of a Server hold at once.
+const MaxHeld = 16 << 20
+
+// share is what one request holds of MaxHeld; nil: it has no bound.
+type share struct {
+	all  *atomic.Int64
+	held int64
+}
+
+// take reports whether there is room for n more bytes, which it holds then.
+func (s *share) take(n int) bool {
+	if s == nil {
+		return true
+	}
+	if s.all.Add(int64(n)) > MaxHeld {
+		s.all.Add(-int64(n))
+		return false
+	}
+	s.held += int64(n)
+	return true
+}
+
+// end ends the share.
+func (s *share) end() { s.all.Add(-s.held) }
 
 // piece is the result of one read of a body.
 type piece struct {
@@ -79,7 +105,7 @@ func (b *body) Close() error {
 	return b.source.Close()
 }
 
-// hold reads the body of a request that ends within MaxBody, and in time if its length is unknown; otherwise the reason is one
+// hold reads the body of a request that ends within MaxBody and its share, and in time if its length is unknown; otherwise the reason is one
 // of policy.SkippedHeader, and the body of r continues from its beginning. An error is one of the caller.
 func (o *Override) hold(r *http.Request) (held []byte, reason string, err error) {
 	switch {
@@ -104,7 +130,9 @@ func (o *Override) hold(r *http.Request) (held []byte, reason string, err error)
 		}
 		select {
 		case p := <-b.pieces:
-			b.take(p)
+			if b.take(p); !o.share.take(len(p.data)) {
+				return nil, reasonBody, nil
+			}
 		case <-silent:
 			return nil, reasonStream, nil
 		case <-late:

@@ -2,9 +2,11 @@ package override
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"switchyard.dev/sidecars/traffic/override/policy"
@@ -24,12 +26,15 @@ type Override struct {
 	policy.Policy
 	// First sends requests to the override, and Then to the application.
 	First, Then http.RoundTripper
-	// RoutingKey is the key of requests that can select middlewares.
-	RoutingKey string
-	// Within bounds the time until the end of an answer that counts by its trailers. Default: AnswerWithin.
+	// Keys are those of requests that can select middlewares.
+	Keys []string
+	// Within bounds the time until the end of an answer that counts by its trailers, and twice Within that until it is known
+	// whether an answer counts. Default: AnswerWithin.
 	Within time.Duration
 	// Stream replaces the time after which a body of unknown length is a stream. Default: half a second.
 	Stream time.Duration
+
+	share *share // of the request; an Override with one is for this request alone
 }
 
 // AnswerWithin is how long the override has for an answer.
@@ -54,7 +59,7 @@ func (o *Override) RoundTrip(r *http.Request) (*http.Response, error) {
 // selected reports whether the request uses the override.
 func (o *Override) selected(r *http.Request) (uses bool, wrong string) {
 	lines := func(name string) []string { return r.Header.Values(name) }
-	if o.RoutingKey == "" || routingkey.Of(lines, nil) != o.RoutingKey {
+	if key := routingkey.Of(lines, nil); key == "" || !slices.Contains(o.Keys, key) {
 		return true, ""
 	}
 	return routingkey.Selects(lines, policy.Name, policy.All())
@@ -69,14 +74,16 @@ func (o *Override) answer(r *http.Request) (*http.Response, error) {
 		return o.then(r, policy.SkippedHeader, reason)
 	}
 	r.Header.Del("Expect") // the body is here
-	a, err := o.First.RoundTrip(with(detached(r), held))
+	first, cancel := detached(r)
+	late := time.AfterFunc(2*o.within(), cancel)
+	a, err := o.First.RoundTrip(with(first, held))
 	if err != nil {
 		if r.Context().Err() != nil {
 			return nil, r.Context().Err()
 		}
 		return o.then(with(r, held), policy.SkippedHeader, reasonUnreachable)
 	}
-	if o.counts(a) {
+	if o.counts(a) && late.Stop() {
 		a.Header.Set(policy.Header, "true")
 		return a, nil
 	}
@@ -104,11 +111,7 @@ func (o *Override) counts(a *http.Response) bool {
 	if known {
 		return counts
 	}
-	within := o.Within
-	if within == 0 {
-		within = AnswerWithin
-	}
-	late := time.AfterFunc(within, func() { _ = a.Body.Close() })
+	late := time.AfterFunc(o.within(), func() { _ = a.Body.Close() })
 	defer late.Stop()
 	text, err := io.ReadAll(io.LimitReader(a.Body, MaxBody+1))
 	if err != nil || len(text) > MaxBody {
@@ -124,6 +127,8 @@ func (o *Override) counts(a *http.Response) bool {
 	}{bytes.NewReader(text), a.Body}
 	return counts
 }
+
+func (o *Override) within() time.Duration { return cmp.Or(o.Within, AnswerWithin) }
 
 // with returns a request with this body.
 func with(r *http.Request, held []byte) *http.Request {
@@ -141,10 +146,10 @@ func with(r *http.Request, held []byte) *http.Request {
 	return out
 }
 
-// detached returns a request that ends as r does, and reports nothing of its progress to those that trace r: informational
-// answers are the application's alone.
-func detached(r *http.Request) *http.Request {
+// detached returns a request that ends as r does or with cancel, and reports nothing of its progress to those that trace r:
+// informational answers are the application's alone.
+func detached(r *http.Request) (first *http.Request, cancel func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	context.AfterFunc(r.Context(), cancel)
-	return r.WithContext(ctx)
+	return r.WithContext(ctx), cancel
 }

@@ -3,6 +3,7 @@ package override_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 
 	"switchyard.dev/sidecars/traffic/override"
 	"switchyard.dev/sidecars/traffic/override/policy"
+	"switchyard.dev/tools/wait"
 )
 
 // echo answers with the request.
@@ -146,6 +148,87 @@ func TestWhatIsNotHeld(t *testing.T) {
 	})
 }
 
+// Many callers send almost all of a body, and wait. Then there is no room for the bodies of others until they leave.
+func TestHeldBodiesHaveACommonBound(t *testing.T) {
+	w := newWorld(t, echo("app"), echo("override", "Sd-Override", "true"))
+	text := strings.Repeat("x", 64<<10)
+	asked := func(what, marks string) {
+		t.Helper()
+		wait.Eventually(t, time.Minute, what, func() error {
+			if a := w.ask(client(t, true), "POST", "/", io.MultiReader(strings.NewReader(text))); a.marks() != marks || !strings.Contains(a.body, text) {
+				return fmt.Errorf("%s %.50q", a.marks(), a.body)
+			}
+			return nil
+		})
+	}
+	asked("there is room", marksOverride)
+	var crowd []net.Conn
+	for range override.MaxHeld/override.MaxBody + 1 {
+		c, err := net.Dial("tcp", w.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		crowd = append(crowd, c)
+		go func() {
+			_, _ = fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", override.MaxBody, make([]byte, override.MaxBody-1))
+		}()
+	}
+	asked("there is none", "override= asked= skipped=body")
+	for _, c := range crowd {
+		_ = c.Close()
+	}
+	asked("there is room again", marksOverride)
+}
+
+// An override that takes a part of the request, or sends a part of an answer that does not count, and then nothing more.
+func TestAnOverrideThatStops(t *testing.T) {
+	for name, answer := range map[string]string{"reading": "", "answering": "HTTP/1.1 404 Not Found\r\nContent-Length: 100\r\n\r\nnot"} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, echo("app"), nil)
+			stops := listen(t)
+			go func() {
+				for {
+					a, err := stops.Accept()
+					if err != nil {
+						return
+					}
+					defer a.Close()
+					_ = a.(*net.TCPConn).SetReadBuffer(4 << 10)
+					_, _ = a.Read(make([]byte, 10))
+					_, _ = io.WriteString(a, answer)
+				}
+			}()
+			first := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, "tcp", stops.Addr().String())
+				if err == nil {
+					err = conn.(*net.TCPConn).SetWriteBuffer(4 << 10)
+				}
+				return conn, err
+			}}
+			o := &override.Override{First: first, Then: &http.Transport{}, Within: time.Second}
+			body := strings.NewReader(strings.Repeat("x", override.MaxBody))
+			if name == "answering" {
+				body.Reset("hello")
+			}
+			r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+w.app.Addr().String(), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := o.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(a.Body)
+			_ = a.Body.Close()
+			marked := a.Header.Get(policy.AskedHeader) != "" && name == "answering" || a.Header.Get(policy.SkippedHeader) != "" // by its time on a busy machine
+			if !strings.HasPrefix(string(text), "app: POST") || err != nil || !marked {
+				t.Errorf("%.50q, %v, %v", text, err, a.Header)
+			}
+		})
+	}
+}
+
 // A caller that sends a part, and the rest only after it has got an answer.
 func TestAStreamPasses(t *testing.T) {
 	both(t, func(t *testing.T, two bool) {
@@ -189,6 +272,32 @@ func TestAStreamPasses(t *testing.T) {
 	})
 }
 
+// Options of the whole server are those of the application, or of the override.
+func TestOptionsOfTheWholeServer(t *testing.T) {
+	both(t, func(t *testing.T, two bool) {
+		w := newWorld(t, echo("app"), http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			echo("override", "Sd-Override", r.Header.Get("Wanted")).ServeHTTP(rw, r)
+		}))
+		for wanted, by := range map[string]string{"true": "override", "false": "app"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+w.address, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.URL.Path = "*"
+			r.Header.Set("Wanted", wanted)
+			a, err := client(t, two).Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, _ := io.ReadAll(a.Body)
+			_ = a.Body.Close()
+			if want := by + ": OPTIONS * " + w.address; !strings.HasPrefix(string(text), want) {
+				t.Errorf("%d, %q, want %s", a.StatusCode, text, want)
+			}
+		}
+	})
+}
+
 // Upgrades and other protocols pass to the application.
 func TestOtherProtocolsPass(t *testing.T) {
 	w := newWorld(t, nil, echo("override", "Sd-Override", "true"))
@@ -221,6 +330,7 @@ func TestOtherProtocolsPass(t *testing.T) {
 		"an upgrade":       "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n",
 		"another protocol": "*2\r\n$4\r\nECHO\r\n",
 		"a tunnel":         "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n",
+		"a tunnel to h":    "CONNECT h:80 HTTP/1.1\r\nHost: h:80\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := net.Dial("tcp", w.address)
@@ -261,6 +371,7 @@ func TestSelection(t *testing.T) {
 		{"", marksOverride, ""},
 		{"sd-traffic=none", marksOverride, ""},
 		{"sd-routing-key=k,sd-traffic=none", "override= asked= skipped=sd-traffic", ""},
+		{"sd-routing-key=group,sd-traffic=none", "override= asked= skipped=sd-traffic", ""},
 		{"sd-routing-key=k,sd-traffic=trafficwatch", "override= asked= skipped=sd-traffic", ""},
 		{"sd-routing-key=k,sd-traffic=trafficwatch+override", marksOverride, ""},
 		{"sd-routing-key=other,sd-traffic=none", marksOverride, ""},

@@ -3,6 +3,8 @@ package override
 import (
 	"net/http"
 	"net/http/httputil"
+
+	"switchyard.dev/xds/routingkey"
 )
 
 // forwarding are headers that httputil removes, and that callers keep here.
@@ -19,8 +21,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		first, then = s.first.two, s.then.two
 	}
 	way := http.RoundTripper(then)
-	if set := s.settings(c.application); set.Address != "" {
-		way = &Override{Policy: set.Policy, RoutingKey: set.RoutingKey, Stream: set.Stream, First: to{set.Address, first}, Then: then}
+	key := routingkey.Of(func(name string) []string { return r.Header.Values(name) }, nil)
+	if set := s.settings(c.application, key); set.Address != "" {
+		held := &share{all: &s.held}
+		defer held.end()
+		way = &Override{Policy: set.Policy, Keys: set.Keys, Stream: set.Stream, First: to{set.Address, first}, Then: then, share: held}
 	}
 	(&httputil.ReverseProxy{
 		Transport: way, ErrorLog: s.http.ErrorLog,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,33 +37,34 @@ type Settings struct {
 	policy.Policy
 	// Address is host:port of the override; empty: there is none.
 	Address string
-	// RoutingKey and Stream are as in Override.
-	RoutingKey string
-	Stream     time.Duration
+	// Keys and Stream are as in Override.
+	Keys   []string
+	Stream time.Duration
 }
 
 // Server serves connections of callers. Its requests to one port of the application have the override that the port has
 // when they begin.
 type Server struct {
-	settings func(application int32) Settings
+	settings func(application int32, key string) Settings
 	logger   *slog.Logger
 	http     *http.Server
 	accepted chan net.Conn
 	closed   chan struct{}
 	close    func()
 	all      sync.WaitGroup
+	held     atomic.Int64 // bytes of bodies
 	// one and two are the clients of HTTP/1.1 and of HTTP/2, of the override and of the application.
 	first, then struct{ one, two *http.Transport }
 }
 
-// New returns a Server, which runs until Stop. settings returns those of a port of the application.
-func New(settings func(application int32) Settings, logger *slog.Logger) *Server {
+// New returns a Server, which runs until Stop. settings returns those of requests with a routing key to a port of the application.
+func New(settings func(application int32, key string) Settings, logger *slog.Logger) *Server {
 	s := &Server{settings: settings, logger: logger, accepted: make(chan net.Conn), closed: make(chan struct{})}
 	s.close = sync.OnceFunc(func() { close(s.closed) })
 	s.first.one, s.first.two = transport(AnswerWithin)
 	s.then.one, s.then.two = transport(0)
 	s.http = &http.Server{ //nolint:gosec // the application has the limits
-		Handler: s, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), MaxHeaderBytes: 1 << 20,
+		Handler: s, Protocols: new(http.Protocols), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), MaxHeaderBytes: 1 << 20, DisableGeneralOptionsHandler: true,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connection{}, c) },
 	}
 	s.http.Protocols.SetHTTP1(true)
@@ -193,7 +195,7 @@ func isHTTP(b []byte) (is, known bool) {
 	case i+1 == len(b):
 		return false, false
 	}
-	return b[i+1] == '/' || b[i+1] == '*' || b[i+1] == 'h', true
+	return string(b[:i]) != http.MethodConnect && (b[i+1] == '/' || b[i+1] == '*' || b[i+1] == 'h'), true
 }
 
 // app is the address of the application.

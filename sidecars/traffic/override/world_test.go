@@ -40,10 +40,10 @@ type world struct {
 func newWorld(t *testing.T, app, first http.Handler) *world {
 	t.Helper()
 	w := &world{T: t, app: listen(t), first: listen(t)}
-	w.set = override.Settings{Address: w.first.Addr().String(), RoutingKey: "k", Stream: time.Minute}
+	w.set = override.Settings{Address: w.first.Addr().String(), Keys: []string{"k", "group"}, Stream: time.Minute}
 	w.serve(w.app, "app", app)
 	w.serve(w.first, "override", first)
-	server := override.New(func(application int32) override.Settings {
+	server := override.New(func(int32, string) override.Settings {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return w.set
@@ -79,7 +79,7 @@ func (w *world) serve(l net.Listener, name string, h http.Handler) {
 		_ = l.Close()
 		return
 	}
-	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	s := &http.Server{Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute, DisableGeneralOptionsHandler: true, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.mu.Lock()
 		w.served = append(w.served, name+" "+r.URL.Path)
 		w.mu.Unlock()

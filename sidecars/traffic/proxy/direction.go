@@ -2,8 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 
@@ -71,7 +69,7 @@ func (d *direction) copy() (readErr, writeErr error) {
 		}
 		return true
 	}
-	for !d.conn.Opaque() {
+	for {
 		if err := raw.Read(attempt); err != nil {
 			return err, nil
 		}
@@ -85,17 +83,4 @@ func (d *direction) copy() (readErr, writeErr error) {
 			return readErr, writeErr
 		}
 	}
-	return d.splice()
-}
-
-// splice has the kernel copy.
-func (d *direction) splice() (readErr, writeErr error) {
-	n, err := io.Copy(d.to, d.from)
-	if n > 0 {
-		d.some.Store(true)
-	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "write" {
-		return nil, err
-	}
-	return err, nil
 }

@@ -3,11 +3,13 @@
 //	Books    of a traffic container: seen = delivered + sampled out + lost(reason) + in flight, for each capture
 //	Merge    of the reports of all replicas of traffic-manager:
 //	         seen = stored + sampled out + evicted + lost(reason) + pending
-//	Sampled  whether a trace is in the sample of a capture, the same in each pod
+//	Keyed    whether a capture or an override is for requests with a key
+//	Selects  whether a capture records a trace, the same in each pod
 //	Add      adds to a set of numbers
 package record
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"maps"
@@ -94,13 +96,8 @@ type Entry struct {
 // Begin counts an exchange of a capture as seen. bytes is the room that it needs now. It returns nil, and has counted why, if
 // the exchange is not to be kept.
 func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
-	of := b.captures[c.GetUid()]
-	if of == nil {
-		of = &book{Counters: b.Counters(c.GetUid())}
-		b.captures[c.GetUid()] = of
-	}
-	of.Seen++
-	if !Sampled(trace, c.GetSample()) {
+	of := b.seen(c)
+	if !Selects(c, trace) {
 		of.SampledOut++
 		return nil
 	}
@@ -110,6 +107,20 @@ func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
 		return nil
 	}
 	return e
+}
+
+// Skip counts an exchange of a capture as seen and sampled out.
+func (b *Books) Skip(c *trafficv1.Capture) { b.seen(c).SampledOut++ }
+
+// seen counts an exchange as seen.
+func (b *Books) seen(c *trafficv1.Capture) *book {
+	of := b.captures[c.GetUid()]
+	if of == nil {
+		of = &book{Counters: b.Counters(c.GetUid())}
+		b.captures[c.GetUid()] = of
+	}
+	of.Seen++
+	return of
 }
 
 // Grow reserves more room, if bytes is negative less. If there is not enough the exchange is lost.
@@ -192,6 +203,25 @@ func (b *Books) Forget(uid string) bool {
 	}
 	delete(b.captures, uid)
 	return true
+}
+
+// Selects reports whether a capture records a trace: one of those that it names, or of its sample.
+func Selects(c *trafficv1.Capture, trace string) bool {
+	if traces := c.GetTraces(); traces != "" {
+		return strings.HasPrefix(trace, traces)
+	}
+	return Sampled(trace, cmp.Or(c.GetSample(), c.GetRestricted()))
+}
+
+// Keyed reports whether a capture or an override is for requests with a routing key; empty: without one.
+func Keyed(of interface {
+	GetRoutingKeys() []string
+	GetExceptRoutingKeys() []string
+}, key string) bool {
+	if only := of.GetRoutingKeys(); len(only) > 0 {
+		return slices.Contains(only, key)
+	}
+	return !slices.Contains(of.GetExceptRoutingKeys(), key)
 }
 
 // Sampled reports whether a trace belongs to the share of traces, from 0 to 1, that is captured.

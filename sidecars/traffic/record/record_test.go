@@ -31,6 +31,24 @@ func TestSamplesAreOfTracesAndOfTheirSize(t *testing.T) {
 	}
 }
 
+func TestACaptureOfTracesRecordsThemAlone(t *testing.T) {
+	c := &trafficv1.Capture{Traces: "0123456789abcdef"} // sample is 0: containers that do not know traces record nothing
+	for trace, want := range map[string]bool{"0123456789abcdef0000000000000001": true, "0123456789abcdee0000000000000001": false, "": false} {
+		if record.Selects(c, trace) != want {
+			t.Errorf("trace %q: %t", trace, !want)
+		}
+	}
+}
+
+func TestKeysOfCaptures(t *testing.T) {
+	only, except := &trafficv1.Capture{RoutingKeys: []string{"a", "b"}}, &trafficv1.Override{ExceptRoutingKeys: []string{"a"}}
+	for key, want := range map[string][2]bool{"a": {true, false}, "b": {true, true}, "c": {false, true}, "": {false, true}} {
+		if got := [2]bool{record.Keyed(only, key), record.Keyed(except, key)}; got != want {
+			t.Errorf("key %q: %v", key, got)
+		}
+	}
+}
+
 func TestATraceComesFromTheHeaderOrIsOwn(t *testing.T) {
 	const trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	for _, c := range []struct{ header, trace, parent string }{

@@ -54,6 +54,8 @@ type Asked struct {
 	Sandbox string
 	// Workload is the name of a baseline of the sandbox; empty: all.
 	Workload string
+	// Traces is the beginning of the IDs of the traces to record, 16 digits; empty: all.
+	Traces string
 	// For is how long to record, at most Longest; 0: Longest; negative: that is over.
 	For time.Duration
 }
@@ -121,7 +123,7 @@ func (r *run) create(ctx context.Context, asked Asked) error {
 		if r.cfg.Name != "" {
 			c.GenerateName, c.Name = "", r.cfg.Name
 		}
-		c.Spec.Sandbox, c.Spec.Workload = asked.Sandbox, asked.Workload
+		c.Spec.Sandbox, c.Spec.Workload, c.Spec.Traces = asked.Sandbox, asked.Workload, asked.Traces
 		c.Spec.Lease = &crdv1.CaptureLease{RenewTime: metav1.NowMicro(), Seconds: leaseSeconds}
 		err = r.cfg.Client.Create(ctx, c, client.FieldValidation("Strict"))
 		if apierrors.IsAlreadyExists(err) && r.cfg.Name != "" {

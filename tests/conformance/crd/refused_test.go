@@ -62,6 +62,7 @@ func wrongObjects() []wrong {
 		{"an override has a target", "TrafficCapture", "spec.override", map[string]any{"targets": []any{}}, "spec.override.targets in body should have at least 1 items"},
 		{"an override is for a port", "TrafficCapture", "spec.override", map[string]any{"targets": []any{map[string]any{"address": "a:80"}}}, "spec.override.targets[0].port: Required value"},
 		{"a part of nothing is no part", "TrafficCapture", "spec.samplePercent", 0, "spec.samplePercent in body should be greater than or equal to 1"},
+		{"traces have 16 digits", "TrafficCapture", "spec.traces", "0af7651916cd43DD", "spec.traces in body should match"},
 		{"a body is recorded up to a mebibyte", "TrafficCapture", "spec.limits.bodyBytes", 2 << 20, "spec.limits.bodyBytes in body should be less than or equal to 1048576"},
 		{"the name of a header has no colon", "TrafficCapture", "spec.elide.requestHeaders.0", "x-key: v", "spec.elide.requestHeaders[0] in body should match"},
 		{"a JSON path begins with a dollar", "TrafficCapture", "spec.elide.jsonPaths.0", "user.password", "spec.elide.jsonPaths[0] in body should match"},

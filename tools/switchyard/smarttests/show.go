@@ -1,6 +1,7 @@
 package smarttests
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -78,6 +79,9 @@ func details(x v2.TestExecution) string {
 		if job != nil {
 			fmt.Fprintf(&b, "  job %s\n", *job)
 		}
+	}
+	for _, c := range x.Status.Captures {
+		fmt.Fprintf(&b, "  recorded requests of sandbox %s: %s\n", c.Sandbox, cmp.Or(ptr.Deref(c.Message, ""), "capture "+c.Name))
 	}
 	if x.Results == nil || x.Results.Checks == nil {
 		return b.String()

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +33,9 @@ const (
 	// Ended: a test is not completed.
 	Ended
 )
+
+// traces are the values of -traces.
+var traces = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // pause is between the runs of a test: times in seconds differ.
 const pause = 1100 * time.Millisecond
@@ -108,6 +112,13 @@ func (m *Main) parse(args []string, runs *int) (r child.Runner, tests []smarttes
 		r.Elided = append(r.Elided, value)
 		return nil
 	})
+	all.Func("traces", "the first 16 `digits` of the traces of captured calls (default: random)", func(value string) error {
+		r.Traces = value
+		if !traces.MatchString(value) {
+			return errors.New("it has 16 hexadecimal digits in lower case")
+		}
+		return nil
+	})
 	if err = all.Parse(append(m.variables(), args...)); err != nil {
 		return r, nil, err
 	}
@@ -138,7 +149,7 @@ func (m *Main) parse(args []string, runs *int) (r child.Runner, tests []smarttes
 
 // variables returns the flags that are in variables.
 func (m *Main) variables() (flags []string) {
-	for name, flag := range map[string]string{smarttest.EnvName: "-name=", smarttest.EnvTimeout: "-timeout=", smarttest.EnvRuns: "-runs=", smarttest.EnvElide: "-elide=", smarttest.EnvAllow: "-allow="} {
+	for name, flag := range map[string]string{smarttest.EnvName: "-name=", smarttest.EnvTimeout: "-timeout=", smarttest.EnvRuns: "-runs=", smarttest.EnvTraces: "-traces=", smarttest.EnvElide: "-elide=", smarttest.EnvAllow: "-allow="} {
 		values := []string{m.Getenv(name)}
 		if name == smarttest.EnvElide || name == smarttest.EnvAllow {
 			values = strings.Split(values[0], ",")

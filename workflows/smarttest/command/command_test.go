@@ -103,6 +103,7 @@ func TestWrongArgumentsAreNamed(t *testing.T) {
 	}{
 		{one, "", []string{"-timeout", "0s"}, "limits are positive"},
 		{one, "", []string{"-allow", "localhost:80"}, "-allow"},
+		{one, "", []string{"-traces", "0123456789ABCDEF"}, "16 hexadecimal digits"},
 		{one, "", []string{"-unknown"}, "-unknown"},
 		{one, "socks5://127.0.0.1:1", nil, "http://HOST:PORT"},
 		{two, "", []string{"-name", "x"}, "-name is for one test, and 2 are found"},

@@ -34,8 +34,8 @@ type exchange struct {
 	before, after http.Header
 }
 
-// begin adds the trace of the call to a request without one, and records the first request.
-func (e *exchange) begin(req *http.Request) *exchange {
+// begin adds the trace of the call, which begins with traces, to a request without one, and records the first request.
+func (e *exchange) begin(req *http.Request, traces string) *exchange {
 	if e != nil { // it was redirected
 		req.Header.Set(trace, e.before.Get(trace))
 		return e
@@ -43,7 +43,7 @@ func (e *exchange) begin(req *http.Request) *exchange {
 	if req.Header.Get(trace) == "" {
 		var id [24]byte
 		_, _ = rand.Read(id[:]) // it does not fail
-		req.Header.Set(trace, "00-"+hex.EncodeToString(id[:16])+"-"+hex.EncodeToString(id[16:])+"-01")
+		req.Header.Set(trace, "00-"+traces+hex.EncodeToString(id[:16])[len(traces):]+"-"+hex.EncodeToString(id[16:])+"-01")
 	}
 	var body []byte
 	if req.Body != nil {

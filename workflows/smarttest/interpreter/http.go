@@ -102,7 +102,7 @@ func (c *call) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer context.AfterFunc(c.run.ctx, cancel)()
 	req = req.Clone(ctx)
 	if c.Captured {
-		c.exchange = c.exchange.begin(req)
+		c.exchange = c.exchange.begin(req, c.run.Traces)
 	}
 	transport := c.run.verified
 	if !c.verify {

@@ -145,7 +145,7 @@ http.post("@URL@/moved", json_body={"a": 1}, headers={"Authorization": "canary-t
 print(http.get("@URL@/trace", capture=True, name="trace").body())
 http.call("get", "@URL@/items", None, {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, capture=True)
 http.get("@URL@/moved", allow_redirects=False)
-`, func(s *smarttest.Settings) { s.Elided = []string{"x-secret"} })
+`, func(s *smarttest.Settings) { s.Elided, s.Traces = []string{"x-secret"}, "0123456789abcdef" })
 	if result.Reason != smarttest.Completed {
 		t.Fatalf("%+v", result)
 	}
@@ -169,7 +169,12 @@ http.get("@URL@/moved", allow_redirects=False)
 	if content, err := json.Marshal(result); err != nil || strings.Contains(string(content), "canary") {
 		t.Errorf("a secret is in the result: %s %v", content, err)
 	}
-	if !strings.Contains(result.Output, traced.TraceId) || traced.TraceId == "" || given.TraceId != "0af7651916cd43dd8448eb211c80319c" || moved.TraceId == traced.TraceId {
+	for _, id := range []string{moved.TraceId, traced.TraceId} {
+		if len(id) != 32 || !strings.HasPrefix(id, "0123456789abcdef") {
+			t.Errorf("trace %q does not begin as the settings state", id)
+		}
+	}
+	if !strings.Contains(result.Output, traced.TraceId) || given.TraceId != "0af7651916cd43dd8448eb211c80319c" || moved.TraceId == traced.TraceId {
 		t.Errorf("traces %q, %q, %q; the server got %q", moved.TraceId, traced.TraceId, given.TraceId, result.Output)
 	}
 }

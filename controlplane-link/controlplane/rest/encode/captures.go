@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/captures"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -24,6 +25,6 @@ func Capture(c captures.Capture) (v2.Capture, error) {
 	spec := v2.CaptureSpec{Sandbox: c.Sandbox, Workload: text(c.Workload), Duration: text(c.Until.Sub(c.CreatedAt).Round(time.Second).String())}
 	return v2.Capture{Name: c.Name, CreatedAt: stamp(c.CreatedAt), DeletedAt: when(c.DeletedAt), Spec: spec, Status: v2.CaptureStatus{
 		Phase: c.Phase(), Cluster: text(c.Cluster), CreatedBy: text(cmp.Or(c.Author.Name, c.Author.ID)), EndedAt: when(c.EndedAt), Message: text(c.Message),
-		Requests: c.Requests, Bytes: c.Bytes, Counts: counts,
+		Requests: c.Requests, Bytes: c.Bytes, Counts: counts, TestExecution: text(smarttests.ExecutionOf(c.Name)),
 	}}, nil
 }

@@ -22,7 +22,6 @@ import (
 	v2 "switchyard.dev/protos/controlplane/v2"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/har"
-	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/workflows/specfile"
 )
@@ -137,12 +136,7 @@ func (w Work) ListCapturedRequests(r *Call) (any, error) {
 	if err != nil || n < 0 || n > mostRequests {
 		return nil, failure.New(http.StatusBadRequest, "limit is %q; it can be 0 to %d", limit, mostRequests)
 	}
-	all, err := of.Store.Newest(r.Context(), of.Files, c, n)
-	out := make([]published.Meta, 0, len(all))
-	for _, one := range all {
-		out = append(out, published.MetaOf(one.GetExchange(), one.GetWorkload()))
-	}
-	return out, err
+	return of.Store.Newest(r.Context(), of.Files, c, n)
 }
 
 // DownloadHAR returns the recorded requests of the capture in the path as an HTTP Archive, as Raw.
@@ -156,7 +150,7 @@ func (w Work) DownloadHAR(r *Call) (any, error) {
 		return nil, err
 	}
 	return Raw(func(ctx context.Context, out http.ResponseWriter) error {
-		_ = http.NewResponseController(out).SetWriteDeadline(time.Time{}) // a recorder of a test has none
+		out = paced{out, writeWithin}
 		header := out.Header()
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Disposition", "attachment; filename=capture.har")

@@ -74,6 +74,10 @@ func (w Work) diff(r *Call, of smarttests.Findings) (any, error) {
 	if !x.Ended() {
 		return nil, failure.New(http.StatusConflict, "test execution %q has not ended", x.ID)
 	}
+	if err := w.Comparing.Acquire(r.Context(), 1); err != nil {
+		return nil, failure.New(http.StatusServiceUnavailable, "other test executions are compared now; send the request again")
+	}
+	defer w.Comparing.Release(1)
 	printed, err := w.printed(r.Context(), x)
 	if err != nil {
 		return nil, err

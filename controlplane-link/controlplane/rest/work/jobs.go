@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/encode"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -64,6 +65,9 @@ func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec]
 	}
 	if _, err := desired.RunnerGroup(g, 0); err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(g.Name, smarttests.GroupPrefix) {
+		return nil, failure.New(http.StatusForbidden, "names that begin with %s are for Smart Tests; use another one", smarttests.GroupPrefix)
 	}
 	if g.Namespace == crdv1.SmartTestsNamespace {
 		return nil, failure.New(http.StatusForbidden, "spec.namespace: namespace %s is for Smart Tests; name another one", g.Namespace)

@@ -25,6 +25,21 @@ import (
 // With an error it has written nothing.
 type Raw func(ctx context.Context, w http.ResponseWriter) error
 
+// writeWithin bounds each write of a download: a client that reads nothing does not keep the file open.
+const writeWithin = 2 * time.Minute
+
+// paced is a writer of which each write has a time.
+type paced struct {
+	http.ResponseWriter
+	within time.Duration
+}
+
+// Write implements http.ResponseWriter.
+func (p paced) Write(part []byte) (int, error) {
+	_ = http.NewResponseController(p.ResponseWriter).SetWriteDeadline(time.Now().Add(p.within)) // a recorder of a test has none
+	return p.ResponseWriter.Write(part)
+}
+
 const mostTail = 1 << 20
 
 // StreamLogs returns an output stream of the job in the path, as Raw.
@@ -164,8 +179,8 @@ func (w Work) DownloadArtifact(r *Call) (any, error) {
 			w.Logger.WarnContext(ctx, "an artifact cannot be read", "job", j.Name, "path", f.Path, "error", err)
 			return failure.New(http.StatusInternalServerError, "the artifact cannot be read")
 		}
-		defer func() { _ = file.Close() }()                               // it was only read
-		_ = http.NewResponseController(out).SetWriteDeadline(time.Time{}) // a recorder of a test has none
+		defer func() { _ = file.Close() }() // it was only read
+		out = paced{out, writeWithin}
 		header := out.Header()
 		header.Set("Content-Type", cmp.Or(f.ContentType, "application/octet-stream"))
 		header.Set("X-Content-Type-Options", "nosniff")

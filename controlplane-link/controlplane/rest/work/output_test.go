@@ -1,11 +1,24 @@
 package work
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"golang.org/x/sync/semaphore"
+
+	"switchyard.dev/controlplane-link/controlplane/jobstore"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/link/stores"
 )
 
 // The reason why nothing is stored of a job.
@@ -21,4 +34,57 @@ func TestNothing(t *testing.T) {
 			t.Errorf("%s: %q", want, got)
 		}
 	}
+}
+
+// A download ends when its client has read nothing for a time.
+func TestADownloadThatIsNotRead(t *testing.T) {
+	ended := make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		_, err := io.Copy(paced{out, 100 * time.Millisecond}, zeros{})
+		ended <- err
+	}))
+	t.Cleanup(server.Close)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+func (zeros) Read(into []byte) (int, error) { return len(into), nil }
+
+// A comparison waits for the one before, as long as its request does.
+func TestOneComparisonAtATime(t *testing.T) {
+	stores.Each(t, func(s *stores.Scene) {
+		w := Work{Store: jobstore.Store{Store: s.Opened}, Comparing: semaphore.NewWeighted(1)}
+		x, err := w.tests().Submit(s.Context(), model.TestExecution{Org: "acme", ID: "x", CreatedAt: s.Now}, s.Event("acme"))
+		s.Must(err)
+		x.Status.Phase = model.TestSucceeded
+		_, err = w.tests().Observe(s.Context(), x, s.Now)
+		s.Must(err)
+		ask := func(ctx context.Context) error {
+			r, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+			s.Must(err)
+			_, err = w.GetDiff(&Call{Request: r, Vars: map[string]string{"orgName": "acme", "executionID": "x"}})
+			return err
+		}
+		for range 2 {
+			s.Must(ask(s.Context()))
+		}
+		s.Must(w.Comparing.Acquire(s.Context(), 1))
+		ctx, cancel := context.WithTimeout(s.Context(), 100*time.Millisecond)
+		defer cancel()
+		if status, text := failure.Status(ask(ctx)); status != http.StatusServiceUnavailable {
+			s.Errorf("%d %s", status, text)
+		}
+	}, "acme")
 }

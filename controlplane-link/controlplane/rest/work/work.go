@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
@@ -29,7 +31,9 @@ type Work struct {
 	Kept    *results.Kept
 	// Captures records requests; nil: such requests answer 501.
 	Captures *captures.Recorder
-	Logger   *slog.Logger
+	// Comparing admits one comparison at a time. Required.
+	Comparing *semaphore.Weighted
+	Logger    *slog.Logger
 }
 
 // Call is a request of a caller that may call the operation.

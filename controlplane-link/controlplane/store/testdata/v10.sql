@@ -1,20 +1,3 @@
-INSERT INTO organisations VALUES ('acme', 'Acme', 1764450000000000000, 7);
-INSERT INTO users VALUES ('u1', 'acme', 'https://id/7', 'ada@example.com', 'Ada', 'L', '', 'admin', 1764450000000000000, 1764450000000000000);
-INSERT INTO service_accounts VALUES ('acme', 'ci', '', 'member', 1764450000000000000, 1764450000000000000);
-INSERT INTO credentials VALUES ('aa00000000000000000000000000000000000000000000000000000000000000', 'k1', 'acme', 'user', 'u1', 'mine', 'sk-a', 1764450000000000000, 0, '', '');
-INSERT INTO credentials VALUES ('bb00000000000000000000000000000000000000000000000000000000000000', 't1', 'acme', 'cluster', 'demo', '', 'ct-a', 1764450000000000000, 1764450000000000000, '192.0.2.1', 'uid');
-INSERT INTO device_logins VALUES ('dd00000000000000000000000000000000000000000000000000000000000000', 'ABCD', 1764450000000000000, 1764450600000000000, 0, '', '', 0, '0000000000000000000000000000000000000000000000000000000000000000', '192.0.2.7', '');
-INSERT INTO logins VALUES ('cc00000000000000000000000000000000000000000000000000000000000000', 'ce00000000000000000000000000000000000000000000000000000000000000', 'acme', 'u1', 1764450000000000000, 1764450600000000000, 1764460600000000000);
-INSERT INTO clusters VALUES ('acme', 'demo', 1764450000000000000, '1.4.0', '{"allowedNamespaces":null}');
-INSERT INTO agent_sessions VALUES ('acme', 'demo', 3, 'agent-1', '192.0.2.9:7443', 1764450600000000000, '["old"]');
-INSERT INTO objects VALUES ('acme', 'a', 'sandbox', 'demo', 'abcdefghijklm', '{"cluster":"demo"}', '{"store":{"Bare":"db","Version":"1.0.0"}}', 7, 1764450000000000000, 1764450000000000000, 0, 0, 7, '{"generation":7,"ready":true}', '{"kind":"user","id":"u1","name":"ada@example.com","role":"admin"}', 0, '{"kind":"user","id":"u1","name":"ada@example.com","role":"admin"}');
-INSERT INTO routing_keys VALUES ('abcdefghijklm', 'acme', 'a');
-INSERT INTO plugins VALUES ('acme', 'db', '1.0.0', '{}', 1764450000000000000, 1764450000000000000);
-INSERT INTO secrets VALUES ('acme', 's', '', 'first', 'bm5ubm5ubm5ubm5u7lqLxXS9PxpcWR10fqorJB+f5vuE', 1764450000000000000, 1764450000000000000);
-INSERT INTO devboxes VALUES ('acme', 'd1', 'u1', '{"name":"laptop"}', 1764450000000000000, 1764450000000000000, 's1', 'user/u1', 1764450000000000000, 1764450000000000000, 1764450060000000000);
-INSERT INTO events VALUES ('e1', 'acme', 1764450000000000000, 'sandbox.apply', 'user', 'u1', 'ada@example.com', 'apiKey', 'sk-a', '{"name":"a"}');
-INSERT INTO certificates VALUES ('preview.example.net', 1, 'first', 'wswj3y/82UV0Is9+5zIaZJO6ohAlU+Tq8g5YTBbv');
-INSERT INTO runner_groups VALUES ('acme', 'tests', 'demo', 'shop', '{"cluster":"demo"}', 8, 1764450000000000000, 1764450000000000000, 0, '{"kind":"user","id":"u1","name":"ada@example.com","role":"admin"}', '{"applied":8,"ready":1}');
-INSERT INTO jobs VALUES ('acme', 'j-abc', 'demo', 'shop', 'tests', 'a', 'abcdefghijklm', '{"runnerGroup":"tests"}', 9, 9, 1764450000000000000, 0, 0, 0, 1764450000000000000, 1764450000000000000, 'succeeded', '{"kind":"user","id":"u1","name":"ada@example.com","role":"member"}', '{"phase":"succeeded"}');
+-- after v9.sql
 INSERT INTO captures VALUES ('acme', 'a-abc', 'demo', 'a', '', 1764450000000000000, 1764453600000000000, 0, 0, 1764450060000000000, 3, 1, 2, 300, 'The time is over.', '{"kind":"user","id":"u1","name":"ada@example.com","role":"member"}', '{"Captures":[{"Namespace":"shop","Name":"a-abc"}],"Ready":true,"Cursors":null,"Taken":null,"Left":0,"Counts":{"seen":2,"stored":2}}');
 INSERT INTO capture_segments VALUES ('acme', 'a-abc', 1, 'X', 2, 300);

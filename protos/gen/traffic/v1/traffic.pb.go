@@ -161,7 +161,9 @@ type Attachments struct {
 	Override *Override  `protobuf:"bytes,3,opt,name=override,proto3" json:"override,omitempty"`
 	// The certificates that verify traffic-manager from now on, in PEM; empty: as before. A pod lives longer than those that it
 	// was created with.
-	Authorities   []byte `protobuf:"bytes,4,opt,name=authorities,proto3" json:"authorities,omitempty"`
+	Authorities []byte `protobuf:"bytes,4,opt,name=authorities,proto3" json:"authorities,omitempty"`
+	// Overrides of requests with some keys. A request has the first one that is for it.
+	Restricted    []*Override `protobuf:"bytes,5,rep,name=restricted,proto3" json:"restricted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -224,6 +226,13 @@ func (x *Attachments) GetAuthorities() []byte {
 	return nil
 }
 
+func (x *Attachments) GetRestricted() []*Override {
+	if x != nil {
+		return x.Restricted
+	}
+	return nil
+}
+
 // Capture requests a copy of each exchange of the pod.
 type Capture struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -242,9 +251,17 @@ type Capture struct {
 	JsonPathsElided []string `protobuf:"bytes,8,rep,name=json_paths_elided,json=jsonPathsElided,proto3" json:"json_paths_elided,omitempty"`
 	RoutingKey      string   `protobuf:"bytes,9,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
 	// The ports that are captured. The container listens for exactly those of all its captures.
-	Ports         []*Port `protobuf:"bytes,11,rep,name=ports,proto3" json:"ports,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Ports []*Port `protobuf:"bytes,11,rep,name=ports,proto3" json:"ports,omitempty"`
+	// The beginning of the IDs of the traces that are captured, whatever sample is; empty: those of the sample. With it, sample is
+	// 0, so that containers that do not know it capture nothing.
+	Traces string `protobuf:"bytes,12,opt,name=traces,proto3" json:"traces,omitempty"`
+	// Keys of the requests that are captured; empty: all but those with one of except_routing_keys. Both are empty, or sample is 0 and
+	// restricted has the share.
+	RoutingKeys       []string `protobuf:"bytes,13,rep,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
+	ExceptRoutingKeys []string `protobuf:"bytes,14,rep,name=except_routing_keys,json=exceptRoutingKeys,proto3" json:"except_routing_keys,omitempty"`
+	Restricted        float64  `protobuf:"fixed64,15,opt,name=restricted,proto3" json:"restricted,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Capture) Reset() {
@@ -347,6 +364,34 @@ func (x *Capture) GetPorts() []*Port {
 	return nil
 }
 
+func (x *Capture) GetTraces() string {
+	if x != nil {
+		return x.Traces
+	}
+	return ""
+}
+
+func (x *Capture) GetRoutingKeys() []string {
+	if x != nil {
+		return x.RoutingKeys
+	}
+	return nil
+}
+
+func (x *Capture) GetExceptRoutingKeys() []string {
+	if x != nil {
+		return x.ExceptRoutingKeys
+	}
+	return nil
+}
+
+func (x *Capture) GetRestricted() float64 {
+	if x != nil {
+		return x.Restricted
+	}
+	return 0
+}
+
 // Port is a port of the application, and the one on which the traffic container listens for it.
 type Port struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -429,11 +474,15 @@ type Override struct {
 	ExceptStatuses []uint32 `protobuf:"varint,4,rep,packed,name=except_statuses,json=exceptStatuses,proto3" json:"except_statuses,omitempty"`
 	// Answers count by their status; otherwise those with "sd-override: true" do.
 	ByStatus bool `protobuf:"varint,5,opt,name=by_status,json=byStatus,proto3" json:"by_status,omitempty"`
-	// Requests with this key can select middlewares (sd-traffic).
-	RoutingKey    string            `protobuf:"bytes,6,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
-	Targets       []*OverrideTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Requests with this key can select middlewares (sd-traffic), and those with one of other_keys.
+	RoutingKey string            `protobuf:"bytes,6,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
+	Targets    []*OverrideTarget `protobuf:"bytes,7,rep,name=targets,proto3" json:"targets,omitempty"`
+	OtherKeys  []string          `protobuf:"bytes,8,rep,name=other_keys,json=otherKeys,proto3" json:"other_keys,omitempty"`
+	// Keys of the requests that are overridden; empty: all but those with one of except_routing_keys.
+	RoutingKeys       []string `protobuf:"bytes,9,rep,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
+	ExceptRoutingKeys []string `protobuf:"bytes,10,rep,name=except_routing_keys,json=exceptRoutingKeys,proto3" json:"except_routing_keys,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Override) Reset() {
@@ -497,6 +546,27 @@ func (x *Override) GetRoutingKey() string {
 func (x *Override) GetTargets() []*OverrideTarget {
 	if x != nil {
 		return x.Targets
+	}
+	return nil
+}
+
+func (x *Override) GetOtherKeys() []string {
+	if x != nil {
+		return x.OtherKeys
+	}
+	return nil
+}
+
+func (x *Override) GetRoutingKeys() []string {
+	if x != nil {
+		return x.RoutingKeys
+	}
+	return nil
+}
+
+func (x *Override) GetExceptRoutingKeys() []string {
+	if x != nil {
+		return x.ExceptRoutingKeys
 	}
 	return nil
 }
@@ -570,9 +640,11 @@ type Applied struct {
 	Incarnation string `protobuf:"bytes,5,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Whether the process can apply an override.
 	Overrides bool `protobuf:"varint,6,opt,name=overrides,proto3" json:"overrides,omitempty"`
+	// Whether the process can apply captures and overrides of some requests (traces, routing_keys, except_routing_keys).
+	Restricts bool `protobuf:"varint,7,opt,name=restricts,proto3" json:"restricts,omitempty"`
 	// The listening ports of virtual workloads that have passed connections on and got no byte of an answer yet, each with the
 	// reason: requests do not come back to the application.
-	Unanswered    map[uint32]string `protobuf:"bytes,7,rep,name=unanswered,proto3" json:"unanswered,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Unanswered    map[uint32]string `protobuf:"bytes,8,rep,name=unanswered,proto3" json:"unanswered,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +717,13 @@ func (x *Applied) GetIncarnation() string {
 func (x *Applied) GetOverrides() bool {
 	if x != nil {
 		return x.Overrides
+	}
+	return false
+}
+
+func (x *Applied) GetRestricts() bool {
+	if x != nil {
+		return x.Restricts
 	}
 	return false
 }
@@ -1890,12 +1969,15 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aexpires\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x1c\n" +
 	"\tauthority\x18\x03 \x01(\fR\tauthority\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\xc2\x01\n" +
+	"serverName\"\x83\x02\n" +
 	"\vAttachments\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12:\n" +
 	"\bcaptures\x18\x02 \x03(\v2\x1e.switchyard.traffic.v1.CaptureR\bcaptures\x12;\n" +
 	"\boverride\x18\x03 \x01(\v2\x1f.switchyard.traffic.v1.OverrideR\boverride\x12 \n" +
-	"\vauthorities\x18\x04 \x01(\fR\vauthorities\"\xf2\x02\n" +
+	"\vauthorities\x18\x04 \x01(\fR\vauthorities\x12?\n" +
+	"\n" +
+	"restricted\x18\x05 \x03(\v2\x1f.switchyard.traffic.v1.OverrideR\n" +
+	"restricted\"\xfd\x03\n" +
 	"\aCapture\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1c\n" +
@@ -1908,31 +1990,43 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x11json_paths_elided\x18\b \x03(\tR\x0fjsonPathsElided\x12\x1f\n" +
 	"\vrouting_key\x18\t \x01(\tR\n" +
 	"routingKey\x121\n" +
-	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\"n\n" +
+	"\x05ports\x18\v \x03(\v2\x1b.switchyard.traffic.v1.PortR\x05ports\x12\x16\n" +
+	"\x06traces\x18\f \x01(\tR\x06traces\x12!\n" +
+	"\frouting_keys\x18\r \x03(\tR\vroutingKeys\x12.\n" +
+	"\x13except_routing_keys\x18\x0e \x03(\tR\x11exceptRoutingKeys\x12\x1e\n" +
+	"\n" +
+	"restricted\x18\x0f \x01(\x01R\n" +
+	"restricted\"n\n" +
 	"\x04Port\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x1c\n" +
 	"\tlistening\x18\x02 \x01(\rR\tlistening\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\tR\x02to\x12\x16\n" +
-	"\x06member\x18\x04 \x01(\tR\x06member\"\xd0\x01\n" +
+	"\x06member\x18\x04 \x01(\tR\x06member\"\xc2\x02\n" +
 	"\bOverride\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12'\n" +
 	"\x0fexcept_statuses\x18\x04 \x03(\rR\x0eexceptStatuses\x12\x1b\n" +
 	"\tby_status\x18\x05 \x01(\bR\bbyStatus\x12\x1f\n" +
 	"\vrouting_key\x18\x06 \x01(\tR\n" +
 	"routingKey\x12?\n" +
-	"\atargets\x18\a \x03(\v2%.switchyard.traffic.v1.OverrideTargetR\atargetsJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"L\n" +
+	"\atargets\x18\a \x03(\v2%.switchyard.traffic.v1.OverrideTargetR\atargets\x12\x1d\n" +
+	"\n" +
+	"other_keys\x18\b \x03(\tR\totherKeys\x12!\n" +
+	"\frouting_keys\x18\t \x03(\tR\vroutingKeys\x12.\n" +
+	"\x13except_routing_keys\x18\n" +
+	" \x03(\tR\x11exceptRoutingKeysJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"L\n" +
 	"\x0eOverrideTarget\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xe3\x02\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x81\x03\n" +
 	"\aApplied\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12<\n" +
 	"\x06counts\x18\x02 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\x12\x18\n" +
 	"\aproblem\x18\x03 \x01(\tR\aproblem\x12\x17\n" +
 	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\tR\vincarnation\x12\x1c\n" +
-	"\toverrides\x18\x06 \x01(\bR\toverrides\x12N\n" +
+	"\toverrides\x18\x06 \x01(\bR\toverrides\x12\x1c\n" +
+	"\trestricts\x18\a \x01(\bR\trestricts\x12N\n" +
 	"\n" +
-	"unanswered\x18\a \x03(\v2..switchyard.traffic.v1.Applied.UnansweredEntryR\n" +
+	"unanswered\x18\b \x03(\v2..switchyard.traffic.v1.Applied.UnansweredEntryR\n" +
 	"unanswered\x1a=\n" +
 	"\x0fUnansweredEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
@@ -2110,44 +2204,45 @@ var file_traffic_v1_traffic_proto_depIdxs = []int32{
 	27, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
-	4,  // 3: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
-	6,  // 4: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
-	8,  // 5: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	23, // 6: switchyard.traffic.v1.Applied.unanswered:type_name -> switchyard.traffic.v1.Applied.UnansweredEntry
-	24, // 7: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	11, // 8: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	8,  // 9: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	27, // 10: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	28, // 11: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	28, // 12: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	13, // 13: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	13, // 14: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	11, // 15: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
-	14, // 16: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	14, // 17: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	16, // 18: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	16, // 19: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	11, // 20: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	18, // 21: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	25, // 22: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	21, // 23: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	26, // 24: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	22, // 25: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	7,  // 26: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	9,  // 27: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	15, // 28: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	19, // 29: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 30: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 31: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	10, // 32: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	17, // 33: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	20, // 34: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 35: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	5,  // 3: switchyard.traffic.v1.Attachments.restricted:type_name -> switchyard.traffic.v1.Override
+	4,  // 4: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
+	6,  // 5: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
+	8,  // 6: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	23, // 7: switchyard.traffic.v1.Applied.unanswered:type_name -> switchyard.traffic.v1.Applied.UnansweredEntry
+	24, // 8: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	11, // 9: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	8,  // 10: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	27, // 11: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	28, // 12: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	28, // 13: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	13, // 14: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	13, // 15: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	11, // 16: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 17: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	14, // 18: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	16, // 19: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	16, // 20: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	11, // 21: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	18, // 22: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	25, // 23: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	21, // 24: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	26, // 25: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	22, // 26: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	7,  // 27: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	9,  // 28: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	15, // 29: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	19, // 30: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 31: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 32: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	10, // 33: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	17, // 34: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	20, // 35: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 36: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	32, // [32:37] is the sub-list for method output_type
+	27, // [27:32] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }

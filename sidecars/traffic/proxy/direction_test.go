@@ -1,0 +1,82 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"switchyard.dev/sidecars/traffic/parse"
+)
+
+// unobserved is an observer of no exchange.
+type unobserved struct{}
+
+func (unobserved) Begin(parse.Head) parse.Exchange { return nil }
+func (unobserved) Unreadable(string)               {}
+
+// pair returns the two ends of a connection.
+func pair(t *testing.T) (dialed, accepted *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	d, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []net.Conn{d, a} {
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		t.Cleanup(func() { _ = c.Close() })
+	}
+	return d.(*net.TCPConn), a.(*net.TCPConn)
+}
+
+// The application sends its last bytes and closes, while the client of a protocol that is not HTTP sends more. These bytes
+// are there for the other direction, however late it reads them.
+func TestLastBytesAreNotCutOff(t *testing.T) {
+	for _, protocol := range []string{"\x00binary", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n"} {
+		client, from := pair(t)
+		to, application := pair(t)
+		var first atomic.Pointer[string]
+		d := &direction{from: from, to: to, side: parse.Request, conn: parse.New(unobserved{}, &parse.Memory{}), first: &first}
+		ended := make(chan struct{})
+		go func() {
+			d.pass()
+			close(ended)
+		}()
+		if _, err := io.WriteString(client, protocol); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(application, make([]byte, len(protocol))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(application, "bye"); err != nil {
+			t.Fatal(err)
+		}
+		_ = application.Close()
+		go func() {
+			for {
+				if _, err := io.WriteString(client, "more"); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		<-ended
+		last := make([]byte, 3)
+		if _, err := io.ReadFull(to, last); err != nil || string(last) != "bye" {
+			t.Errorf("%.10q: the last bytes are %q, %v", protocol, last, err)
+		}
+		if why := *first.Load(); why != "closed by the application" {
+			t.Errorf("%.10q: it is %s", protocol, why)
+		}
+	}
+}
