@@ -36,7 +36,7 @@ func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
 	for _, list := range []client.ObjectList{&services, &endpoints} {
 		err := c.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return fmt.Errorf("list what was created for VirtualWorkload %s/%s: %w", w.Namespace, w.Name, err)
+			return fmt.Errorf("list the objects of VirtualWorkload %s/%s: %w", w.Namespace, w.Name, err)
 		}
 	}
 	in.Own, in.Slices = services.Items, endpoints.Items

@@ -98,8 +98,8 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	return out
 }
 
-// keptMappings returns the ports of the baseline that keep their requests: those that its Services map to. Only ports whose
-// requests are recorded have a destination, which passes them on.
+// keptMappings returns the ports of the baseline that keep their requests: those that its Services map to. Only ports with
+// requests that are recorded have a destination, which passes them on.
 func keptMappings(recorded []Mapping, services []*factv1.ServicePair) []Mapping {
 	var ports []uint32
 	for _, pair := range services {

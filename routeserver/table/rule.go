@@ -56,7 +56,7 @@ type Serving struct {
 	*Place // Baseline
 	// Mappings has one entry for each port of the baseline that a Service maps to, sorted by port.
 	// Empty for a workload without a Service: consumers of message queues still need the rule. In a
-	// rule that is Kept only ports whose requests are recorded have destinations.
+	// rule that is Kept only ports with requests that are recorded have destinations.
 	Mappings []Mapping
 	// Ready: the destination can serve now. A rule that is not ready stays: its
 	// requests fail visibly instead of reaching the baseline.

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/sidecars/traffic/parse"
 )
 
-// returned has, of the ports whose requests come back to where they were sent to, why no connection was answered. One answer shows
+// returned has, of the ports with requests that come back to where they were sent to, why no connection was answered. One answer shows
 // that they do. It is safe for concurrent use.
 type returned struct {
 	mu       sync.Mutex
@@ -37,7 +37,7 @@ func (r *returned) note(port Port, answered bool, why string) {
 	}
 }
 
-// keep drops what is known of other ports than these.
+// keep forgets all other ports than these.
 func (r *returned) keep(ports map[Port]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
