@@ -91,7 +91,7 @@ func TestAConnectionOfThePodItselfIsNotPassedBack(t *testing.T) {
 	}
 	c, err := net.Dial("tcp", (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)}).String())
 	if err != nil {
-		t.Fatal(err)
+		return // it is reset already
 	}
 	defer c.Close()
 	if _, err := c.Read(make([]byte, 1)); err == nil {
