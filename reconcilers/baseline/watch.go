@@ -81,7 +81,7 @@ func ByReferred(o client.Object) []string {
 // madeForMember reports whether an object was created for a member.
 func madeForMember(o client.Object) bool {
 	labels := o.GetLabels()
-	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != ""
+	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != "" || labels[crdv1.LabelVirtualWorkload] != ""
 }
 
 // Members finds the members of one kind that an event about a baseline, a pod or a

@@ -105,6 +105,7 @@ func twice(look lookup) lookup {
 // made returns the objects that members and runner groups own: these stay, so the garbage collector does not delete
 // them.
 func (d *draining) made(ctx context.Context) (out []item, err error) {
+	virtual := client.HasLabels{crdv1.LabelVirtualWorkload}
 	fork, tunnel, runner := client.HasLabels{crdv1.LabelForkedWorkload}, client.HasLabels{crdv1.LabelExternalWorkload}, client.HasLabels{crdv1.JobRunnerGroupLabel}
 	for _, of := range []struct {
 		kind schema.GroupVersionKind
@@ -114,6 +115,8 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 		{baseline.RolloutKind(), fork},
 		{corev1.SchemeGroupVersion.WithKind("Service"), fork},
 		{corev1.SchemeGroupVersion.WithKind("Service"), tunnel},
+		{corev1.SchemeGroupVersion.WithKind("Service"), virtual},
+		{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), virtual},
 		{corev1.SchemeGroupVersion.WithKind("Service"), runner},
 		{corev1.SchemeGroupVersion.WithKind("Pod"), runner},
 		{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), tunnel},

@@ -8,7 +8,7 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/externalworkload/recorders"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/member"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/externalworkload/recorders"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/member"
 )
 

@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/tunnelholders/holders"
 )
 
@@ -40,7 +41,8 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
-	if err := in.readCaptures(ctx, c); err != nil {
+	var err error
+	if in.Captures, err = recorders.AttachedTo(ctx, c, w); err != nil {
 		return in, err
 	}
 	in.Report = r.proxyReport(w)
@@ -207,7 +209,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} }}).
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
-		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(byCapture), builder.WithPredicates(controller.Updates(captureChanged))).
+		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(recorders.Members(crdv1.KindExternalWorkload)), builder.WithPredicates(controller.Updates(recorders.Changed))).
 		Watches(&corev1.Pod{}, controller.Enqueue(r.byHolder), builder.WithPredicates(controller.Updates(holderChanged)))
 	if r.config.Limits.WriteEndpoints {
 		b.Owns(&oldEndpoints{})

@@ -256,7 +256,7 @@ func names(in []corev1.Container, kept func(name string) bool) []corev1.Containe
 // injectedEnv returns the variables of an injected container that have the ports that pass or bypass the
 // sidecar, and the settings at its injection.
 func injectedEnv(in []corev1.EnvVar) []corev1.EnvVar {
-	kept := []string{devmesh.EnvPlainPorts, devmesh.EnvXDSAddress, spec.EnvExcept, spec.EnvMode}
+	kept := []string{devmesh.EnvPlainPorts, devmesh.EnvXDSAddress, devmesh.EnvForms, spec.EnvExcept, spec.EnvMode}
 	var out []corev1.EnvVar
 	for _, v := range in {
 		if slices.Contains(kept, v.Name) {

@@ -21,13 +21,11 @@ type Asked struct {
 }
 
 // AskedOf returns the routing that a table requires, by routing key and sorted by Service. Rules
-// without a destination are left out: their requests stay with the baseline.
+// without a destination are left out: their requests stay with the baseline. So are destinations that replace no Service:
+// sidecars alone send requests there, and take them back.
 func AskedOf(t table.Table) map[string][]Asked {
 	out := map[string][]Asked{}
 	for r := range t.All() {
-		if r.Kept() {
-			continue
-		}
 		for _, m := range r.Mappings {
 			for _, d := range m.Destinations {
 				if d.Service == "" {

@@ -102,9 +102,9 @@ func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 }
 
 // meshServices returns the baseline Services of a member that meshes route to it. A virtual workload
-// has none, since its requests stay with the baseline.
+// has none, since its requests stay with the baseline, unless they are recorded and no sidecar sends them there.
 func meshServices(m crdv1.Member) []crdv1.ServiceMapping {
-	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
+	if m.RoutingInfo() == nil || m.MemberKind() == crdv1.KindVirtualWorkload && m.RoutingInfo().DevMeshSidecarPresent || m.ObservedBaseline() == nil || !TakesRequests(m) {
 		return nil
 	}
 	return lists.Filter(m.RoutingInfo().Services, func(s crdv1.ServiceMapping) bool {

@@ -110,6 +110,10 @@ func TestWantedMeshRoutes(t *testing.T) {
 	if got := routing.Of(c, []crdv1.Member{v}, nil).WantedMeshRoutes(kindOf(t, crdv1.KindIstioRoute)); len(got) > 0 {
 		t.Errorf("a virtual workload has %s", got[0].GetName())
 	}
+	v.Status.RoutingConfig.DevMeshSidecarPresent = false // and it is recorded
+	if got := routing.Of(c, []crdv1.Member{v}, nil).WantedMeshRoutes(kindOf(t, crdv1.KindIstioRoute)); len(got) != 1 {
+		t.Errorf("a recorded virtual workload without sidecars has %d routes", len(got))
+	}
 }
 
 func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {

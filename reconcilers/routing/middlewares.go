@@ -28,8 +28,8 @@ const (
 	ReasonSeveralOverrides = "SeveralOverrides"
 )
 
-// MiddlewaresApplied returns the condition that the RoutingConfig's middlewares can be applied: those that exist, at forks, and one
-// override a sandbox. It is False if there are others.
+// MiddlewaresApplied returns the condition that the RoutingConfig's middlewares can be applied: those that exist, overrides at forks,
+// and one override a sandbox. It is False if there are others.
 func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	var unknown, later, wrong, several []string
 	watched, overrides := 0, map[string]int{}
@@ -39,10 +39,10 @@ func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 			switch {
 			case mw.Middleware != TrafficWatch && mw.Middleware != Override:
 				unknown = append(unknown, name)
-			case m.Kind != crdv1.KindForkedWorkload:
-				later = append(later, name)
 			case mw.Middleware == TrafficWatch:
 				watched++
+			case m.Kind != crdv1.KindForkedWorkload:
+				later = append(later, name)
 			default:
 				if _, err := ParseOverride(mw); err != nil {
 					wrong = append(wrong, fmt.Sprintf("%s: %v", name, err))
@@ -59,7 +59,7 @@ func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	case len(wrong) > 0:
 		return condition.False(ReasonInvalidMiddleware, "Middleware "+wrong[0]+".")
 	case len(later) > 0:
-		return condition.False(baseline.ReasonNotSupportedYet, fmt.Sprintf("This version applies middlewares at forks alone; these are skipped: %s. Remove them from the spec to clear this condition.", Some(later)))
+		return condition.False(baseline.ReasonNotSupportedYet, fmt.Sprintf("This version applies overrides at forks alone; these are skipped: %s. Remove them from the spec to clear this condition.", Some(later)))
 	case len(several) > 0:
 		return condition.False(ReasonSeveralOverrides, fmt.Sprintf("A sandbox has one override, and these are skipped: %s. Let one entry of requestMiddlewares name one workload.", Some(several)))
 	case len(overrides) > 0:

@@ -281,9 +281,12 @@ func TestConditions(t *testing.T) {
 		{"a fork that is watched", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}}
 		}, published, routing.ConditionMiddlewaresApplied, "True", "Watched", "TrafficCaptures record the requests"},
-		{"a virtual workload cannot be watched yet", with(add(virtual("v", "other")), func(in *routingconfig.Input) {
+		{"a virtual workload that is watched", with(add(virtual("v", "other")), func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[1].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "trafficwatch"}}
-		}), published, routing.ConditionMiddlewaresApplied, "False", "NotSupportedYet", `"trafficwatch" before VirtualWorkload ns/v`},
+		}), published, routing.ConditionMiddlewaresApplied, "True", "Watched", "TrafficCaptures record the requests"},
+		{"a virtual workload has no override", with(add(virtual("v", "other")), func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[1].Middlewares = []crdv1.MiddlewareInstance{overrideTo("override-1", "")}
+		}), published, routing.ConditionMiddlewaresApplied, "False", "NotSupportedYet", `"override" before VirtualWorkload ns/v`},
 		{"middlewares do not keep the routing from the log", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
 		}, published, crdv1.ConditionPublished, "True", "Published", ""},

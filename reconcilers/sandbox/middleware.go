@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// attached returns whether the middlewares of all forks are applied.
+// attached returns whether the middlewares of all members are applied.
 func (m Made) attached() condition.Condition {
 	if m.Unwatched != nil {
 		return condition.False(m.Unwatched.Reason, m.Unwatched.Message)

@@ -21,6 +21,10 @@ const (
 	ReasonSandboxNotFound = "SandboxNotFound"
 	// ReasonNotServed: requests of members of this kind are not recorded.
 	ReasonNotServed = "NotServed"
+	// ReasonSidecarOutdated: a pod of a virtual workload's baseline has a sidecar of an earlier release, which cannot take
+	// back requests that were recorded. ReasonSidecarAbsent: one has none.
+	ReasonSidecarOutdated = "SidecarOutdated"
+	ReasonSidecarAbsent   = "SidecarAbsent"
 	// ReasonNoFork: the sandbox has no such fork in the namespace.
 	ReasonNoFork = "NoFork"
 	// ReasonNoPorts: the fork has no Service with a TCP port to record.
@@ -77,6 +81,8 @@ type Fork struct {
 	Other    crdv1.Member
 	// Unserved is why the requests of the member cannot be recorded; empty: they can.
 	Unserved string
+	// Trouble is why they cannot be recorded now; nil: nothing is known.
+	Trouble *condition.Condition
 	// Pods are those of the fork, or of traffic-manager for another member, from the cache.
 	Pods []corev1.Pod
 	// Ports are the ports that can be recorded.

@@ -23,6 +23,9 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	if was != nil {
 		ports = was.Ports // They stay as long as the capture.
 	}
+	if f.Trouble != nil { // Attached pods stay attached: proxies can still send requests to them.
+		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, f.Trouble
+	}
 	if wrong = in.unfit(f, ports); wrong != nil {
 		return nil, nil, wrong
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/trafficcapture"
 )
@@ -93,4 +94,30 @@ func TestAVirtualWorkloadIsNotRecordedSilently(t *testing.T) {
 	named.in.Forks = append(named.in.Forks, virtual)
 	named.in.Capture.Spec.Workload = "cart" // Both have this baseline.
 	named.live().is(t, "Ready", "False", trafficcapture.ReasonNotServed)
+}
+
+func TestAVirtualWorkloadWaitsForSidecars(t *testing.T) {
+	w := ofExternal()
+	v := &crdv1.VirtualWorkload{ObjectMeta: metav1.ObjectMeta{Name: "feature-view", Namespace: "shop", UID: "v"}}
+	v.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{Services: []crdv1.ServiceMapping{{From: "cart"}}}
+	f := &w.in.Forks[0]
+	f.Other, f.Trouble = v, &condition.Condition{Status: "False", Reason: trafficcapture.ReasonSidecarOutdated, Message: "Restart them."}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonSidecarOutdated)
+	if len(w.in.Capture.Status.Pods) > 0 {
+		t.Error("it is attached, and no request could come back")
+	}
+	f.Trouble = nil
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
+	second := services.TrafficName("feature-cart", false)
+	f.Seconds[second] = trafficcapture.Second{Created: w.in.Now, Answers: true}
+	w.apply("m").decide(5 * time.Second)
+	v.Status.RoutingConfig.Services[0].To = second
+	w.decide(0).is(t, "Ready", "True", "Recording")
+
+	// A pod with a sidecar of an earlier release, after a rollback, gets no requests to record.
+	f.Trouble = &condition.Condition{Status: "False", Reason: trafficcapture.ReasonSidecarOutdated, Message: "Restart them."}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonSidecarOutdated)
+	if len(w.in.Capture.Status.Redirected) > 0 {
+		t.Error("requests are redirected")
+	}
 }

@@ -94,13 +94,13 @@ func (r *Reconciler) read(ctx context.Context, c *crdv1.TrafficCapture, f *Fork)
 	if err := r.config.Client.List(ctx, &own, client.InNamespace(m.GetNamespace()), client.MatchingFields{apply.IndexOwner: string(m.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the Services of %s: %w", f, err)
 	}
-	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
 	if err := r.readRouting(ctx, f); err != nil {
 		return err
 	}
 	if f.Workload == nil {
 		return r.readOther(ctx, c, f, own.Items)
 	}
+	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
 	return r.readFork(ctx, c, f, own.Items)
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +15,10 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member/recorders"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // The ports on which traffic-manager listens for members without pods, one for each port of each member. The first is its
@@ -23,16 +28,50 @@ const (
 	PortCount = 512
 )
 
-// memberOf returns a member, and why it is not served.
+// memberOf returns a member.
 func memberOf(m crdv1.Member) Fork {
 	if w, is := m.(*crdv1.ForkedWorkload); is {
 		return Fork{Workload: w}
 	}
-	f := Fork{Other: m}
-	if m.MemberKind() == crdv1.KindVirtualWorkload {
-		f.Unserved = f.String() + " is not recorded: its requests stay in the pods of the baseline, where nothing is captured. To record them, fork the baseline without a change instead."
+	return Fork{Other: m}
+}
+
+// readVirtual reads what counts for a virtual workload, which own has the second Services of: the Services of its baseline, and
+// whether the sidecars of the baseline take back requests that traffic-manager passes on.
+func (r *Reconciler) readVirtual(ctx context.Context, w *crdv1.VirtualWorkload, f *Fork, own []corev1.Service) (all []corev1.Service, pods recorders.Sidecars, err error) {
+	ref, _ := w.BaselineRef()
+	of, err := baseline.Read(ctx, r.config.Client, ref)
+	if err != nil || of == nil || w.Status.RoutingConfig == nil {
+		return own, pods, err
 	}
-	return f
+	running, _, err := baseline.Pods(ctx, r.config.Client, of)
+	if err != nil {
+		return own, pods, err
+	}
+	services, err := baseline.ServicesIn(ctx, r.config.Client, w.Namespace)
+	v := recorders.VirtualOf(w, w.Status.RoutingConfig.Services, services)
+	pods = recorders.SidecarsOf(running)
+	f.Trouble = f.trouble(pods, v.Ambiguous)
+	return slices.Concat(v.Firsts, own), pods, err
+}
+
+// trouble returns why the requests of a virtual workload cannot be recorded now; nil: they can.
+func (f *Fork) trouble(pods recorders.Sidecars, ambiguous string) *condition.Condition {
+	at, _ := f.Other.BaselineRef()
+	meshed := slices.ContainsFunc(f.Routing, func(r routing.Routing) bool { return len(r.Mesh) > 0 })
+	switch restart := "kubectl rollout restart " + strings.ToLower(at.Kind) + " " + at.Name + " -n " + at.Namespace; {
+	case pods.Old != "":
+		return no(ReasonSidecarOutdated, "The sidecar of pod %s is of an earlier release, which cannot take back requests that traffic-manager passes on. Restart the pods of the baseline: %s", pods.Old, restart)
+	case pods.With > 0 && pods.Without > 0:
+		return no(ReasonSidecarAbsent, "%d of %d pods of the baseline of %s have no sidecar. Restart them: %s", pods.Without, pods.With+pods.Without, f, restart)
+	case pods.With+pods.Without == 0:
+		return no(ReasonNoPods, "The baseline of %s has no pod: see the conditions of its workload.", f)
+	case pods.With == 0 && !meshed:
+		return no(ReasonSidecarAbsent, "The pods of the baseline of %s have no sidecar, and no mesh routes its requests: see SidecarsReady of the virtual workload.", f)
+	case ambiguous != "":
+		return no(ReasonServicesPending, "Service %s sends requests to different ports of old and new pods: wait until the rollout ends.", ambiguous)
+	}
+	return nil
 }
 
 // readOther reads what counts for a member without pods, with these Services: the pods of traffic-manager, and the ports on
@@ -43,6 +82,14 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 		return fmt.Errorf("list the pods of %s: %w", ManagerName, err)
 	}
 	f.Pods = pods.Items
+	var sidecars recorders.Sidecars
+	if w, is := f.Other.(*crdv1.VirtualWorkload); is {
+		var err error
+		if own, sidecars, err = r.readVirtual(ctx, w, f, own); err != nil {
+			return err
+		}
+	}
+	f.Seconds = r.seconds(ctx, own, c.Spec.Override != nil)
 	var all crdv1.TrafficCaptureList
 	if err := r.config.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the TrafficCaptures: %w", err)
@@ -64,7 +111,7 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 	f.Services = lists.Unique(f.Services)
 	for application, to := range to {
 		if l := r.ports.of(claim{c.Namespace, f.name(), application}, r.config.Now()); l != 0 {
-			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l, To: to})
+			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l, To: sidecars.To(application, to)})
 		}
 	}
 	slices.SortFunc(f.Ports, func(a, b crdv1.CapturedPort) int { return int(a.Application - b.Application) })

@@ -5,10 +5,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
 )
 
 // Decision is the result of Decide.
@@ -20,6 +23,15 @@ type Decision struct {
 	// Services are the Services of the baseline with the ports that target it, sorted by name; the last
 	// known ones if the baseline is missing or its pod template is unknown.
 	Services []crdv1.ServiceMapping
+	// Seconds are the second Services of captures, and Slices their endpoints. Redirected reports whether requests are sent
+	// to them, and Returning whether they come back to sidecars. Pairs are those that have an address, for the fact.
+	Seconds               []member.Mapping
+	Slices                []*discoveryv1.EndpointSlice
+	Redirected, Returning bool
+	Pairs                 []*factv1.ServicePair
+	// Surplus and SurplusSlices are those that are no longer wanted; Services are deleted once the log does not name them.
+	Surplus       []*corev1.Service
+	SurplusSlices []*discoveryv1.EndpointSlice
 	// Meshed is true when every pod of the baseline has a ready sidecar.
 	Meshed bool
 }
@@ -40,6 +52,7 @@ func Decide(in Input) Decision {
 		d.Services = lastSeen(s.RoutingConfig)
 	}
 	d.Conditions[baseline.ConditionSidecarsReady], d.Meshed = in.Sidecars(d.Services)
+	d.capture(in)
 	return d
 }
 
@@ -47,7 +60,7 @@ func Decide(in Input) Decision {
 func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
 	out := info.DeepCopy().Services
 	for i := range out {
-		out[i].To = "" // Nothing was created, whatever the status contains.
+		out[i].To = "" // No request is recorded while the pods are unknown.
 	}
 	return out
 }

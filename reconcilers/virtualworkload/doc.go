@@ -6,20 +6,21 @@
 //	gather    the baseline, its Services and pods, from the cache   gather.go
 //	Decide    whether it exists, and which of its ports count       decide.go           pure
 //	Conclude  the resulting status                                  decide_conclude.go  pure
+//	captures  the second Services while its requests are recorded   captures.go
 //	Observed  the fact for the log                                  fact.go             pure
 //
 // # The fact
 //
 // WorkloadObserved is on the routing log as long as the baseline has been seen. It names the Services of
-// the baseline and their ports, including those of old pods during a rollout, and no created Service:
-// there is none. So the routing table has a rule for the key without a destination (table.Rule.Kept,
+// the baseline and their ports, including those of old pods during a rollout, and no created Service,
+// unless its requests are recorded (decision record 0092). So the routing table has a rule for the key without a destination (table.Rule.Kept,
 // decision record 0015): it shows that the key is in use and its holder, and requests still reach the
 // baseline.
 //
 // # The status
 //
 // It is that of a fork without a workload. status.routingConfig.services has each Service of the baseline
-// with its ports and an empty `to`, which means that no Service was created to divert requests. It is not
+// with its ports and an empty `to`, which means that no request is diverted, or the second Service by which it is recorded. It is not
 // the Service of the baseline itself: a client that redirected requests to it would cause a loop.
 //
 // When the baseline is deleted, its last known state stays until it is re-created, because requests are

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -12,8 +13,12 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 )
 
 // Config configures a Reconciler.
@@ -29,8 +34,7 @@ type Reconciler struct {
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
-	// It creates no objects, so a deleted one leaves only its fact.
-	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindVirtualWorkload)}
+	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindVirtualWorkload, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{})}
 }
 
 // Reconcile brings one VirtualWorkload into line.
@@ -46,13 +50,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 		return 0, err
 	}
 	in.Injected = r.config.Injected
-	after := Conclude(in, Decide(in), metav1.NewTime(r.config.Now()))
-	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after), true, nil, nil)
+	d := Decide(in)
+	made, acted := act(ctx, r.Writer, in, d)
+	d.Redirect(made)
+	after := Conclude(in, d, metav1.NewTime(r.config.Now()))
+	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, apply.Objects(d.Surplus))
 }
 
 // gather reads all that counts for a virtual workload from the cache.
 func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Input, error) {
 	in := Input{Workload: w}
+	if err := in.readOwn(ctx, c); err != nil {
+		return in, err
+	}
 	if !accept(w).IsTrue() {
 		return in, nil
 	}
@@ -65,7 +75,10 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Inp
 
 // Watch adds watches for the baselines.
 func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
-	baseline.Watch(b, baseline.Members{Client: r.config.Client, List: func() client.ObjectList { return &crdv1.VirtualWorkloadList{} }})
+	baseline.Watch(b, baseline.Members{Client: r.config.Client, List: func() client.ObjectList { return &crdv1.VirtualWorkloadList{} }}).
+		Owns(&corev1.Service{}).
+		Owns(&discoveryv1.EndpointSlice{}).
+		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(recorders.Members(crdv1.KindVirtualWorkload)), builder.WithPredicates(controller.Updates(recorders.Changed)))
 	return nil
 }
 
@@ -77,6 +90,10 @@ type Input struct {
 	member.Seen
 	// Services are the Services of the namespace that were not created for a member.
 	Services []corev1.Service
+	// Captures are attached to it; Own and Slices were created for them.
+	Captures []crdv1.TrafficCapture
+	Own      []corev1.Service
+	Slices   []discoveryv1.EndpointSlice
 }
 
 // isCurrent reports whether the status is about the baseline in the spec. There are no created objects that
@@ -87,8 +104,9 @@ func (in Input) isCurrent() bool {
 }
 
 // Observed returns the fact about a virtual workload with the status that Conclude returned: its key is in
-// use for the baseline, or, while the pod template of the baseline is not known, the withdrawal.
-func Observed(w *crdv1.VirtualWorkload) event.Fact {
+// use for the baseline, or, while the pod template of the baseline is not known, the withdrawal. seconds are the second
+// Services to which its requests are redirected.
+func Observed(w *crdv1.VirtualWorkload, seconds ...*factv1.ServicePair) event.Fact {
 	fact, ok := member.Observed(w)
 	if !ok {
 		return member.Withdrawn(w)
@@ -96,8 +114,6 @@ func Observed(w *crdv1.VirtualWorkload) event.Fact {
 	// Its destination is the baseline, and whether that serves is between it and its
 	// clients.
 	fact.Ready = true
-	for _, s := range w.Status.RoutingConfig.Services {
-		fact.Services = append(fact.Services, member.Pair(s.From, s.Ports, nil))
-	}
+	fact.Services = pairs(w.Status.RoutingConfig.Services, seconds)
 	return member.Fact(w, fact)
 }

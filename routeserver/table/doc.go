@@ -31,7 +31,7 @@
 // newest KeyHeadersDeclared. They are not part of any rule, nor of HashOf.
 //
 // A VirtualWorkload has a rule like any other member, so that it can win or lose a baseline and
-// every reader can name the owner of the key; but it has no destination: Rule.Kept (decision record
+// every reader can name the owner of the key; but its requests stay at the baseline: Rule.Kept (decision record
 // 0015).
 //
 // A table belongs to one epoch of the log, that of its first fact, and ignores facts of any other.

@@ -145,7 +145,7 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 		for _, s := range o.Services {
 			for _, p := range s.Ports {
 				kept = kept || virtual && p.WorkloadPort == port && port < 65536 && p.Port != 0
-				if !virtual && s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
+				if s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
 					found[Destination{s.To + "." + o.Baseline.Namespace + ".svc", p.Port, s.ClusterIp, ""}] = true
 				}
 			}
@@ -161,7 +161,7 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 			})
 			rule.Mappings = append(rule.Mappings, Mapping{port, ds})
 		}
-		if kept {
+		if kept && len(found) == 0 {
 			rule.Mappings = append(rule.Mappings, Mapping{WorkloadPort: port})
 		}
 		if port == 100 {

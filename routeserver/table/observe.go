@@ -21,7 +21,7 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 	}
 	mappings := mappingsOf(seen.GetServices(), w.Namespace)
 	if n.kind.Value() == keptKind {
-		mappings = keptPorts(seen.GetServices())
+		mappings = keptMappings(mappings, seen.GetServices())
 	}
 	s := servingWith(mappings)
 	s.Place = f.place(w)
@@ -98,9 +98,9 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	return out
 }
 
-// keptPorts returns the ports of the baseline that keep their requests: those that its Services
-// map to. They have no destination, whatever the fact contains.
-func keptPorts(services []*factv1.ServicePair) []Mapping {
+// keptMappings returns the ports of the baseline that keep their requests: those that its Services map to. Only ports with
+// requests that are recorded have a destination, which passes them on.
+func keptMappings(recorded []Mapping, services []*factv1.ServicePair) []Mapping {
 	var ports []uint32
 	for _, pair := range services {
 		for _, p := range pair.GetPorts() {
@@ -109,7 +109,10 @@ func keptPorts(services []*factv1.ServicePair) []Mapping {
 			}
 		}
 	}
-	return lists.Map(lists.Unique(ports), func(port uint32) Mapping { return Mapping{WorkloadPort: port} })
+	return lists.Map(lists.Unique(ports), func(port uint32) Mapping {
+		m := lists.First(recorded, func(m Mapping) bool { return m.WorkloadPort == port })
+		return Mapping{WorkloadPort: port, Destinations: m.Destinations}
+	})
 }
 
 func isPort(p uint32) bool { return p > 0 && p <= math.MaxUint16 }

@@ -24,8 +24,9 @@ const keptKind = "VirtualWorkload"
 
 // Kept reports whether such requests stay with the baseline on purpose: the member is a
 // VirtualWorkload, which has no pods of its own. The rule records that the key is owned for this
-// baseline, and by which member; it has no destination. Readers must not treat it as a missing
-// destination, nor as one that is not ready.
+// baseline, and by which member. Readers must not treat that as a missing destination, nor as one
+// that is not ready. A destination that it has records requests and passes them on to the baseline
+// (decision record 0092).
 func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
 
 // Absent reports whether the member does not exist, or was not observed to represent a
@@ -55,7 +56,7 @@ type Serving struct {
 	*Place // Baseline
 	// Mappings has one entry for each port of the baseline that a Service maps to, sorted by port.
 	// Empty for a workload without a Service: consumers of message queues still need the rule. In a
-	// rule that is Kept they have no destinations.
+	// rule that is Kept only ports with requests that are recorded have destinations.
 	Mappings []Mapping
 	// Ready: the destination can serve now. A rule that is not ready stays: its
 	// requests fail visibly instead of reaching the baseline.

@@ -58,6 +58,11 @@ const (
 	// EnvLogLevel is debug, info, warn or error. Default info. The annotation
 	// signadot.com/log-level on the pod may set it.
 	EnvLogLevel = "LOG_LEVEL"
+	// EnvForms is the newest form of routes that the sidecar of a pod takes: FormsRecorded. It is for
+	// the operator, which sends no newer ones while a pod of the workload has not got it.
+	EnvForms = "ROUTE_FORMS"
+	// FormsRecorded adds routes of requests that are recorded and come back (package translate).
+	FormsRecorded = "2"
 	// EnvPodName, EnvPodNamespace and EnvPodUID come from the downward API
 	// (metadata.name, metadata.namespace, metadata.uid). They are for logs and
 	// for Envoy's node id only.

@@ -81,6 +81,7 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 			{Name: devmesh.EnvWorkloadName, Value: d.Workload.Name},
 			{Name: devmesh.EnvXDSAddress, Value: cfg.XDSAddress},
 			{Name: devmesh.EnvPlainPorts, Value: plainValue(d.Plain)},
+			{Name: devmesh.EnvForms, Value: devmesh.FormsRecorded},
 			{Name: devmesh.EnvLogLevel, Value: cmp.Or(level, cfg.LogLevel)},
 			fromPod(devmesh.EnvPodName, "metadata.name"),
 			fromPod(devmesh.EnvPodNamespace, "metadata.namespace"),

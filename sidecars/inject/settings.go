@@ -31,6 +31,9 @@ type Settings struct {
 	// Resources is the value of AnnotationResources, of a pod that has one; of what pods get now
 	// it is empty, and Bounds is what that annotation can set, as words.
 	Resources, Bounds string
+	// Forms is the newest form of routes that the sidecar takes; empty for those of the first release. Another one
+	// makes no sidecar outdated: the operator sends each only forms that it takes.
+	Forms string
 }
 
 const (
@@ -56,7 +59,7 @@ func (c Config) Settings() Settings {
 		RouteServer: speaks,
 		Sidecar:     c.Sidecar.Image, Redirect: c.Redirect.Image,
 		SidecarResources: resourcesText(*c.Sidecar.Resources), RedirectResources: resourcesText(*c.Redirect.Resources),
-		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode), Label: labelValue, Bounds: c.Bounds.text(),
+		XDSAddress: c.XDSAddress, Forms: devmesh.FormsRecorded, IptablesMode: string(c.IptablesMode), Label: labelValue, Bounds: c.Bounds.text(),
 	}
 }
 
@@ -67,7 +70,7 @@ func SettingsOf(pod *corev1.Pod) Settings {
 		for i := range containers {
 			switch c := &containers[i]; c.Name {
 			case devmesh.ContainerName:
-				s.Sidecar, s.SidecarResources = c.Image, resourcesText(c.Resources)
+				s.Sidecar, s.SidecarResources, s.Forms = c.Image, resourcesText(c.Resources), Variable(c.Env, devmesh.EnvForms)
 				s.XDSAddress, s.RouteServer = Variable(c.Env, devmesh.EnvXDSAddress), overPlain
 				if Variable(c.Env, devmesh.EnvTrust) != "" {
 					s.RouteServer = overTLS

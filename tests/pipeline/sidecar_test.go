@@ -123,6 +123,10 @@ func (w *path) podToken() string {
 	w.Create(account)
 	set, err := apiserver.ReplicaSet(w.Context(), w.Kube, namespace, "Deployment", workload)
 	w.Must(err)
+	set.Spec.Template.Spec.InitContainers = []corev1.Container{{
+		Name: devmesh.ContainerName, Image: "sidecar:1", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Env: []corev1.EnvVar{{Name: devmesh.EnvForms, Value: devmesh.FormsRecorded}},
+	}}
 	pod, err := apiserver.Pod(w.Context(), w.Kube, set, podName, account.Name)
 	w.Must(err)
 	pod.Labels[crdv1.LabelInjected] = "true"

@@ -357,8 +357,11 @@ type steady struct {
 	done   chan struct{}
 }
 
-// load begins to send requests with the key.
-func (f *forked) load(key string) *steady {
+// load begins to send requests with the key, which the fork is to serve.
+func (f *forked) load(key string) *steady { return f.loadServedBy(key, traffic.Fork) }
+
+// loadServedBy begins to send requests with the key, which this side is to serve.
+func (f *forked) loadServedBy(key string, side traffic.Side) *steady {
 	ctx, stop := context.WithCancel(f.Context())
 	l := &steady{number: 1, stop: stop, done: make(chan struct{})}
 	dialled := 0
@@ -375,7 +378,7 @@ func (f *forked) load(key string) *steady {
 			l.number++
 			l.mu.Unlock()
 			a, err := traffic.Get(context.WithoutCancel(ctx), sender, f.sender.URL+"?id="+strconv.Itoa(id), [2]string{"Baggage", "sd-routing-key=" + key})
-			if err != nil || a.Status != http.StatusOK || string(a.Body) != string(traffic.Fork) {
+			if err != nil || a.Status != http.StatusOK || string(a.Body) != string(side) {
 				l.mu.Lock()
 				l.failed = append(l.failed, fmt.Sprintf("request %d: %v, status %d: %s", id, err, a.Status, a.Body))
 				l.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -46,6 +47,10 @@ type path struct {
 	tls    *trusted
 	keeper *keeping
 	sender traffic.Sender
+
+	mu sync.Mutex
+	// served are how often the baseline has served a request, by its query.
+	served map[string]int
 }
 
 // newWorld starts everything and waits until the baseline serves through its
@@ -58,7 +63,7 @@ func newWorld(t *testing.T) *path {
 // newWorldWith does so with certificates of this policy, and further settings of the manager.
 func newWorldWith(t *testing.T, policy authority.Policy, settings ...func(*manager.Config)) *path {
 	t.Helper()
-	w := &path{World: world.New(t), logger: logger(t)}
+	w := &path{World: world.New(t), logger: logger(t), served: map[string]int{}}
 	w.startPod()
 	w.certify(policy)
 	log := w.bus()
@@ -111,10 +116,15 @@ func (w *path) application(listener net.Listener, side traffic.Side) {
 	app := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		// What we use inside must reach no application.
 		for name := range r.Header {
-			if len(name) > 13 && name[:13] == "X-Switchyard-" {
+			if len(name) > 13 && name[:13] == "X-Switchyard-" || name == "Sd-Return" {
 				http.Error(rw, "saw header "+name, http.StatusInternalServerError)
 				return
 			}
+		}
+		if side == traffic.Baseline {
+			w.mu.Lock()
+			w.served[r.URL.RawQuery]++
+			w.mu.Unlock()
 		}
 		_, _ = io.WriteString(rw, string(side)) // A client that is gone is judged by itself.
 	})}

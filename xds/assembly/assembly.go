@@ -31,6 +31,7 @@ import (
 type Assembly struct {
 	workload table.Workload
 	edge     bool
+	secret   string
 	held     Held
 	// head is nil until it has come; version is that of the whole.
 	head    *translate.Head
@@ -45,9 +46,10 @@ type Assembly struct {
 // it other than those in the proxy, and the reason.
 type Held func(part string, sandboxes []string, why string)
 
-// New returns an empty Assembly. edge is true for the sidecar of an edge workload.
-func New(w table.Workload, edge bool, held Held) *Assembly {
-	return &Assembly{workload: w, edge: edge, held: held, kept: map[int]kept{}}
+// New returns an empty Assembly. edge is true for the sidecar of an edge workload, and secret is that of
+// translate.Head.Returning.
+func New(w table.Workload, edge bool, secret string, held Held) *Assembly {
+	return &Assembly{workload: w, edge: edge, secret: secret, held: held, kept: map[int]kept{}}
 }
 
 // Forget drops the received parts, so that they are requested again. The proxy's parts and the
@@ -87,7 +89,7 @@ func (a *Assembly) Take(response *discoveryv3.DeltaDiscoveryResponse) error {
 			if a.edge {
 				head = head.AtEdge()
 			}
-			a.head, a.version = head, one.Version
+			a.head, a.version = head.Returning(a.secret), one.Version
 			continue
 		}
 		i, part, err := translate.ReadPart(a.workload, one)

@@ -42,7 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{T: t}
-	w.Assembly = assembly.New(customer, false, func(_ string, sandboxes []string, _ string) { w.held = append(w.held, sandboxes...) })
+	w.Assembly = assembly.New(customer, false, "secret", func(_ string, sandboxes []string, _ string) { w.held = append(w.held, sandboxes...) })
 	return w
 }
 

@@ -11,6 +11,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/eventbus/lists"
@@ -47,6 +48,14 @@ func (h *Head) AtEdge() *Head {
 	return &at
 }
 
+// Returning returns the head for a sidecar with this secret, which requests have that come back to it after they were
+// recorded. It has to be the same as long as the proxy runs, and must not be empty.
+func (h *Head) Returning(secret string) *Head {
+	with := *h
+	with.says.secret = secret
+	return &with
+}
+
 // ReadPart decodes a part that was received for a workload, and returns its index in Parts. The
 // error states the defect of the part. Part.Unfit checks what its routes do.
 func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
@@ -69,7 +78,7 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 		err = checkInput(p.input)
 	}
 	if err == nil {
-		p.ready, err = forProxy(p.entries)
+		p.ready, p.returns, err = forProxy(p.entries)
 	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
@@ -96,6 +105,8 @@ func PlaceOf(w table.Workload, name string) (int, error) {
 func Compose(h *Head, parts *Parts) (Resource, error) {
 	var input []byte
 	var entries [][]byte
+	says := h.says
+	says.secret = "" // unless it is needed
 	for i, p := range parts {
 		if p == nil {
 			continue
@@ -106,13 +117,19 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		ready, err := p.forProxy()
+		ready, returns, err := p.forProxy()
+		switch {
+		case returns && h.says.secret == "":
+			ready, err = withoutReturn(ready)
+		case returns:
+			says.secret = h.says.secret
+		}
 		if err != nil {
 			return Resource{}, fmt.Errorf("part %s: %w", partLabel(i), err)
 		}
 		entries = append(entries, ready)
 	}
-	around, err := hostOf(h.says)
+	around, err := hostOf(says)
 	if err != nil {
 		return Resource{}, fmt.Errorf("the head of %s: %w", RouteName(h.workload), err)
 	}
@@ -146,6 +163,10 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 		return nil, err
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
+	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, ReturnHeader)
+	if says.secret != "" {
+		host.Metadata.FilterMetadata[MetadataNamespace].Fields[ReturnKey] = structpb.NewStringValue(says.secret)
+	}
 	if host.TypedPerFilterConfig, err = perHost(says.keyHeaders, KeyExtraction); err != nil {
 		return nil, err
 	}
@@ -155,7 +176,7 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 	if host.TypedPerFilterConfig[DestinationFilter], err = packed(noteDestination()); err != nil {
 		return nil, err
 	}
-	return host, switchOn(host, says.keyHeaders)
+	return host, switchOn(host, says)
 }
 
 // forAll applies to all requests, next to the virtual host: it restores the client's
@@ -178,8 +199,8 @@ func forAll() *routev3.RouteConfiguration {
 // it keeps their destinations and regenerates the rest as Compose does. Otherwise routes that
 // were kept on disk would not enable the filters of the current proxy, and requests with keys
 // would reach the baseline. It returns an error if r is not a composed RouteConfiguration. For
-// the sidecar of an edge it also removes what Head.AtEdge removes.
-func Refit(r Resource, edge bool) (Resource, error) {
+// the sidecar of an edge it also removes what Head.AtEdge removes. The secret is that of Head.Returning.
+func Refit(r Resource, edge bool, secret string) (Resource, error) {
 	config := &routev3.RouteConfiguration{}
 	if err := r.Any.UnmarshalTo(config); err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
@@ -193,12 +214,16 @@ func Refit(r Resource, edge bool) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	says.edge = edge
+	if refitRoutes(was.Matcher) {
+		if says.secret = secret; secret == "" {
+			return Resource{}, fmt.Errorf("%s has routes of requests that come back, and there is no secret for these", r.Name)
+		}
+	}
 	host, err := hostOf(says)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	host.Matcher.MatcherType = was.Matcher.MatcherType
-	refitRoutes(host.Matcher)
 	whole := forAll()
 	whole.Name, whole.VirtualHosts = config.Name, []*routev3.VirtualHost{host}
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)
@@ -298,7 +323,7 @@ func sandboxIn(raw []byte) (name string, kept bool) {
 		return "unknown", false
 	}
 	if name, kept = strings.CutPrefix(route.GetName(), RoutedKept); kept {
-		return name, true
+		return strings.TrimSuffix(name, RoutedRecorded), true
 	}
 	name, _ = strings.CutPrefix(route.GetName(), RoutedSandbox)
 	return name, false

@@ -1,8 +1,10 @@
 package translate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -41,26 +43,46 @@ func noteDestination() *setfilterstatev3.Config {
 	}}}
 }
 
-// forProxy returns the entries of a map in the form that the proxy takes. They are edited as bytes:
-// to decode all of them would take several times the memory that they need.
-func forProxy(entries []byte) ([]byte, error) {
-	out := make([]byte, 0, len(entries)+len(entries)/8)
-	err := mapEntries(entries, func(_ string, raw []byte) error {
+// forProxy returns the entries of a map in the form that the proxy takes, and whether requests of some come back to it
+// (returning). They are edited as bytes: to decode all of them would take several times the memory that they need.
+func forProxy(entries []byte) (ready []byte, returns bool, err error) {
+	ready = make([]byte, 0, len(entries)+len(entries)/8)
+	err = mapEntries(entries, func(_ string, raw []byte) error {
 		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny, anyValue}, inMetadata); err == nil {
+			returns = returns || bytes.Contains(edited, []byte(returning))
 			raw = edited
 		}
-		out = append(out, raw...)
+		ready = append(ready, raw...)
 		return nil
 	})
-	return out, err
+	return ready, returns, err
 }
 
 // forProxy returns the part's entries in that form; of a part that was received they are kept.
-func (p *Part) forProxy() ([]byte, error) {
+func (p *Part) forProxy() (ready []byte, returns bool, err error) {
 	if p.ready != nil {
-		return p.ready, nil
+		return p.ready, p.returns, nil
 	}
 	return forProxy(p.entries)
+}
+
+// returning is the value of ReturnHeader on the way to where requests are recorded: the proxy's secret. Of a proxy without
+// one no request gets the header: see withoutReturn.
+const returning = "%METADATA(VIRTUAL_HOST:" + MetadataNamespace + ":" + ReturnKey + ")%"
+
+// withoutReturn converts routes of recorded requests, which are in the form that the proxy takes, to the one that sends them
+// to the application: a proxy without a secret would send them back and forth.
+func withoutReturn(entries []byte) ([]byte, error) {
+	out := make([]byte, 0, len(entries))
+	err := mapEntries(entries, func(value string, raw []byte) error {
+		r, err := routeIn(raw)
+		if err == nil && isRecorded(r.GetName()) {
+			raw, err = entry(value, appRoute(strings.TrimSuffix(r.Name, RoutedRecorded)))
+		}
+		out = append(out, raw...)
+		return err
+	})
+	return out, err
 }
 
 // errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
@@ -68,13 +90,17 @@ func (p *Part) forProxy() ([]byte, error) {
 var errNoDestination = errors.New("it has no destination in its one added header")
 
 // inMetadata moves the destination of an encoded route from the header that it adds to its metadata,
-// and has it remove the header of the client, if any.
+// and has it remove the header of the client, if any. If requests are recorded there, it adds ReturnHeader.
 func inMetadata(route []byte) ([]byte, error) {
 	out, found := make([]byte, 0, len(route)+32), false
+	recorded := false
 	err := fields(route, func(number protowire.Number, raw, value []byte) error {
 		switch number {
 		case routeMetadata:
 			return errNoDestination
+		case routeName:
+			recorded = isRecorded(string(value))
+			out = append(out, raw...)
 		case routeAdds:
 			var added corev3.HeaderValueOption
 			if err := proto.Unmarshal(value, &added); err != nil || found || added.GetHeader().GetKey() != DestinationHeader {
@@ -91,6 +117,12 @@ func inMetadata(route []byte) ([]byte, error) {
 	if err == nil && !found {
 		err = errNoDestination
 	}
+	if err == nil && recorded {
+		added, err := proto.Marshal(&corev3.HeaderValueOption{
+			Header: &corev3.HeaderValue{Key: ReturnHeader, Value: returning}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		})
+		return field(out, routeAdds, added), err
+	}
 	return out, err
 }
 
@@ -103,13 +135,15 @@ func inStruct(namespace, key, text string) []byte {
 }
 
 // refitRoutes does for a whole map what forProxy does for its entries.
-func refitRoutes(m *matcherv3.Matcher) {
+func refitRoutes(m *matcherv3.Matcher) (returns bool) {
 	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
 		route := match.GetAction().GetTypedConfig()
 		if edited, err := inMetadata(route.GetValue()); err == nil {
+			returns = returns || bytes.Contains(edited, []byte(returning))
 			route.Value = edited
 		}
 	}
+	return returns
 }
 
 // Portable returns composed routes in the form to keep on disk, which Refit of every release takes:
@@ -143,6 +177,7 @@ func ofPart(route []byte) ([]byte, error) {
 			out, found = field(out, routeAdds, added), true
 			return err
 		case found && number == routeRemoves && string(value) == DestinationHeader:
+		case found && number == routeAdds && bytes.Contains(value, []byte(returning)):
 		default:
 			out = append(out, raw...)
 		}

@@ -27,7 +27,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
+		if got, _, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
 			t.Errorf("%s: got %x, %v; want %x", name, got, err, raw)
 		}
 		whole, err := proto.Marshal(route)
@@ -44,7 +44,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited, err := forProxy(raw)
+	edited, _, err := forProxy(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,11 +165,16 @@ func unfitWay(r *routev3.Route, to *routev3.RouteAction) error {
 		return fmt.Errorf("it does more than forward to a cluster: %.200s", rest)
 	case cluster == AppCluster && strings.HasPrefix(r.Name, RoutedKept) && len(added) == 0:
 		return nil
-	case cluster == ForksCluster && strings.HasPrefix(r.Name, RoutedSandbox) && len(added) == 1 && added[0].GetHeader().GetKey() == DestinationHeader:
+	case cluster == ForksCluster && (strings.HasPrefix(r.Name, RoutedSandbox) || isRecorded(r.Name)) && len(added) == 1 && added[0].GetHeader().GetKey() == DestinationHeader:
 		return unfitDestination(added[0])
 	default:
 		return fmt.Errorf("%.64q forwards to cluster %.64q with %d headers added", r.Name, cluster, len(added))
 	}
+}
+
+// isRecorded reports whether the route of this name has requests recorded on their way to the application.
+func isRecorded(name string) bool {
+	return strings.HasPrefix(name, RoutedKept) && strings.HasSuffix(name, RoutedRecorded)
 }
 
 func unfitDestination(h *corev3.HeaderValueOption) error {

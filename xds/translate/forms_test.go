@@ -129,7 +129,7 @@ func TestARouteOfAnotherFormIsUnfit(t *testing.T) {
 	kept := func() *routev3.Route { return appRoute(RoutedKept + "s") }
 	refused := func() *routev3.Route { return refusal(RoutedSandbox+"s", ReasonNotReady, "100% no") }
 	for i, r := range []*routev3.Route{
-		fork(), kept(), refused(), forkRoute(RoutedSandbox+"50%25", netip.MustParseAddrPort("[fd00::1]:80")),
+		fork(), kept(), refused(), recordedRoute(), forkRoute(RoutedSandbox+"50%25", netip.MustParseAddrPort("[fd00::1]:80")),
 	} {
 		if err := unfit(r); err != nil {
 			t.Errorf("%d: %v", i, err)
@@ -145,6 +145,10 @@ func TestARouteOfAnotherFormIsUnfit(t *testing.T) {
 		return r
 	}
 	for name, r := range map[string]*routev3.Route{
+		"recorded in silence": with(recordedRoute(), func(r *routev3.Route) { r.Name = RoutedSandbox[:3] + RoutedRecorded }),
+		"another mark": with(recordedRoute(), func(r *routev3.Route) {
+			r.RequestHeadersToAdd = append(r.RequestHeadersToAdd, header(ReturnHeader, "x"))
+		}),
 		"nothing":            {},
 		"a redirect":         {Name: RoutedSandbox + "s", Match: everything(), Action: &routev3.Route_Redirect{Redirect: &routev3.RedirectAction{HostRedirect: "evil"}}},
 		"another cluster":    with(fork(), func(r *routev3.Route) { r.Action = toCluster("late") }),
@@ -198,6 +202,11 @@ func TestARouteOfAnotherFormIsUnfit(t *testing.T) {
 	if err := p.Unfit(); err == nil || !strings.Contains(err.Error(), `"8080/k"`) || !strings.Contains(err.Error(), `"evil:80"`) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// recordedRoute is that of a request which is recorded on its way to the application.
+func recordedRoute() *routev3.Route {
+	return forkRoute(RoutedKept+"s"+RoutedRecorded, netip.MustParseAddrPort("10.0.0.9:80"))
 }
 
 func input(t *testing.T, key string) *xdscorev3.TypedExtensionConfig {

@@ -26,12 +26,18 @@ const (
 	// ProtoHeader carries the client's x-forwarded-proto past where the proxy sets one
 	// of its own; the routes put it back, and nothing when there was none.
 	ProtoHeader = "x-sd-forwarded-proto"
+	// ReturnHeader is on requests that a proxy sends to where they are recorded, with a secret of
+	// that proxy. They come back to it with the header, and it sends them to the application.
+	// No application gets it, and that of a caller is removed.
+	ReturnHeader = "sd-return"
 	// FilterStateKey holds the request's MatchValue.
 	FilterStateKey = "signadot.com/route"
 	// MetadataNamespace and TableKey are the path of the version of the workload's routes in
 	// the virtual host's metadata.
 	MetadataNamespace = "signadot.com"
 	TableKey          = "table"
+	// ReturnKey is the path of the proxy's secret there, while it is in use.
+	ReturnKey = "return"
 )
 
 // Response headers that report how a request was routed.
@@ -48,6 +54,9 @@ const (
 	// RoutedKept and the sandbox's name: the baseline, which is where this sandbox
 	// wants its requests.
 	RoutedKept = "baseline-for="
+	// RoutedRecorded follows that where the requests pass traffic-manager, which records them, on
+	// their way.
+	RoutedRecorded = ";via=traffic-manager"
 	// TableHeader is the version of the workload's routes that decided.
 	TableHeader = "sd-table"
 	// ReasonNotReady: the sandbox exists and cannot serve yet, or any more.

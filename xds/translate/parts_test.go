@@ -49,10 +49,11 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 		return nil, err
 	}
 	host.TypedPerFilterConfig = map[string]*anypb.Any{DestinationFilter: note}
-	if err := switchOn(host, t.KeyHeaders()); err != nil {
+	if err := switchOn(host, heading{keyHeaders: t.KeyHeaders()}); err != nil {
 		return nil, err
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
+	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, ReturnHeader)
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil
@@ -146,7 +147,7 @@ func checkKept(t *rapid.T, whole Resource, parts map[string]*matcherv3.Matcher_O
 	if err != nil {
 		t.Fatal(err)
 	}
-	fit, err := Refit(kept, false)
+	fit, err := Refit(kept, false, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,10 @@ import (
 type heading struct {
 	tableVersion string
 	keyHeaders   []string
-	// edge is not sent: see Head.AtEdge.
-	edge bool
+	// edge and secret are not sent: see Head.AtEdge and Head.Returning. Without a secret no request
+	// is recorded on its way to the application.
+	edge   bool
+	secret string
 }
 
 // headingOf returns the heading of a workload's routes in a table.
@@ -121,6 +123,10 @@ func (e *edits) add(rule *table.Rule) error {
 // routeOf decides where requests with the rule's key to one port go: never to
 // the baseline, unless they are kept there on purpose.
 func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
+	to, reachable := destinationOf(m)
+	if rule.Kept() && reachable {
+		return forkRoute(RoutedKept+inHeader(rule.Sandbox)+RoutedRecorded, to)
+	}
 	if rule.Kept() {
 		return appRoute(RoutedKept + inHeader(rule.Sandbox))
 	}
@@ -129,14 +135,22 @@ func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
 		return refusal(name, ReasonNotReady, fmt.Sprintf(
 			"sandbox %q holds this routing key and is not ready", rule.Sandbox))
 	}
-	for _, d := range m.Destinations {
-		if address, err := netip.ParseAddr(d.Address); err == nil && d.Port > 0 && d.Port <= 65535 {
-			return forkRoute(name, netip.AddrPortFrom(address, uint16(d.Port)))
-		}
+	if reachable {
+		return forkRoute(name, to)
 	}
 	return refusal(name, ReasonNoAddress, fmt.Sprintf(
 		"sandbox %q holds this routing key and has no cluster address for port %d of the workload (was its Service refused? See the conditions of the ForkedWorkload)",
 		rule.Sandbox, m.WorkloadPort))
+}
+
+// destinationOf returns the first destination that has an address.
+func destinationOf(m table.Mapping) (to netip.AddrPort, ok bool) {
+	for _, d := range m.Destinations {
+		if address, err := netip.ParseAddr(d.Address); err == nil && d.Port > 0 && d.Port <= 65535 {
+			return netip.AddrPortFrom(address, uint16(d.Port)), true
+		}
+	}
+	return to, false
 }
 
 // baselineRoute sends requests to the application in the pod. It removes the internal header of

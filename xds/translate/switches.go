@@ -32,10 +32,11 @@ const (
 )
 
 // switchOn expands the route for no match, of a virtual host that headOf built, to four forms that
-// differ in the filters that they enable; DestinationFilter is off in the last only. This is done
+// differ in the filters that they enable; DestinationFilter is off in the last only, which is also
+// that of requests that come back after they were recorded, whatever key they carry. This is done
 // where the parts are composed, as with forAll, so that the forms match the filters of this
-// program's proxy. custom are the headers that carry keys.
-func switchOn(host *routev3.VirtualHost, custom []string) error {
+// program's proxy.
+func switchOn(host *routev3.VirtualHost, says heading) error {
 	// A filter that the virtual host configures is on unless the route switches it off.
 	off, err := packed(&routev3.FilterConfig{Disabled: true})
 	if err != nil {
@@ -50,8 +51,11 @@ func switchOn(host *routev3.VirtualHost, custom []string) error {
 	on := switches{host: host, route: baselineRoute()}
 	// Envoy joins several Host headers into one, with a comma; servers refuse them.
 	on.when(contains(":authority", ","), RefuseFilter, KeyFilter, MatchFilter)
+	if says.secret != "" {
+		on.all = append(on.all, &matcherv3.Matcher_MatcherList_FieldMatcher{Predicate: exactly(ReturnHeader, says.secret), OnMatch: plain})
+	}
 	on.when(exactly(ExplainHeader, "1"), KeyFilter, MatchFilter, ExplainFilter)
-	on.when(anyOf(carriers(custom)), KeyFilter, MatchFilter)
+	on.when(anyOf(carriers(says.keyHeaders)), KeyFilter, MatchFilter)
 	if on.err != nil {
 		return on.err
 	}

@@ -29,8 +29,7 @@ func rule(key, sandbox string, mappings ...table.Mapping) *table.Rule {
 	}
 }
 
-// keeping is a rule that keeps its requests at the baseline. Neither a destination nor
-// whether it is ready may make a difference.
+// keeping is a rule that keeps its requests at the baseline. Whether it is ready may make no difference.
 func keeping(key, sandbox string, mappings ...table.Mapping) *table.Rule {
 	r := rule(key, sandbox, mappings...)
 	r.Member = table.Member{Kind: "VirtualWorkload", Namespace: "hotrod", Name: "v"}

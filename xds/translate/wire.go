@@ -24,6 +24,7 @@ const (
 	matchAction, configAny    = 2, 2  // Matcher.OnMatch, TypedExtensionConfig
 	routeMetadata, routeAdds  = 4, 9  // Route
 	routeRemoves, valueText   = 12, 3 // Route, google.protobuf.Value
+	routeName                 = 14    // Route
 	anyType, anyValue         = 1, 2  // Any
 	deltaVersion, deltaAny    = 1, 2  // discovery Resource
 	deltaName, deltaResources = 3, 2  // discovery Resource, DeltaDiscoveryResponse

@@ -50,6 +50,10 @@ const (
 	// LabelValue.
 	LabelExternalWorkload = "signadot.com/external-workload"
 
+	// LabelVirtualWorkload is the name of the VirtualWorkload that a Service or an EndpointSlice
+	// was made for, made safe with LabelValue.
+	LabelVirtualWorkload = "signadot.com/virtual-workload"
+
 	// AnnotationOnBehalf, on an object that the operator created for another one, is that
 	// object with its generation and its writer, and the chain of owners through which it was
 	// created, as JSON: the cause that is recorded in the routing log.

@@ -270,7 +270,7 @@ type CapturedPort struct {
 	// The port that the container listens on that records.
 	Listening int32 `json:"listening"`
 
-	// For a member without pods: host:port to which traffic-manager passes connections on.
+	// For a member without pods: host:port to which traffic-manager passes connections on; as host, caller is the address of the client.
 	// +optional
 	To string `json:"to,omitempty"`
 }

@@ -59,8 +59,11 @@ func (a Asked) scopes() []scope {
 	return append([]scope{own}, all...)
 }
 
-// applies reports whether a member has a middleware of this name.
-func applies(m crdv1.Member, _ string) bool { return m.MemberKind() == crdv1.KindForkedWorkload }
+// applies reports whether a member can have a middleware: forks all, and others that receive requests of a baseline trafficwatch.
+func applies(m crdv1.Member, name string) bool {
+	_, routed := m.BaselineRef()
+	return m.MemberKind() == crdv1.KindForkedWorkload || routed && name == routing.TrafficWatch
+}
 
 // exists reports whether a member was written.
 func exists(m crdv1.Member) bool {

@@ -19,6 +19,8 @@ import (
 type store struct {
 	path string
 	edge bool // routes are loaded for the sidecar of an edge
+	// secret is that of translate.Head.Returning.
+	secret string
 }
 
 // maxStored bounds the size of the file that is loaded: some 100,000 rules.
@@ -70,7 +72,7 @@ func (s store) load(name string) ([]translate.Resource, error) {
 	// The volume outlives the container, so an earlier image may have written this.
 	fit, err := translate.Refit(translate.Resource{
 		Type: translate.RouteType, Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
-	}, s.edge)
+	}, s.edge, s.secret)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -49,8 +50,10 @@ func newUpstream(c Config) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb"), c.Proxy.Edge}, c.Logger)
-	routes := assembly.New(c.Proxy.Workload, c.Proxy.Edge, func(part string, sandboxes []string, why string) {
+	// Requests that come back belong to an Envoy of this program, and end with it.
+	secret := cryptorand.Text()
+	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb"), c.Proxy.Edge, secret}, c.Logger)
+	routes := assembly.New(c.Proxy.Workload, c.Proxy.Edge, secret, func(part string, sandboxes []string, why string) {
 		c.Logger.Error("routes are withheld from Envoy until they change; its previous ones stay in use",
 			"part", part, "sandboxes", sandboxes, "error", why)
 	})

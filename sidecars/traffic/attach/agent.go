@@ -198,7 +198,7 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 	var sent time.Time
 	for {
 		mu.Lock()
-		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Counts: a.recorder.Counts()}
+		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
 		mu.Unlock()
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -12,6 +13,9 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/proxy"
 )
+
+// virtual begins the names of virtual workloads in attachments: their requests go back to where they were sent to.
+const virtual = "VirtualWorkload/"
 
 // apply applies attachments, which replace all others.
 func (a *Agent) apply(next *trafficv1.Attachments) {
@@ -27,6 +31,7 @@ func (a *Agent) apply(next *trafficv1.Attachments) {
 	for _, c := range next.GetCaptures() {
 		for _, p := range c.GetPorts() {
 			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening()), To: p.GetTo()} //nolint:gosec // ports
+			port.Returns = strings.HasPrefix(p.GetMember(), virtual)
 			attached[port], a.until[port] = true, time.Time{}
 		}
 	}

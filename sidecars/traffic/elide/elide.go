@@ -44,6 +44,7 @@ var always = set(
 	"connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization", "proxy-connection",
 	"te", "trailer", "transfer-encoding", "upgrade", "http2-settings",
 	"authorization", "authentication", "cookie", "set-cookie",
+	"sd-return", // a secret of sidecars (translate.ReturnHeader)
 )
 
 func set(names ...string) map[string]bool {

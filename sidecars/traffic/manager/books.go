@@ -59,6 +59,8 @@ type attachment struct {
 	source   source
 	applied  []string
 	problem  string
+	// unanswered is why requests of captures do not come back, by UID.
+	unanswered map[string]string
 }
 
 // books are those of all captures. They are safe for concurrent use.
@@ -137,10 +139,10 @@ func (b *books) report(s source, all []*trafficv1.CaptureCounts) {
 }
 
 // attach records the state of a pod's stream, and the sources of the captures that it has applied.
-func (b *books) attach(a *attachment, s source, applied []string, problem string) {
+func (b *books) attach(a *attachment, s source, applied []string, problem string, unanswered map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.source, a.applied, a.problem = s, applied, problem
+	a.source, a.applied, a.problem, a.unanswered = s, applied, problem, unanswered
 	for _, uid := range applied {
 		b.of(uid, s)
 	}
@@ -262,7 +264,7 @@ func (b *books) pods(uid string) (all []*trafficv1.PodCounts) {
 		one := proto.CloneOf(p)
 		one.Stored = record.Size(one.Numbers)
 		if a := b.attached[s.uid]; a != nil && a.source == s {
-			one.Attached, one.Applied, one.Problem = true, a.problem == "" && slices.Contains(a.applied, uid), a.problem
+			one.Attached, one.Applied, one.Problem = true, a.problem == "" && slices.Contains(a.applied, uid), cmp.Or(a.problem, clip(a.unanswered[uid]))
 		}
 		all = append(all, one)
 	}

@@ -95,6 +95,19 @@ func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Att
 	return applied, cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override, or records no captures of some requests: replace the pods of the fork")
 }
 
+// withoutUnanswered returns those of these captures that have no port of which a pod got no answer, and the reasons of the others.
+func withoutUnanswered(report *trafficv1.Applied, applied []string, all []*trafficv1.Capture) (rest []string, unanswered map[string]string) {
+	unanswered = map[string]string{}
+	for _, c := range all {
+		for _, p := range c.GetPorts() {
+			if why := report.GetUnanswered()[p.GetListening()]; why != "" {
+				unanswered[c.GetUid()] = why
+			}
+		}
+	}
+	return lists.Filter(applied, func(uid string) bool { return unanswered[uid] == "" }), unanswered
+}
+
 // portsOf returns the ports of a capture in a pod. A pod of traffic-manager records several members.
 func portsOf(namespace string, pods []crdv1.CapturedPod) (out []*trafficv1.Port) {
 	for _, pod := range pods {

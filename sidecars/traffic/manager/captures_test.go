@@ -138,3 +138,17 @@ func TestAPodGetsCapturesOfSomeRequests(t *testing.T) {
 		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
 	}
 }
+
+// A member with requests that do not come back keeps no other capture of the pod from being applied.
+func TestACaptureWhoseRequestsDoNotComeBackIsNotApplied(t *testing.T) {
+	all := []*trafficv1.Capture{
+		{Uid: "a", Ports: []*trafficv1.Port{{Listening: 8080}, {Listening: 8081}}}, {Uid: "b", Ports: []*trafficv1.Port{{Listening: 8082}}},
+	}
+	report := &trafficv1.Applied{Unanswered: map[uint32]string{8081: "why"}}
+	if applied, why := withoutUnanswered(report, []string{"a", "b"}, all); fmt.Sprint(applied, why) != "[b] map[a:why]" {
+		t.Errorf("applied are %v, and not %v", applied, why)
+	}
+	if applied, why := withoutUnanswered(&trafficv1.Applied{}, []string{"a", "b"}, all); len(applied) != 2 || len(why) > 0 {
+		t.Errorf("applied are %v, and not %v", applied, why)
+	}
+}

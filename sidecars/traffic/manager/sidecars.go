@@ -90,7 +90,8 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 				continue // it applies nothing yet, or has ended
 			}
 			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last)
-			s.books.attach(a, of, captures, clip(problem))
+			captures, unanswered := withoutUnanswered(applied, captures, last.GetCaptures())
+			s.books.attach(a, of, captures, clip(problem), unanswered)
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:

@@ -46,7 +46,7 @@ func TestLastBytesAreNotCutOff(t *testing.T) {
 		client, from := pair(t)
 		to, application := pair(t)
 		var first atomic.Pointer[string]
-		d := &direction{from, to, parse.Request, parse.New(unobserved{}, &parse.Memory{}), &first}
+		d := &direction{from: from, to: to, side: parse.Request, conn: parse.New(unobserved{}, &parse.Memory{}), first: &first}
 		ended := make(chan struct{})
 		go func() {
 			d.pass()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -35,6 +36,7 @@ type Proxy struct {
 	other     atomic.Uint64
 	mu        sync.Mutex
 	listeners map[Port]net.Listener
+	returned  returned
 	open      map[*net.TCPConn]struct{}
 	running   sync.WaitGroup
 }
@@ -46,11 +48,16 @@ type Conn interface {
 	CloseWrite() error
 }
 
+// Caller in place of the host in Port.To is the address of the client: a sidecar that takes its requests back.
+const Caller = "caller"
+
 // Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
 // if that is empty, to the application at the address to which the client has connected.
 type Port struct {
 	Application, Listening int32
 	To                     string
+	// Returns: requests come back to where they were sent to, so that an answer is expected (Unanswered).
+	Returns bool
 }
 
 // Other returns how many connections were passed on that are not HTTP.
@@ -81,6 +88,7 @@ func (p *Proxy) Listen(ports ...Port) error {
 		p.listeners[port] = l
 		p.running.Go(func() { p.serve(l, port) })
 	}
+	p.returned.keep(wanted)
 	maps.DeleteFunc(p.listeners, func(port Port, l net.Listener) bool {
 		if wanted[port] {
 			return false
@@ -136,15 +144,20 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	server, err := p.dial(client, port)
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
+		if port.Returns && asks(client) {
+			p.returned.note(port, false, err.Error())
+		}
 		cut(client)
 		return
 	}
 	read := parse.New(p.Observer(port.Listening), &p.memory)
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
-	back.Go((&direction{server, client, parse.Response, read, &first}).pass)
-	(&direction{client, server, parse.Request, read, &first}).pass()
+	answer := &direction{from: server, to: client, side: parse.Response, conn: read, first: &first}
+	back.Go(answer.pass)
+	(&direction{from: client, to: server, side: parse.Request, conn: read, first: &first}).pass()
 	back.Wait()
+	p.returned.note(port, answer.some.Load(), *first.Load())
 	if !read.HTTP() {
 		p.other.Add(1)
 	}
@@ -167,6 +180,15 @@ func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
 			}
 		}
 		to = net.JoinHostPort(host, strconv.Itoa(int(port.Application)))
+	} else if back, returns := strings.CutPrefix(to, Caller+":"); returns {
+		host, _, err := net.SplitHostPort(client.RemoteAddr().String())
+		if err != nil {
+			return nil, err
+		}
+		if isOwn(host) {
+			return nil, errors.New("a connection of this pod would come back to it for ever")
+		}
+		to = net.JoinHostPort(host, back)
 	}
 	app, err := net.DialTimeout("tcp", to, dialWithin)
 	if err != nil {

@@ -534,7 +534,8 @@ func (x *WorkloadObserved) GetDevMeshPresent() bool {
 // ServicePair maps a baseline Service to the one made for the sandbox.
 type ServicePair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The baseline Service, in the baseline's namespace.
+	// The baseline Service, in the baseline's namespace. Empty for a Service to which sidecars alone send requests: they record
+	// those of a virtual workload, and come back.
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	// The sandbox's Service, in the same namespace. Empty where none was created: for a virtual
 	// workload, because its requests stay at the baseline.

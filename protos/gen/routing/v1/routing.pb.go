@@ -530,7 +530,8 @@ type Rule struct {
 	DeclaredSequence uint64 `protobuf:"varint,7,opt,name=declared_sequence,json=declaredSequence,proto3" json:"declared_sequence,omitempty"`
 	ObservedSequence uint64 `protobuf:"varint,8,opt,name=observed_sequence,json=observedSequence,proto3" json:"observed_sequence,omitempty"`
 	// Requests stay at the baseline, on purpose: the member is a VirtualWorkload of
-	// the sandbox, which has no pods. Mappings have no destinations then.
+	// the sandbox, which has no pods. Mappings have no destinations then, or the one that
+	// records requests on their way.
 	KeptAtBaseline bool `protobuf:"varint,9,opt,name=kept_at_baseline,json=keptAtBaseline,proto3" json:"kept_at_baseline,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

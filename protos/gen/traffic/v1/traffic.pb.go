@@ -641,7 +641,10 @@ type Applied struct {
 	// Whether the process can apply an override.
 	Overrides bool `protobuf:"varint,6,opt,name=overrides,proto3" json:"overrides,omitempty"`
 	// Whether the process can apply captures and overrides of some requests (traces, routing_keys, except_routing_keys).
-	Restricts     bool `protobuf:"varint,7,opt,name=restricts,proto3" json:"restricts,omitempty"`
+	Restricts bool `protobuf:"varint,7,opt,name=restricts,proto3" json:"restricts,omitempty"`
+	// The listening ports of virtual workloads that have passed connections on and got no byte of an answer yet, each with the
+	// reason: requests do not come back to the application.
+	Unanswered    map[uint32]string `protobuf:"bytes,8,rep,name=unanswered,proto3" json:"unanswered,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,6 +726,13 @@ func (x *Applied) GetRestricts() bool {
 		return x.Restricts
 	}
 	return false
+}
+
+func (x *Applied) GetUnanswered() map[uint32]string {
+	if x != nil {
+		return x.Unanswered
+	}
+	return nil
 }
 
 // CaptureCounts are the counters of one capture in one incarnation.
@@ -2006,7 +2016,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	" \x03(\tR\x11exceptRoutingKeysJ\x04\b\x02\x10\x03J\x04\b\x03\x10\x04\"L\n" +
 	"\x0eOverrideTarget\x12 \n" +
 	"\vapplication\x18\x01 \x01(\rR\vapplication\x12\x18\n" +
-	"\aaddress\x18\x02 \x01(\tR\aaddress\"\xf2\x01\n" +
+	"\aaddress\x18\x02 \x01(\tR\aaddress\"\x81\x03\n" +
 	"\aApplied\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12<\n" +
 	"\x06counts\x18\x02 \x03(\v2$.switchyard.traffic.v1.CaptureCountsR\x06counts\x12\x18\n" +
@@ -2014,7 +2024,13 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\apod_uid\x18\x04 \x01(\tR\x06podUid\x12 \n" +
 	"\vincarnation\x18\x05 \x01(\tR\vincarnation\x12\x1c\n" +
 	"\toverrides\x18\x06 \x01(\bR\toverrides\x12\x1c\n" +
-	"\trestricts\x18\a \x01(\bR\trestricts\"\x80\x02\n" +
+	"\trestricts\x18\a \x01(\bR\trestricts\x12N\n" +
+	"\n" +
+	"unanswered\x18\b \x03(\v2..switchyard.traffic.v1.Applied.UnansweredEntryR\n" +
+	"unanswered\x1a=\n" +
+	"\x0fUnansweredEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x80\x02\n" +
 	"\rCaptureCounts\x12\x1f\n" +
 	"\vcapture_uid\x18\x01 \x01(\tR\n" +
 	"captureUid\x12\x12\n" +
@@ -2152,7 +2168,7 @@ func file_traffic_v1_traffic_proto_rawDescGZIP() []byte {
 	return file_traffic_v1_traffic_proto_rawDescData
 }
 
-var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_traffic_v1_traffic_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*TicketRequest)(nil),         // 0: switchyard.traffic.v1.TicketRequest
 	(*TicketAnswer)(nil),          // 1: switchyard.traffic.v1.TicketAnswer
@@ -2177,54 +2193,56 @@ var file_traffic_v1_traffic_proto_goTypes = []any{
 	(*Counts)(nil),                // 20: switchyard.traffic.v1.Counts
 	(*PodCounts)(nil),             // 21: switchyard.traffic.v1.PodCounts
 	(*Span)(nil),                  // 22: switchyard.traffic.v1.Span
-	nil,                           // 23: switchyard.traffic.v1.CaptureCounts.LostEntry
-	nil,                           // 24: switchyard.traffic.v1.Counts.LostEntry
-	nil,                           // 25: switchyard.traffic.v1.PodCounts.LostEntry
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 27: google.protobuf.Duration
+	nil,                           // 23: switchyard.traffic.v1.Applied.UnansweredEntry
+	nil,                           // 24: switchyard.traffic.v1.CaptureCounts.LostEntry
+	nil,                           // 25: switchyard.traffic.v1.Counts.LostEntry
+	nil,                           // 26: switchyard.traffic.v1.PodCounts.LostEntry
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 28: google.protobuf.Duration
 }
 var file_traffic_v1_traffic_proto_depIdxs = []int32{
-	26, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
+	27, // 0: switchyard.traffic.v1.TicketAnswer.expires:type_name -> google.protobuf.Timestamp
 	3,  // 1: switchyard.traffic.v1.Attachments.captures:type_name -> switchyard.traffic.v1.Capture
 	5,  // 2: switchyard.traffic.v1.Attachments.override:type_name -> switchyard.traffic.v1.Override
 	5,  // 3: switchyard.traffic.v1.Attachments.restricted:type_name -> switchyard.traffic.v1.Override
 	4,  // 4: switchyard.traffic.v1.Capture.ports:type_name -> switchyard.traffic.v1.Port
 	6,  // 5: switchyard.traffic.v1.Override.targets:type_name -> switchyard.traffic.v1.OverrideTarget
 	8,  // 6: switchyard.traffic.v1.Applied.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	23, // 7: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
-	11, // 8: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
-	8,  // 9: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
-	26, // 10: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
-	27, // 11: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
-	27, // 12: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
-	13, // 13: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
-	13, // 14: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
-	11, // 15: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
-	14, // 16: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
-	14, // 17: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
-	16, // 18: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
-	16, // 19: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
-	11, // 20: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
-	18, // 21: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
-	24, // 22: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
-	21, // 23: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
-	25, // 24: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
-	22, // 25: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
-	7,  // 26: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
-	9,  // 27: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
-	15, // 28: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
-	19, // 29: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
-	0,  // 30: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
-	2,  // 31: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
-	10, // 32: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
-	17, // 33: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
-	20, // 34: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
-	1,  // 35: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	23, // 7: switchyard.traffic.v1.Applied.unanswered:type_name -> switchyard.traffic.v1.Applied.UnansweredEntry
+	24, // 8: switchyard.traffic.v1.CaptureCounts.lost:type_name -> switchyard.traffic.v1.CaptureCounts.LostEntry
+	11, // 9: switchyard.traffic.v1.Batch.exchanges:type_name -> switchyard.traffic.v1.Exchange
+	8,  // 10: switchyard.traffic.v1.Batch.counts:type_name -> switchyard.traffic.v1.CaptureCounts
+	27, // 11: switchyard.traffic.v1.Exchange.began:type_name -> google.protobuf.Timestamp
+	28, // 12: switchyard.traffic.v1.Exchange.to_headers:type_name -> google.protobuf.Duration
+	28, // 13: switchyard.traffic.v1.Exchange.to_end:type_name -> google.protobuf.Duration
+	13, // 14: switchyard.traffic.v1.Exchange.request:type_name -> switchyard.traffic.v1.Message
+	13, // 15: switchyard.traffic.v1.Exchange.response:type_name -> switchyard.traffic.v1.Message
+	11, // 16: switchyard.traffic.v1.Recorded.exchange:type_name -> switchyard.traffic.v1.Exchange
+	14, // 17: switchyard.traffic.v1.Message.headers:type_name -> switchyard.traffic.v1.Header
+	14, // 18: switchyard.traffic.v1.Message.trailers:type_name -> switchyard.traffic.v1.Header
+	16, // 19: switchyard.traffic.v1.ReadRequest.from:type_name -> switchyard.traffic.v1.Cursor
+	16, // 20: switchyard.traffic.v1.Entry.next:type_name -> switchyard.traffic.v1.Cursor
+	11, // 21: switchyard.traffic.v1.Entry.exchange:type_name -> switchyard.traffic.v1.Exchange
+	18, // 22: switchyard.traffic.v1.Entry.gap:type_name -> switchyard.traffic.v1.Gap
+	25, // 23: switchyard.traffic.v1.Counts.lost:type_name -> switchyard.traffic.v1.Counts.LostEntry
+	21, // 24: switchyard.traffic.v1.Counts.pods:type_name -> switchyard.traffic.v1.PodCounts
+	26, // 25: switchyard.traffic.v1.PodCounts.lost:type_name -> switchyard.traffic.v1.PodCounts.LostEntry
+	22, // 26: switchyard.traffic.v1.PodCounts.numbers:type_name -> switchyard.traffic.v1.Span
+	7,  // 27: switchyard.traffic.v1.Sidecars.Attach:input_type -> switchyard.traffic.v1.Applied
+	9,  // 28: switchyard.traffic.v1.Sidecars.Deliver:input_type -> switchyard.traffic.v1.Batch
+	15, // 29: switchyard.traffic.v1.Readers.Read:input_type -> switchyard.traffic.v1.ReadRequest
+	19, // 30: switchyard.traffic.v1.Readers.Counts:input_type -> switchyard.traffic.v1.CountsRequest
+	0,  // 31: switchyard.traffic.v1.Tickets.Ticket:input_type -> switchyard.traffic.v1.TicketRequest
+	2,  // 32: switchyard.traffic.v1.Sidecars.Attach:output_type -> switchyard.traffic.v1.Attachments
+	10, // 33: switchyard.traffic.v1.Sidecars.Deliver:output_type -> switchyard.traffic.v1.Stored
+	17, // 34: switchyard.traffic.v1.Readers.Read:output_type -> switchyard.traffic.v1.Entry
+	20, // 35: switchyard.traffic.v1.Readers.Counts:output_type -> switchyard.traffic.v1.Counts
+	1,  // 36: switchyard.traffic.v1.Tickets.Ticket:output_type -> switchyard.traffic.v1.TicketAnswer
+	32, // [32:37] is the sub-list for method output_type
+	27, // [27:32] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_traffic_v1_traffic_proto_init() }
@@ -2238,7 +2256,7 @@ func file_traffic_v1_traffic_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_traffic_v1_traffic_proto_rawDesc), len(file_traffic_v1_traffic_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -1,4 +1,5 @@
-// Package recorders computes the endpoints in traffic-manager that record the requests of an external workload. It is pure.
+// Package recorders computes what records the requests of members without a fork, external and virtual workloads: the second
+// Services, and their endpoints in traffic-manager. It is pure, but for AttachedTo, which reads captures from the cache.
 package recorders
 
 import (
