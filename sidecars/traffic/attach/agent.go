@@ -31,8 +31,8 @@ const (
 	reportEvery, compareEvery = 10 * time.Second, time.Second
 	// linger is how long a port is served after its last capture: proxies can learn late that Services changed.
 	linger = 30 * time.Second
-	// atOnce bounds the bytes of a batch, but for a single exchange.
-	atOnce = 1 << 20
+	// atOnce bounds the bytes of a batch, but for a single exchange. gather is the pause behind one that is not half full.
+	atOnce, gather = 1 << 20, 20 * time.Millisecond
 	// retryMin and retryMax bound the pause before traffic-manager is asked again.
 	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
 	// alone is how long a new container waits for traffic-manager before it counts as started.
