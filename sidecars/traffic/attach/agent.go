@@ -37,8 +37,8 @@ const (
 	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
 	// alone is how long a new container waits for traffic-manager before it counts as started.
 	alone = 10 * time.Second
-	// freeEvery is the pause between returns of memory while nothing is attached.
-	freeEvery = time.Minute
+	// freeEvery is the least pause between returns of memory while nothing is attached, and enough what is not worth one.
+	freeEvery, enough = 10 * time.Second, 8 << 20
 	// endWithin bounds the last report.
 	endWithin = 2 * time.Second
 )
@@ -125,7 +125,7 @@ func (a *Agent) keepCounters() {
 func (a *Agent) tick(ctx context.Context) {
 	freed := time.Time{}
 	for began := time.Now(); wake.Sleep(ctx, time.Second); {
-		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
+		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery && resident() > enough {
 			if err := release(); err != nil {
 				a.cfg.Logger.Debug("the memory of this idle container stays", "error", err)
 			}

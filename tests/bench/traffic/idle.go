@@ -27,12 +27,18 @@ func (b *bench) idle(ctx context.Context, s settings, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(s.idle)
-	after, err := one.computed()
-	if err != nil {
-		return err
+	time.Sleep(s.idle / 2)
+	var sums map[string]float64 // when it has the most
+	for until := time.Now().Add(s.idle / 2); time.Now().Before(until); time.Sleep(time.Second / 4) {
+		now, err := mapped(p.PID())
+		if err != nil {
+			return err
+		}
+		if now["Rss"] > sums["Rss"] {
+			sums = now
+		}
 	}
-	sums, err := mapped(p.PID())
+	after, err := one.computed()
 	if err != nil {
 		return err
 	}
