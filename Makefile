@@ -392,7 +392,7 @@ bench-workflows: preflight ## a unit of a resource beside a Job and Argo Workflo
 CLUSTER_JOBS ?= 15
 
 .PHONY: bench-traffic
-bench-traffic: ## what a capture costs requests and how much it misses, beside a bare connection, a stock Envoy, Envoy with tap and with ext_proc, mitmproxy and goreplay (as root, 30 minutes; ARGS=-short for less)
+bench-traffic: ## what a capture costs requests and how much it misses, beside a bare connection, a stock Envoy, Envoy with tap and with ext_proc, mitmproxy and goreplay (as root, 40 minutes; ARGS=-short for less)
 	@$(GO) build -o $(CACHE)/tools/bench-traffic ./tests/bench/traffic
 	@$(CACHE)/tools/bench-traffic -cache $(CACHE) $(ARGS)
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -28,6 +29,7 @@ import (
 	"switchyard.dev/sidecars/traffic/manager"
 	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/selfsigned"
@@ -144,11 +146,8 @@ func New(ctx context.Context, api *apiserver.Server, namespace, dir string, byte
 
 // Free returns an address of this machine where nothing listens.
 func Free() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	free, err := port.Free()
+	return fmt.Sprintf("127.0.0.1:%d", free), err
 }
 
 func (s *Site) file(name string) string { return filepath.Join(s.Dir, name) }

@@ -29,7 +29,12 @@ import (
 const container = "sidecars/cmd/traffic-sidecar"
 
 func TestMain(m *testing.M) {
-	begin := func() error { return sidecar.IsolatePrograms(container) }
+	begin := func() error {
+		if err := buildOlder(); err != nil {
+			return err
+		}
+		return sidecar.IsolatePrograms(container)
+	}
 	if process.Role() == captured.Role {
 		begin = captured.Manage
 	}
@@ -54,6 +59,7 @@ type site struct {
 	*captured.Site
 	manager, sidecar *program.Program
 	port             string // of the container
+	built            string // its program
 	reached          atomic.Int64
 	// hold, unless nil, is what the application waits for before it reads a body and answers.
 	hold atomic.Pointer[chan struct{}]
@@ -66,7 +72,7 @@ func newSite(t *testing.T, namespace string, ring int64) *site {
 
 func newSampled(t *testing.T, namespace string, ring int64, percent int32) *site {
 	t.Helper()
-	s := &site{World: world.Shared(t)}
+	s := &site{World: world.Shared(t), built: sidecar.Built(container)}
 	var err error
 	s.Site, err = captured.New(t.Context(), s.Server, namespace, t.TempDir(), ring, percent)
 	s.Must(err)
@@ -107,7 +113,7 @@ func (s *site) startManager() {
 func (s *site) startContainer(manager string) {
 	s.Helper()
 	var err error
-	s.sidecar, err = s.StartContainer(sidecar.Built(container), manager)
+	s.sidecar, err = s.StartContainer(s.built, manager)
 	s.Must(err)
 	s.Cleanup(s.sidecar.Kill)
 	wait.Eventually(s, world.Patience, "the container listens", func() error {

@@ -16,6 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	forktraffic "switchyard.dev/reconcilers/fork/traffic"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/traffic/attach"
 	trafficmanager "switchyard.dev/sidecars/traffic/manager"
 	"switchyard.dev/tests/background"
@@ -26,35 +27,13 @@ import (
 // The requests of an external workload pass traffic-manager while they are recorded, and no request is lost when that begins
 // or ends.
 func TestRequestsOfAnExternalWorkloadAreRecorded(t *testing.T) {
-	w, token := newRecordingWorld(t)
-	w.Make(&crdv1.SignadotSandbox{}, `
-metadata: {name: recorded}
-spec:
-  id: recorded
-  externalWorkloads:
-    - name: local
-      baseline: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: cart}
-      tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
-	external := w.external()
-	w.Must(podnet.ServeAddress(net.ParseIP(tunnelAddress)))
-	listener, err := net.Listen("tcp", net.JoinHostPort(tunnelAddress, fmt.Sprint(tunnelPort)))
-	w.Must(err)
-	w.application(listener, traffic.Fork)
-	w.tunnel(external, true)
-	f := &forked{path: w, token: token}
-	f.record(f.runManager())
-	stop := f.keepRouted(external)
-	defer stop()
-	w.Eventually("the workstation serves the key", func() error { return w.serves("recorded", traffic.Fork) })
-
+	f, replica := newRecordedExternal(t)
+	f.record(replica)
+	w := f.path
 	load := f.load("recorded")
 	load.awaits(t, 20)
 	before := load.next()
-	capture := &crdv1.TrafficCapture{}
-	w.Make(capture, `
-metadata: {name: record, namespace: shop}
-spec: {sandbox: recorded}`)
-	w.Condition(capture, crdv1.ConditionReady, "True", "Recording")
+	capture := f.capture()
 	first := load.next()
 	load.awaits(t, 100)
 	last := load.next()
@@ -81,14 +60,91 @@ spec: {sandbox: recorded}`)
 	})
 }
 
-// record has a pod of traffic-manager record the requests of external workloads, as its program does.
-func (f *forked) record(replica *corev1.Pod) {
+// The only program that requests pass while they are recorded ends. Until the operator has seen that they fail, then they take
+// the direct way; none reaches the baseline. Once it is back they are recorded again.
+func TestTheRecorderOfAnExternalWorkloadEnds(t *testing.T) {
+	f, replica := newRecordedExternal(t)
+	stop := f.record(replica)
+	capture := f.capture()
+	f.Must(f.serves("recorded", traffic.Fork))
+
+	stop()
+	f.ready(replica, false)
+	f.Eventually("requests take the direct way", func() error {
+		side, err := f.sender.Send(f.Context(), "recorded")
+		if err == nil && side != traffic.Fork {
+			f.Fatalf("a request with the key is served by the %s", side)
+		}
+		return err
+	})
+	f.Condition(capture, crdv1.ConditionReady, "False", trafficcapture.ReasonManagerUnavailable)
+	load := f.load("recorded")
+	load.awaits(t, 50)
+
+	f.record(replica)
+	f.ready(replica, true)
+	f.Condition(capture, crdv1.ConditionReady, "True", "Recording")
+	first := load.next()
+	load.awaits(t, 20)
+	last := load.next()
+	load.awaits(t, 10)
+	load.end(t)
+	f.recorded(func(ids []int) error { return holds(ids, first, last) })
+}
+
+// newRecordedExternal returns a sandbox with an external workload that serves its key, and the pod of traffic-manager that can
+// record its requests.
+func newRecordedExternal(t *testing.T) (*forked, *corev1.Pod) {
+	t.Helper()
+	w, token := newRecordingWorld(t)
+	w.Make(&crdv1.SignadotSandbox{}, `
+metadata: {name: recorded}
+spec:
+  id: recorded
+  externalWorkloads:
+    - name: local
+      baseline: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: cart}
+      tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
+	external := w.external()
+	w.Must(podnet.ServeAddress(net.ParseIP(tunnelAddress)))
+	listener, err := net.Listen("tcp", net.JoinHostPort(tunnelAddress, fmt.Sprint(tunnelPort)))
+	w.Must(err)
+	w.application(listener, traffic.Fork)
+	w.tunnel(external, true)
+	f := &forked{path: w, token: token}
+	replica := f.runManager()
+	stop := f.keepRouted(external)
+	t.Cleanup(stop)
+	w.Eventually("the workstation serves the key", func() error { return w.serves("recorded", traffic.Fork) })
+	return f, replica
+}
+
+// capture captures the sandbox, and waits until each request is recorded.
+func (f *forked) capture() *crdv1.TrafficCapture {
+	f.Helper()
+	capture := &crdv1.TrafficCapture{}
+	f.Make(capture, `
+metadata: {name: record, namespace: shop}
+spec: {sandbox: recorded}`)
+	f.Condition(capture, crdv1.ConditionReady, "True", "Recording")
+	return capture
+}
+
+// ready changes whether a pod is ready.
+func (f *forked) ready(pod *corev1.Pod, is bool) {
+	f.Helper()
+	pod.Status.ContainerStatuses[0].Ready = is
+	f.Must(f.Client.Status().Update(f.Context(), pod))
+}
+
+// record has a pod of traffic-manager record the requests of external workloads, as its program does, until stop is called.
+func (f *forked) record(replica *corev1.Pod) (stop func()) {
 	f.Helper()
 	dir := f.TempDir()
 	token := filepath.Join(dir, "token")
 	f.Must(os.WriteFile(token, []byte(f.Token("signadot", trafficmanager.DeploymentName, forktraffic.Audience, replica)), 0o600))
 	config := attach.Config{Manager: f.manager, Roots: f.tls.roots, TokenFile: token, StateFile: filepath.Join(dir, "attachments"), Logger: f.logger}
-	background.Run(f, func(ctx context.Context) error { return attach.Run(ctx, config) })
+	return background.Run(f, func(ctx context.Context) error { return attach.Run(ctx, config) })
 }
 
 // ofExternal returns the Services of external workloads.
@@ -110,9 +166,9 @@ func (f *forked) keepRouted(x *crdv1.SignadotExternalWorkload) (stop func()) {
 		defer close(done)
 		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 			for _, s := range f.ofExternal() {
-				if !served[s.Name] && s.Spec.ClusterIP != "" {
+				if !served[s.Spec.ClusterIP] && s.Spec.ClusterIP != "" {
 					f.routeService(&s)
-					served[s.Name] = true
+					served[s.Spec.ClusterIP] = true
 				}
 			}
 			if time.Since(checked) > 10*time.Second {

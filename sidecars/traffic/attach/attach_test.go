@@ -30,6 +30,7 @@ import (
 	"switchyard.dev/sidecars/traffic/attach"
 	"switchyard.dev/sidecars/traffic/record"
 	"switchyard.dev/tests/hostile/attacks"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/tools/wait"
 )
 
@@ -60,7 +61,7 @@ type receiver struct {
 
 func newReceiver(t *testing.T) (*receiver, *trust.Roots) {
 	authority := trusttest.New(t, "traffic")
-	r := &receiver{t: t, address: "127.0.0.1:0", pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), stored: map[uint64]*trafficv1.Exchange{}}
+	r := &receiver{t: t, address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), stored: map[uint64]*trafficv1.Exchange{}}
 	roots := trust.NewRoots("this test")
 	if err := roots.Set(authority.Bundle()); err != nil {
 		t.Fatal(err)
@@ -178,7 +179,7 @@ func newPod(t *testing.T) *pod {
 	t.Parallel()
 	r, roots := newReceiver(t)
 	p := &pod{receiver: r, roots: roots, dir: t.TempDir(), stop: func() {}}
-	p.app, p.port = listen(t), free(t)
+	p.app, p.port = listen(t), int32(port.Of(t))
 	go func() {
 		_ = http.Serve(p.app, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { //nolint:gosec // a test
 			n, _ := io.Copy(io.Discard, q.Body)
@@ -201,12 +202,6 @@ func listen(t *testing.T) net.Listener {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
-}
-
-func free(t *testing.T) int32 {
-	l := listen(t)
-	defer l.Close()
-	return int32(l.Addr().(*net.TCPAddr).Port)
 }
 
 func (p *pod) state() string { return filepath.Join(p.dir, "state") }

@@ -162,6 +162,7 @@ func TestHeldBodiesHaveACommonBound(t *testing.T) {
 		})
 	}
 	asked("there is room", marksOverride)
+	w.by()
 	var crowd []net.Conn
 	for range override.MaxHeld/override.MaxBody + 1 {
 		c, err := net.Dial("tcp", w.address)
@@ -174,6 +175,12 @@ func TestHeldBodiesHaveACommonBound(t *testing.T) {
 			_, _ = fmt.Fprintf(c, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", override.MaxBody, make([]byte, override.MaxBody-1))
 		}()
 	}
+	wait.Eventually(t, time.Minute, "one of them is passed on to the application, since the others use up the room", func() error {
+		if by := w.by(); !strings.Contains(by, "app /") {
+			return fmt.Errorf("served by %q", by)
+		}
+		return nil
+	})
 	asked("there is none", "override= asked= skipped=body")
 	for _, c := range crowd {
 		_ = c.Close()

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/sidecars/traffic/override"
 	"switchyard.dev/sidecars/traffic/parse"
 	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/tests/port"
 )
 
 // unobserved is an observer of no exchange.
@@ -52,26 +53,24 @@ func newWorld(t *testing.T, app, first http.Handler) *world {
 	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return unobserved{} }, Logger: slog.New(slog.DiscardHandler),
 		Override: func(host string, application int32) (proxy.Conn, error) { return server.Dial(host, application) }}
 	t.Cleanup(p.Close)
-	l := listen(t)
-	_ = l.Close()
-	if err := p.Listen(proxy.Port{Application: port(w.app), Listening: port(l)}); err != nil {
+	listening := port.Of(t)
+	if err := p.Listen(proxy.Port{Application: int32(w.app.Addr().(*net.TCPAddr).Port), Listening: int32(listening)}); err != nil {
 		t.Fatal(err)
 	}
-	w.address = fmt.Sprintf("127.0.0.1:%d", port(l))
+	w.address = fmt.Sprintf("127.0.0.1:%d", listening)
 	return w
 }
 
+// listen listens on a port that stays free once the listener is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port.Of(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
-
-func port(l net.Listener) int32 { return int32(l.Addr().(*net.TCPAddr).Port) }
 
 // serve serves HTTP/1.1 and h2c; nil: nothing listens.
 func (w *world) serve(l net.Listener, name string, h http.Handler) {

@@ -18,6 +18,7 @@ import (
 
 	"switchyard.dev/sidecars/traffic/parse"
 	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/tools/wait"
 )
 
@@ -59,13 +60,11 @@ func before(t *testing.T, app net.Listener) (*proxy.Proxy, *counted, string) {
 	c := &counted{ended: map[string]int{}}
 	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return c }, Logger: slog.New(slog.DiscardHandler)}
 	t.Cleanup(p.Close)
-	l := listen(t)
-	_ = l.Close()
-	port := int32(l.Addr().(*net.TCPAddr).Port)
-	if err := p.Listen(proxy.Port{Application: int32(app.Addr().(*net.TCPAddr).Port), Listening: port}); err != nil {
+	listening := port.Of(t)
+	if err := p.Listen(proxy.Port{Application: int32(app.Addr().(*net.TCPAddr).Port), Listening: int32(listening)}); err != nil {
 		t.Fatal(err)
 	}
-	return p, c, fmt.Sprintf("127.0.0.1:%d", port)
+	return p, c, fmt.Sprintf("127.0.0.1:%d", listening)
 }
 
 func listen(t *testing.T) net.Listener {

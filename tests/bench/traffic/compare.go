@@ -51,7 +51,7 @@ func run(ctx context.Context, s settings, w io.Writer) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context, settings, io.Writer) error
-	}{{"idle", b.idle}, {"long", b.long}, {"kill", b.kill}, {"goreplay", b.goreplay}} {
+	}{{"idle", b.idle}, {"long", b.long}, {"kill", b.kill}, {"receiver", b.receiver}, {"goreplay", b.goreplay}} {
 		if !s.measures(part.name) {
 			continue
 		}

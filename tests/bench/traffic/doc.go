@@ -5,6 +5,8 @@
 //	long      requests to a container with a real traffic-manager, 1 % of them with 1 MiB both ways: what the capture has
 //	          seen beside the count of the application, the identity, memory, and disk
 //	kill      the same with 4 KiB both ways, while the container is killed with traffic-manager stopped
+//	receiver  the 99th percentile of requests with 4 KiB both ways while traffic-manager is stopped, slow (1 MiB/s), full (it
+//	          evicts) or killed, over that while it works, measured before each; the identity of both captures
 //	goreplay  goreplay v1.3.2 at the application and the container record the same requests
 //	cost      requests through a bare connection and a stock Envoy with one route, an Envoy with the tap filter, an Envoy
 //	          with ext_proc in observability mode and its processor, mitmproxy 11.0.2, and the traffic container, in turn

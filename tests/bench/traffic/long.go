@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,10 +38,11 @@ type whole struct {
 	b                  *bench
 	manager, container *program.Program
 	address            string // of the container
+	via                string // the address of traffic-manager for the container; empty: its own
 }
 
-// whole starts one. end stops its processes.
-func (b *bench) whole(ctx context.Context, name string) (h *whole, end func(), err error) {
+// whole starts one with a ring of a size. end stops its processes.
+func (b *bench) whole(ctx context.Context, name string, bytes int64) (h *whole, end func(), err error) {
 	ctrl.SetLogger(logr.Discard())
 	server, err := apiserver.Start()
 	if err != nil {
@@ -54,7 +56,7 @@ func (b *bench) whole(ctx context.Context, name string) (h *whole, end func(), e
 	}
 	dir := filepath.Join(b.dir, name)
 	if err = os.Mkdir(dir, 0o700); err == nil {
-		h.Site, err = captured.New(ctx, server, "shop", dir, store, 100)
+		h.Site, err = captured.New(ctx, server, "shop", dir, bytes, 100)
 	}
 	if err == nil {
 		h.address, err = captured.Free()
@@ -80,7 +82,7 @@ func (b *bench) whole(ctx context.Context, name string) (h *whole, end func(), e
 
 // restart starts the container, and waits until it serves.
 func (h *whole) restart(ctx context.Context) (err error) {
-	if h.container, err = h.StartContainer(sidecar.Built(container), h.Address); err != nil {
+	if h.container, err = h.StartContainer(sidecar.Built(container), cmp.Or(h.via, h.Address)); err != nil {
 		return err
 	}
 	return wait.Until(ctx, patience, "the container listens", func() error {
@@ -94,7 +96,7 @@ func (h *whole) restart(ctx context.Context) (err error) {
 
 // long sends requests for a while, and compares the identity of the capture with the count of the application.
 func (b *bench) long(ctx context.Context, s settings, w io.Writer) error {
-	h, end, err := b.whole(ctx, "long")
+	h, end, err := b.whole(ctx, "long", store)
 	if err != nil {
 		return err
 	}
@@ -189,7 +191,7 @@ func largest(ctx context.Context, dir string) (most int64) {
 
 // kill kills the container while it has exchanges that traffic-manager has not taken, and requests in between.
 func (b *bench) kill(ctx context.Context, s settings, w io.Writer) error {
-	h, end, err := b.whole(ctx, "kill")
+	h, end, err := b.whole(ctx, "kill", store)
 	if err != nil {
 		return err
 	}

@@ -21,10 +21,10 @@ func main() {
 	flag.DurationVar(&s.long, "long", 10*time.Minute, "length of the long run")
 	flag.IntVar(&s.kills, "kills", 3, "how often the container is killed")
 	flag.IntVar(&s.requests, "requests", 100_000, "requests that goreplay and the container record")
-	flag.StringVar(&s.only, "only", "", "parts to measure, separated by commas: idle, long, kill, goreplay, cost, highest; default: all")
+	flag.StringVar(&s.only, "only", "", "parts to measure, separated by commas: idle, long, kill, receiver, goreplay, cost, highest; default: all")
 	flag.StringVar(&s.cache, "cache", os.Getenv("SWITCHYARD_CACHE"), "folder for mitmproxy and goreplay")
 	flag.BoolFunc("short", "a few minutes: 200 requests a second, 10 s in place of 10 min, 5,000 requests, one round, no highest rates; later flags replace these", func(string) error {
-		s.rate, s.slow, s.rounds, s.long, s.kills, s.requests, s.only = 200, 20, 1, 10*time.Second, 1, 5000, "idle,long,kill,goreplay,cost"
+		s.rate, s.slow, s.rounds, s.long, s.kills, s.requests, s.only = 200, 20, 1, 10*time.Second, 1, 5000, "idle,long,kill,receiver,goreplay,cost"
 		return nil
 	})
 	var role func() error

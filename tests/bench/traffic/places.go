@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/tests/captured"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/selfsigned"
@@ -79,11 +79,11 @@ func (b *bench) close() {
 
 // free returns an address where nothing listens.
 func free() (netip.AddrPort, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	at, err := captured.Free()
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	return l.Addr().(*net.TCPAddr).AddrPort(), l.Close()
+	return netip.ParseAddrPort(at)
 }
 
 // envoy adds an Envoy with one worker and a filter before its one route; more are clusters of the filter.

@@ -88,9 +88,13 @@ func (o *overriding) run(ctx context.Context) (err error) {
 	machine := ""
 	err = Change(ctx, o.Session, o.Cluster, o.Sandbox, func(s *crdv1.SignadotSandbox) (err error) {
 		machine = s.Annotations[api.AnnotationMachine]
+		o.Name = ""
 		o.Override, err = Add(s, o.Override)
 		return err
 	})
+	if err != nil && ctx.Err() != nil && o.Name != "" { // it can be there
+		return errors.Join(err, o.Remove(context.WithoutCancel(ctx)))
+	}
 	if err != nil {
 		return err
 	}
