@@ -38,7 +38,7 @@ const (
 	// alone is how long a new container waits for traffic-manager before it counts as started.
 	alone = 10 * time.Second
 	// freeEvery is the least pause between returns of memory while nothing is attached, and enough what is not worth one.
-	freeEvery, enough = 10 * time.Second, 8 << 20
+	freeEvery, enough = 2 * time.Second, 8 << 20
 	// endWithin bounds the last report.
 	endWithin = 2 * time.Second
 )

@@ -23,6 +23,9 @@ func ofFiles(t *testing.T) (n int) {
 
 func TestAnIdleProcessReturnsThePagesOfItsProgram(t *testing.T) {
 	before := ofFiles(t)
+	if all := resident() / 1024; all < before || all > 1<<20 {
+		t.Errorf("%d KiB are resident in all, of files %d", all, before)
+	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
