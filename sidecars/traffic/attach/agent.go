@@ -37,7 +37,7 @@ const (
 	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
 	// alone is how long a new container waits for traffic-manager before it counts as started.
 	alone = 10 * time.Second
-	// freeEvery is the least pause between returns of memory while nothing is attached, and enough what is not worth one.
+	// freeEvery is the least pause between returns of memory while nothing is attached, and enough the memory that stays.
 	freeEvery, enough = 2 * time.Second, 8 << 20
 	// endWithin bounds the last report.
 	endWithin = 2 * time.Second

@@ -20,7 +20,7 @@ type delivery struct {
 }
 
 // Append implements records.Sink. It returns once the batch is acknowledged, and a little later if the batch was small: a batch
-// costs more than a request, and exchanges gather meanwhile.
+// costs more than a request, and more exchanges gather.
 func (d *delivery) Append(ctx context.Context, batch []capture.Finished) error {
 	stored, err := d.deliver(ctx, batch)
 	if err != nil {

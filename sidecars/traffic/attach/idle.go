@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// resident returns how many bytes of memory the process has; 0 if the kernel does not tell.
+// resident returns how many bytes of memory the process has; 0 if that is unknown.
 func resident() int {
 	text, _ := os.ReadFile("/proc/self/statm")
 	var all, pages int
