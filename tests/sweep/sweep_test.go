@@ -110,7 +110,7 @@ func TestAProcessThatDiesLeavesNoForkRedirected(t *testing.T) {
 	}
 }
 
-// What sidecars and meshes are told follows from the rules of the routing table and from Services alone.
+// The configuration of sidecars and meshes follows from the rules of the routing table and from Services alone.
 func TestForksThatCanBeRecordedChangeNoRoute(t *testing.T) {
 	world := newWorld(t)
 	made := Recorded()[:1]

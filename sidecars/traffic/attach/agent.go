@@ -31,14 +31,14 @@ const (
 	reportEvery, compareEvery = 10 * time.Second, time.Second
 	// linger is how long a port is served after its last capture: proxies can learn late that Services changed.
 	linger = 30 * time.Second
-	// atOnce bounds the bytes of a batch, but for a single exchange.
-	atOnce = 1 << 20
+	// atOnce bounds the bytes of a batch, but for a single exchange. gather is the pause behind one that is not half full.
+	atOnce, gather = 1 << 20, 20 * time.Millisecond
 	// retryMin and retryMax bound the pause before traffic-manager is asked again.
 	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
 	// alone is how long a new container waits for traffic-manager before it counts as started.
 	alone = 10 * time.Second
-	// freeEvery is the pause between returns of memory while nothing is attached.
-	freeEvery = time.Minute
+	// freeEvery is the least pause between returns of memory while nothing is attached, and enough the memory that stays.
+	freeEvery, enough = 2 * time.Second, 8 << 20
 	// endWithin bounds the last report.
 	endWithin = 2 * time.Second
 )
@@ -125,7 +125,7 @@ func (a *Agent) keepCounters() {
 func (a *Agent) tick(ctx context.Context) {
 	freed := time.Time{}
 	for began := time.Now(); wake.Sleep(ctx, time.Second); {
-		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery {
+		if a.listen() == nil && a.idle() && time.Since(freed) > freeEvery && resident() > enough {
 			if err := release(); err != nil {
 				a.cfg.Logger.Debug("the memory of this idle container stays", "error", err)
 			}

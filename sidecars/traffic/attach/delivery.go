@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"switchyard.dev/eventbus/wake"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/capture"
 	"switchyard.dev/sidecars/traffic/record"
@@ -18,7 +19,8 @@ type delivery struct {
 	sequence uint64
 }
 
-// Append implements records.Sink. It returns once the batch is acknowledged.
+// Append implements records.Sink. It returns once the batch is acknowledged, and a little later if the batch was small: a batch
+// costs more than a request, and more exchanges gather.
 func (d *delivery) Append(ctx context.Context, batch []capture.Finished) error {
 	stored, err := d.deliver(ctx, batch)
 	if err != nil {
@@ -29,12 +31,17 @@ func (d *delivery) Append(ctx context.Context, batch []capture.Finished) error {
 	for _, id := range stored.GetRefused() {
 		refused[id] = true
 	}
+	size := 0
 	for _, f := range batch {
+		size += f.Size
 		if refused[f.GetId()] {
 			d.agent.recorder.Lost(f, record.Refused)
 		} else {
 			d.agent.recorder.Delivered(f)
 		}
+	}
+	if size < atOnce/2 {
+		wake.Sleep(ctx, gather)
 	}
 	return nil
 }

@@ -11,6 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// resident returns how many bytes of memory the process has; 0 if that is unknown.
+func resident() int {
+	text, _ := os.ReadFile("/proc/self/statm")
+	var all, pages int
+	_, _ = fmt.Sscan(string(text), &all, &pages)
+	return pages * os.Getpagesize()
+}
+
 // release returns memory that the process does not need while it is idle: of its heap, and of its program's file. Pages of the
 // file stay in the page cache, which the containers of a node share, and are mapped again when they are used.
 func release() error {

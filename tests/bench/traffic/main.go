@@ -17,7 +17,7 @@ func main() {
 	flag.IntVar(&s.slow, "slow", 100, "requests a second through mitmproxy")
 	flag.IntVar(&s.rounds, "rounds", 10, "rounds")
 	flag.DurationVar(&s.slice, "slice", time.Second, "length of one measurement")
-	flag.DurationVar(&s.idle, "idle", 75*time.Second, "how long a container without a capture is observed; it returns memory each minute")
+	flag.DurationVar(&s.idle, "idle", 75*time.Second, "how long a container without a capture is observed, and in the second half its memory")
 	flag.DurationVar(&s.long, "long", 10*time.Minute, "length of the long run")
 	flag.IntVar(&s.kills, "kills", 3, "how often the container is killed")
 	flag.IntVar(&s.requests, "requests", 100_000, "requests that goreplay and the container record")
