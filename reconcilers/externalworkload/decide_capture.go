@@ -8,8 +8,8 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 )
 
 // While a TrafficCapture is attached, each Service has a second one, with endpoints in the pods of traffic-manager, which

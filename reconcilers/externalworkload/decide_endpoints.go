@@ -10,8 +10,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 )
 
 // endpoints sets the EndpointSlices and Endpoints that forward from the Services into the tunnel, and
