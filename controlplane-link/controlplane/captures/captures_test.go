@@ -277,6 +277,8 @@ func TestACaptureOfAnOrganisation(t *testing.T) {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
 	s.others(t)
+	s.commandLine(t)
+	s.smartTest(t)
 }
 
 // others: a capture of a workload that the sandbox does not fork, and one that is too large.

@@ -52,11 +52,9 @@ func (s *site) command(ctx context.Context, args ...string) (*screen, <-chan exi
 	return out, ended
 }
 
-// `switchyard traffic record` has the control plane record, and downloads the archive.
-func TestRecordFromTheCommandLine(t *testing.T) {
-	s := newSite(t)
-	s.Start("one")
-	s.slice("one")
+// commandLine: `switchyard traffic record` has the control plane record, and downloads the archive.
+func (s *site) commandLine(t *testing.T) {
+	t.Helper()
 	s.does(http.MethodPut, "sandboxes/"+s.Namespace, fmt.Sprintf(`{"name": %q, "spec": {"cluster": "prod", "forks": [{"forkOf": {"kind": "Deployment", "namespace": %q, "name": "cart"}, "customizations": {"env": [{"name": "A", "value": "b"}]}}]}}`, s.Namespace, s.Namespace), nil)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

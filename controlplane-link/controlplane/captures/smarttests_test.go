@@ -48,11 +48,9 @@ func (s *site) finish(x v2.TestExecution) {
 	}
 }
 
-// The requests behind the calls of a Smart Test are recorded for as long as it runs, and no other ones.
-func TestACaptureOfASmartTest(t *testing.T) {
-	s := newSite(t)
-	s.Start("one")
-	s.slice("one")
+// smartTest: the requests behind the calls of a Smart Test are recorded for as long as it runs, and no other ones.
+func (s *site) smartTest(t *testing.T) {
+	t.Helper()
 	s.does(http.MethodPut, "sandboxes/"+s.Namespace, fmt.Sprintf(`{"name": %q, "spec": {"cluster": "prod", "forks": [{"forkOf": {"kind": "Deployment", "namespace": %q, "name": "cart"}, "customizations": {"env": [{"name": "A", "value": "b"}]}}]}}`, s.Namespace, s.Namespace), nil)
 
 	x := s.submit("http.get('http://cart', capture=True)")
