@@ -68,9 +68,6 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	if err == nil {
 		err = checkInput(p.input)
 	}
-	if err == nil {
-		p.ready, err = forProxy(p.entries)
-	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
 	}
@@ -106,7 +103,7 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		ready, err := p.forProxy()
+		ready, err := forProxy(p.entries)
 		if err != nil {
 			return Resource{}, fmt.Errorf("part %s: %w", partLabel(i), err)
 		}
@@ -146,6 +143,8 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 		return nil, err
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
+	// A client's own; a route that still has its destination in this header adds it after that.
+	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, DestinationHeader)
 	if host.TypedPerFilterConfig, err = perHost(says.keyHeaders, KeyExtraction); err != nil {
 		return nil, err
 	}

@@ -138,8 +138,6 @@ type Part struct {
 	Resource
 	hash           [32]byte
 	input, entries []byte
-	// ready are the entries in the form that the proxy takes, of a part that was received.
-	ready []byte
 }
 
 // Parts are those of one workload, each in its place; nil where there is none.
