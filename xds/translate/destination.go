@@ -28,8 +28,8 @@ const (
 	DestinationKey       = "to"
 )
 
-// routeType is the type URL of a route in an entry, and movedType that of one whose destination is in
-// its metadata: to Envoy and to Go's library a type is what follows the last slash.
+// routeType is the type URL of a route in an entry, and movedType that of one with its destination in
+// its metadata: Envoy and Go's library read the name after the last slash.
 const (
 	routeType = "type.googleapis.com/envoy.config.route.v3.Route"
 	movedType = "t/envoy.config.route.v3.Route"
