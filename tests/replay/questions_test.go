@@ -104,7 +104,7 @@ func (s *story) xds(ctx context.Context, d *datadriven.TestData) (string, error)
 // routeText returns where a route leads: to an address, to the application, or to an answer.
 func routeText(r *routev3.Route) string {
 	if r.GetDirectResponse() == nil {
-		to := r.GetMetadata().GetFilterMetadata()[translate.MetadataNamespace].GetFields()[translate.DestinationKey].GetStringValue()
+		to := r.GetMetadata().GetFilterMetadata()[translate.DestinationNamespace].GetFields()[translate.DestinationKey].GetStringValue()
 		return strings.TrimSpace(r.GetRoute().GetCluster()+" "+to) + " (" + r.GetName() + ")"
 	}
 	out := fmt.Sprint(r.GetDirectResponse().GetStatus())

@@ -77,9 +77,6 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	if err == nil {
 		err = checkInput(p.input)
 	}
-	if err == nil {
-		p.ready, p.returns, err = forProxy(p.entries)
-	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
 	}
@@ -117,7 +114,7 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		ready, returns, err := p.forProxy()
+		ready, returns, err := forProxy(p.entries)
 		switch {
 		case returns && h.says.secret == "":
 			ready, err = withoutReturn(ready)
@@ -163,7 +160,8 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 		return nil, err
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
-	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, ReturnHeader)
+	// A client's own; a route that still has its destination in this header adds it after that.
+	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, DestinationHeader, ReturnHeader)
 	if says.secret != "" {
 		host.Metadata.FilterMetadata[MetadataNamespace].Fields[ReturnKey] = structpb.NewStringValue(says.secret)
 	}

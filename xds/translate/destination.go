@@ -23,14 +23,25 @@ import (
 // destinationState is the filter state that clusters of Envoy's type ORIGINAL_DST read first.
 const destinationState = "envoy.network.transport_socket.original_dst_address"
 
-// DestinationKey is where the destination is in a route's metadata, within MetadataNamespace.
-const DestinationKey = "destination"
+// DestinationNamespace and DestinationKey are the path of the destination in a route's metadata. They
+// are short because the proxy keeps each route as it was written, too.
+const (
+	DestinationNamespace = "sd"
+	DestinationKey       = "to"
+)
+
+// routeType is the type URL of a route in an entry, and movedType that of one with its destination in
+// its metadata: Envoy and Go's library read the name after the last slash.
+const (
+	routeType = "type.googleapis.com/envoy.config.route.v3.Route"
+	movedType = "t/envoy.config.route.v3.Route"
+)
 
 // noteDestination returns the configuration of DestinationFilter. It is in the virtual host: the
 // filter's own configuration is evaluated before Envoy selects the route that MatchFilter makes
 // possible, and that of the virtual host after.
 func noteDestination() *setfilterstatev3.Config {
-	const value = "%METADATA(ROUTE:" + MetadataNamespace + ":" + DestinationKey + ")%"
+	const value = "%METADATA(ROUTE:" + DestinationNamespace + ":" + DestinationKey + ")%"
 	return &setfilterstatev3.Config{OnRequestHeaders: []*filterstatev3.FilterStateValue{{
 		Key:         &filterstatev3.FilterStateValue_ObjectKey{ObjectKey: destinationState},
 		SkipIfEmpty: true,
@@ -48,7 +59,7 @@ func noteDestination() *setfilterstatev3.Config {
 func forProxy(entries []byte) (ready []byte, returns bool, err error) {
 	ready = make([]byte, 0, len(entries)+len(entries)/8)
 	err = mapEntries(entries, func(_ string, raw []byte) error {
-		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny, anyValue}, inMetadata); err == nil {
+		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny}, moved); err == nil {
 			returns = returns || bytes.Contains(edited, []byte(returning))
 			raw = edited
 		}
@@ -56,14 +67,6 @@ func forProxy(entries []byte) (ready []byte, returns bool, err error) {
 		return nil
 	})
 	return ready, returns, err
-}
-
-// forProxy returns the part's entries in that form; of a part that was received they are kept.
-func (p *Part) forProxy() (ready []byte, returns bool, err error) {
-	if p.ready != nil {
-		return p.ready, p.returns, nil
-	}
-	return forProxy(p.entries)
 }
 
 // returning is the value of ReturnHeader on the way to where requests are recorded: the proxy's secret. Of a proxy without
@@ -89,8 +92,30 @@ func withoutReturn(entries []byte) ([]byte, error) {
 // finds an address in the header, so that no such route sends requests to the baseline.
 var errNoDestination = errors.New("it has no destination in its one added header")
 
-// inMetadata moves the destination of an encoded route from the header that it adds to its metadata,
-// and has it remove the header of the client, if any. If requests are recorded there, it adds ReturnHeader.
+// moved returns an encoded route of an entry, in its Any, with the destination in its metadata.
+func moved(packed []byte) ([]byte, error) { return retyped(packed, routeType, movedType, inMetadata) }
+
+// retyped edits the route in an Any of one type, and gives it another.
+func retyped(packed []byte, from, to string, edit func(route []byte) ([]byte, error)) ([]byte, error) {
+	name, err := only(packed, anyType)
+	if err != nil {
+		return nil, err
+	}
+	if string(name) != from {
+		return nil, errNoDestination
+	}
+	route, err := only(packed, anyValue)
+	if err != nil {
+		return nil, err
+	}
+	if route, err = edit(route); err != nil {
+		return nil, err
+	}
+	return field(field(make([]byte, 0, len(to)+len(route)+8), anyType, []byte(to)), anyValue, route), nil
+}
+
+// inMetadata moves the destination of an encoded route from the header that it adds to its metadata.
+// The virtual host removes the header of the client, if any. If requests are recorded there, it adds ReturnHeader.
 func inMetadata(route []byte) ([]byte, error) {
 	out, found := make([]byte, 0, len(route)+32), false
 	recorded := false
@@ -107,8 +132,7 @@ func inMetadata(route []byte) ([]byte, error) {
 				return errNoDestination
 			}
 			found = true
-			out = field(out, routeMetadata, inStruct(MetadataNamespace, DestinationKey, added.Header.Value))
-			out = field(out, routeRemoves, []byte(DestinationHeader))
+			out = field(out, routeMetadata, inStruct(DestinationNamespace, DestinationKey, added.Header.Value))
 		default:
 			out = append(out, raw...)
 		}
@@ -138,9 +162,9 @@ func inStruct(namespace, key, text string) []byte {
 func refitRoutes(m *matcherv3.Matcher) (returns bool) {
 	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
 		route := match.GetAction().GetTypedConfig()
-		if edited, err := inMetadata(route.GetValue()); err == nil {
+		if edited, err := inMetadata(route.GetValue()); err == nil && route.TypeUrl == routeType {
 			returns = returns || bytes.Contains(edited, []byte(returning))
-			route.Value = edited
+			route.TypeUrl, route.Value = movedType, edited
 		}
 	}
 	return returns
@@ -150,8 +174,8 @@ func refitRoutes(m *matcherv3.Matcher) (returns bool) {
 // destinations are in headers, as in parts. Sidecars of earlier releases do not read metadata, and
 // would send the requests to the baseline.
 func Portable(r Resource) (Resource, error) {
-	routes := []protowire.Number{configHosts, hostMatcher, matcherTree, treeMap, mapEntry, entryValue, matchAction, configAny, anyValue}
-	content, err := within(r.Any.GetValue(), routes, ofPart)
+	routes := []protowire.Number{configHosts, hostMatcher, matcherTree, treeMap, mapEntry, entryValue, matchAction, configAny}
+	content, err := within(r.Any.GetValue(), routes, movedBack)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
@@ -159,32 +183,37 @@ func Portable(r Resource) (Resource, error) {
 	return r, nil
 }
 
-// ofPart reverts inMetadata. Routes with other metadata stay as they are.
-func ofPart(route []byte) ([]byte, error) {
-	out, found := make([]byte, 0, len(route)+32), false
+// movedBack reverts moved. Routes that were not moved stay as they are.
+func movedBack(packed []byte) ([]byte, error) {
+	back, err := retyped(packed, movedType, routeType, toHeader)
+	if errors.Is(err, errNoDestination) {
+		return packed, nil
+	}
+	return back, err
+}
+
+// toHeader reverts inMetadata.
+func toHeader(route []byte) ([]byte, error) {
+	out := make([]byte, 0, len(route)+32)
 	err := fields(route, func(number protowire.Number, raw, value []byte) error {
 		switch {
-		case number == routeMetadata:
-			metadata := &corev3.Metadata{}
-			if err := proto.Unmarshal(value, metadata); err != nil {
-				return err
-			}
-			address := metadata.GetFilterMetadata()[MetadataNamespace].GetFields()[DestinationKey].GetStringValue()
-			if address == "" {
-				return errNoDestination
-			}
-			added, err := proto.Marshal(header(DestinationHeader, address))
-			out, found = field(out, routeAdds, added), true
-			return err
-		case found && number == routeRemoves && string(value) == DestinationHeader:
-		case found && number == routeAdds && bytes.Contains(value, []byte(returning)):
-		default:
+		case number == routeAdds && bytes.Contains(value, []byte(returning)):
+			return nil
+		case number != routeMetadata:
 			out = append(out, raw...)
+			return nil
 		}
-		return nil
+		metadata := &corev3.Metadata{}
+		if err := proto.Unmarshal(value, metadata); err != nil {
+			return err
+		}
+		address := metadata.GetFilterMetadata()[DestinationNamespace].GetFields()[DestinationKey].GetStringValue()
+		if address == "" {
+			return errNoDestination
+		}
+		added, err := proto.Marshal(header(DestinationHeader, address))
+		out = field(out, routeAdds, added)
+		return err
 	})
-	if errors.Is(err, errNoDestination) {
-		return route, nil
-	}
 	return out, err
 }

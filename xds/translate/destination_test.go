@@ -8,6 +8,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -30,13 +31,16 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 		if got, _, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
 			t.Errorf("%s: got %x, %v; want %x", name, got, err, raw)
 		}
-		whole, err := proto.Marshal(route)
-		if err != nil {
-			t.Fatal(err)
+		for _, typeURL := range []string{routeType, "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"} {
+			whole := marshaled(t, &anypb.Any{TypeUrl: typeURL, Value: marshaled(t, route)})
+			if got, err := movedBack(whole); err != nil || !bytes.Equal(got, whole) {
+				t.Errorf("%s, on disk: got %x, %v; want %x", name, got, err, whole)
+			}
 		}
-		if got, err := ofPart(whole); err != nil || !bytes.Equal(got, whole) {
-			t.Errorf("%s, on disk: got %x, %v; want %x", name, got, err, whole)
-		}
+	}
+	odd := marshaled(t, &anypb.Any{TypeUrl: "type.googleapis.com/envoy.config.route.v3.RouteAction", Value: marshaled(t, fork())})
+	if got, err := moved(odd); err == nil {
+		t.Errorf("a message that is no route became %x", got)
 	}
 	want := fork()
 	moveDestination(want)
@@ -48,7 +52,19 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !bytes.Contains(edited, []byte(movedType)) || bytes.Contains(edited, []byte(routeType)) {
+		t.Errorf("%q is not of type %s", edited, movedType)
+	}
 	if got, err := routeIn(edited); err != nil || !proto.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
 	}
+}
+
+func marshaled(t *testing.T, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }

@@ -53,7 +53,7 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 		return nil, err
 	}
 	host.RequestBodyBufferLimit = wrapperspb.UInt64(keptBody)
-	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, ReturnHeader)
+	host.RequestHeadersToRemove = append(host.RequestHeadersToRemove, DestinationHeader, ReturnHeader)
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil
@@ -64,10 +64,10 @@ func moveDestination(r *routev3.Route) {
 	if r.GetRoute().GetCluster() != ForksCluster {
 		return
 	}
-	r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
+	r.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{DestinationNamespace: {
 		Fields: map[string]*structpb.Value{DestinationKey: structpb.NewStringValue(r.RequestHeadersToAdd[0].Header.Value)},
 	}}}
-	r.RequestHeadersToAdd, r.RequestHeadersToRemove = nil, []string{DestinationHeader}
+	r.RequestHeadersToAdd = nil
 }
 
 // entriesFor returns the entries of a workload's map, each route changed by edit.
@@ -80,6 +80,9 @@ func entriesFor(t table.Table, w table.Workload, edit func(*routev3.Route)) (map
 			match, err := onMatch(route)
 			if err != nil {
 				return nil, err
+			}
+			if route.Metadata != nil {
+				match.GetAction().TypedConfig.TypeUrl = movedType
 			}
 			entries[MatchValue(m.WorkloadPort, r.RoutingKey)] = match
 		}

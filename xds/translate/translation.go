@@ -138,10 +138,6 @@ type Part struct {
 	Resource
 	hash           [32]byte
 	input, entries []byte
-	// ready are the entries in the form that the proxy takes, of a part that was received, and returns whether
-	// requests of some come back to it.
-	ready   []byte
-	returns bool
 }
 
 // Parts are those of one workload, each in its place; nil where there is none.

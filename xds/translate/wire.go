@@ -15,19 +15,19 @@ import (
 // cost of a change is proportional to its size. These are the field numbers on the path to the
 // map's entries.
 const (
-	configName, configHosts   = 1, 2  // RouteConfiguration
-	hostMatcher               = 21    // VirtualHost
-	matcherTree               = 2     // Matcher
-	treeInput, treeMap        = 1, 2  // Matcher.MatcherTree
-	mapEntry                  = 1     // Matcher.MatcherTree.MatchMap
-	entryKey, entryValue      = 1, 2  // an entry of it, or of any map
-	matchAction, configAny    = 2, 2  // Matcher.OnMatch, TypedExtensionConfig
-	routeMetadata, routeAdds  = 4, 9  // Route
-	routeRemoves, valueText   = 12, 3 // Route, google.protobuf.Value
-	routeName                 = 14    // Route
-	anyType, anyValue         = 1, 2  // Any
-	deltaVersion, deltaAny    = 1, 2  // discovery Resource
-	deltaName, deltaResources = 3, 2  // discovery Resource, DeltaDiscoveryResponse
+	configName, configHosts   = 1, 2 // RouteConfiguration
+	hostMatcher               = 21   // VirtualHost
+	matcherTree               = 2    // Matcher
+	treeInput, treeMap        = 1, 2 // Matcher.MatcherTree
+	mapEntry                  = 1    // Matcher.MatcherTree.MatchMap
+	entryKey, entryValue      = 1, 2 // an entry of it, or of any map
+	matchAction, configAny    = 2, 2 // Matcher.OnMatch, TypedExtensionConfig
+	routeMetadata, routeAdds  = 4, 9 // Route
+	routeName                 = 14   // Route
+	valueText                 = 3    // google.protobuf.Value
+	anyType, anyValue         = 1, 2 // Any
+	deltaVersion, deltaAny    = 1, 2 // discovery Resource
+	deltaName, deltaResources = 3, 2 // discovery Resource, DeltaDiscoveryResponse
 )
 
 // field writes a field that holds a message or a text.

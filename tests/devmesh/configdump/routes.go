@@ -32,7 +32,7 @@ func (r *Reading) routesOf(config node) error {
 		"request_headers_to_add", "request_headers_to_remove", "most_specific_header_mutations_wins"); err != nil {
 		return err
 	}
-	if err := aboutForwardedProto(config); err != nil {
+	if err := aboutForwardedProto(config, ""); err != nil {
 		return err
 	}
 	hosts := config.at("virtual_hosts").list()
@@ -47,7 +47,7 @@ func (r *Reading) routesOf(config node) error {
 	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config", "request_headers_to_remove", "request_body_buffer_limit"); err != nil {
 		return err
 	}
-	if err := aboutForwardedProto(host); err != nil {
+	if err := aboutForwardedProto(host, r.header()); err != nil {
 		return err
 	}
 	if err := r.filtersOfHost(host.at("typed_per_filter_config")); err != nil {
@@ -56,9 +56,18 @@ func (r *Reading) routesOf(config node) error {
 	return r.matcher(host.at("matcher"))
 }
 
+// header returns the header that has the destination of a request without one in its filter state.
+func (r *Reading) header() (name string) {
+	for _, header := range r.clusters {
+		name = max(name, header)
+	}
+	return name
+}
+
 // aboutForwardedProto complains of a header that is changed for all requests and is not the
-// client's x-forwarded-proto, or where the proxy keeps it: none decides where a request goes.
-func aboutForwardedProto(all node) error {
+// client's x-forwarded-proto, or where the proxy keeps it: none decides where a request goes. The
+// header removed, if any, must be removed, or a client could set it.
+func aboutForwardedProto(all node, removed string) error {
 	var wrong []error
 	check := func(header node) {
 		if name := header.text(); name != "x-forwarded-proto" && name != "x-sd-forwarded-proto" {
@@ -66,7 +75,14 @@ func aboutForwardedProto(all node) error {
 		}
 	}
 	for _, header := range all.at("request_headers_to_remove").list() {
+		if removed != "" && strings.EqualFold(header.text(), removed) {
+			removed = ""
+			continue
+		}
 		check(header)
+	}
+	if removed != "" {
+		wrong = append(wrong, all.wrong("lets a client set the header %q", removed))
 	}
 	for _, header := range all.at("request_headers_to_add").list() {
 		check(header.at("header", "key"))
@@ -145,21 +161,16 @@ func (r *Reading) decision(on node) (Decision, error) {
 		return d, nil
 	}
 	d.Fork = to.text()
-	return d, r.toFork(route, to, header)
+	return d, r.toFork(route, to)
 }
 
-// toFork checks that a route sends requests to its destination, and that no client can replace
-// it: Envoy passes over one that is not an address, and takes the header.
-func (r *Reading) toFork(route, to node, header string) error {
+// toFork checks that a route sends requests to its destination: Envoy passes over one that is not
+// an address, and takes the header.
+func (r *Reading) toFork(route, to node) error {
 	if _, err := netip.ParseAddrPort(to.text()); err != nil || !route.at("typed_per_filter_config", r.destinationFilter).absent() {
 		return route.wrong("does not name the destination: its metadata have no address at %q, or it changes the filter %q", r.destination, r.destinationFilter)
 	}
-	for _, remove := range route.at("request_headers_to_remove").list() {
-		if strings.EqualFold(remove.text(), header) {
-			return nil
-		}
-	}
-	return route.wrong("lets a client set the header %q", header)
+	return nil
 }
 
 func (r *Reading) refusal(d Decision, route, direct node) (Decision, error) {
