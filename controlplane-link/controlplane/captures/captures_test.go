@@ -277,7 +277,6 @@ func TestACaptureOfAnOrganisation(t *testing.T) {
 		t.Errorf("files are left: %v, %v", left, err)
 	}
 	s.others(t)
-	s.commandLine(t)
 	s.smartTest(t)
 }
 

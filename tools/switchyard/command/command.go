@@ -96,7 +96,7 @@ func (s *Session) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, or ~/.kube/config)")
 	f.StringVar(&s.Cluster.Context, "context", "", "`context` of the kubeconfig (default: the current one)")
 	f.StringVar(&s.Cluster.Namespace, "namespace-of-operator", "signadot", "`namespace` in which the operator runs")
-	f.StringVar(&s.Plane.URL, "control-plane", "", "`URL` of a control plane that sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup, test, traffic record and cluster use instead of a kubeconfig (also "+plane.URLVariable+")")
+	f.StringVar(&s.Plane.URL, "control-plane", "", "`URL` of a control plane that sandbox, routegroup, resourceplugin, job, artifact, jobrunnergroup and cluster use instead of a kubeconfig (also "+plane.URLVariable+")")
 	f.StringVar(&s.Plane.Organisation, "organisation", "", "organisation in the control plane (also "+plane.OrganisationVariable+"; default: that of the API key)")
 	f.StringVar(&s.Plane.KeyFile, "api-key-file", "", "`file` with the API key of the control plane (default: the key in "+plane.KeyVariable+")")
 	f.StringVar(&s.Plane.Authority, "control-plane-ca", "", "`file` with the authority that signs the certificate of the control plane (default: those of the system)")

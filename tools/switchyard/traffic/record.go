@@ -5,7 +5,6 @@
 //	traffic inspect                  inspect.go, page.go
 //	the forms that it writes         output.go
 //	replicas and tickets             cluster.go
-//	recordings of a control plane    plane.go
 //
 // The operations without flags and files are in sidecars/traffic/recording and workflows/replay.
 package traffic
@@ -56,10 +55,7 @@ kubeconfig or --token-file, and port-forwards to the operator.
 --out-dir has a folder for each request, named by its ID, with meta.json, request and response in
 the wire format of HTTP/1.1, and all metadata in meta.jsons (with -o yaml meta.yamls); an existing
 recording is continued, unless --clean deletes it. --har is an HTTP Archive 1.2. --short
-records no bodies and headers: --to-file is a file that metadata is appended to.
-
-With --control-plane the control plane records, and keeps the requests for its organisation;
-no kubeconfig is needed. Requests are printed some seconds late, and --out-dir is not possible.`
+records no bodies and headers: --to-file is a file that metadata is appended to.`
 
 func recordCommand(s *command.Session) *cobra.Command {
 	var asked recording.Asked
@@ -89,12 +85,8 @@ func recordCommand(s *command.Session) *cobra.Command {
 		case to.clean && to.dir == "":
 			return exit.Usage.Errorf("--clean needs --out-dir")
 		}
-		if s.UsesPlane() {
-			return recordThere(c.Context(), s, asked, to)
-		}
 		return recordTo(c.Context(), s, asked, to)
 	}
-	command.KnowPlane(c)
 	return c
 }
 
@@ -124,7 +116,13 @@ func run(ctx context.Context, s *command.Session, cfg recording.Config, asked re
 			return nil
 		}
 		m := published.MetaOf(x, workload)
-		if err := printed(s, m); err != nil {
+		text := []byte(line(s, m))
+		if s.Show.Form != show.Table {
+			if text, err = record(m, s.Show.Form); err != nil {
+				return err
+			}
+		}
+		if _, err := s.Out.Write(text); err != nil {
 			return err
 		}
 		for _, o := range outputs {
@@ -171,18 +169,6 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
-}
-
-// printed prints a request.
-func printed(s *command.Session, m published.Meta) (err error) {
-	text := []byte(line(s, m))
-	if s.Show.Form != show.Table {
-		text, err = record(m, s.Show.Form)
-	}
-	if err == nil {
-		_, err = s.Out.Write(text)
-	}
-	return err
 }
 
 // line returns a request as one line.
