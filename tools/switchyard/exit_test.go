@@ -76,6 +76,8 @@ func TestExitCodesAndMessages(t *testing.T) {
 		"an unknown flag":                   {"table --workloads x", exit.Usage, "unknown flag: --workloads"},
 		"too few arguments":                 {"explain --server LIVE", exit.Usage, "accepts 1 arg"},
 		"a recording of nothing":            {"traffic record", exit.Usage, "give --sandbox NAME"},
+		"a recording of two things":         {"traffic record --sandbox s --capture c -n shop", exit.Usage, "choose one of --sandbox and --capture"},
+		"a capture somewhere":               {"traffic record --capture c", exit.Usage, "--capture NAME -n NAMESPACE"},
 		"a recording without end":           {"traffic record --sandbox s --for 2h", exit.Usage, "--for is at most 1h0m0s"},
 		"a file for whole requests":         {"traffic record --sandbox s --to-file NONE", exit.Usage, "use --out-dir or --har"},
 		"a recording in two forms":          {"traffic record --sandbox s --short --har NONE", exit.Usage, "none of the others can be"},

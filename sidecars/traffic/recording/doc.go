@@ -2,6 +2,7 @@
 // printing.
 //
 //	Record     creates a TrafficCapture in each namespace with forks, keeps its lease, deletes it    record.go
+//	follow     reads a TrafficCapture that exists                      follow.go
 //	Progress   where a recording continues, and its counts            progress.go
 //	reading    every replica of traffic-manager, again where it was interrupted; each exchange once  read.go
 package recording

@@ -40,6 +40,8 @@ type run struct {
 	streams  int
 	noted    map[string]bool
 	ending   bool
+	// rest: what is stored is read, and what comes later is not.
+	rest bool
 
 	// taking has the progress, and workloads, those of pods.
 	taking    sync.Mutex
@@ -186,7 +188,7 @@ func (r *run) receive(ctx context.Context, replica string, c *crdv1.TrafficCaptu
 	if err != nil {
 		return err
 	}
-	stream, err := readers.Read(ctx, &trafficv1.ReadRequest{CaptureNamespace: c.Namespace, Capture: c.Name, From: *at, Follow: true})
+	stream, err := readers.Read(ctx, &trafficv1.ReadRequest{CaptureNamespace: c.Namespace, Capture: c.Name, From: *at, Follow: !r.rest})
 	for err == nil {
 		var e *trafficv1.Entry
 		if e, err = stream.Recv(); err != nil {
@@ -249,8 +251,12 @@ func (r *run) workload(ctx context.Context, c *crdv1.TrafficCapture, pod string)
 
 // counts returns the identity of the captures; end: nothing is read any more.
 func (r *run) counts(ctx context.Context, end bool) *Result {
-	out := &Result{}
-	var all []*trafficv1.Counts
+	all, unanswered := r.reports(ctx)
+	return r.result(end, all, unanswered)
+}
+
+// reports returns the counts of replicas.
+func (r *run) reports(ctx context.Context) (all []*trafficv1.Counts, unanswered []string) {
 	r.mu.Lock()
 	replicas := r.replicas
 	r.mu.Unlock()
@@ -262,16 +268,20 @@ func (r *run) counts(ctx context.Context, end bool) *Result {
 			}
 			if err != nil {
 				r.once("replica %s of traffic-manager returns no counts: %v", replica, err)
-				out.Unanswered = append(out.Unanswered, replica)
+				unanswered = append(unanswered, replica)
 				break
 			}
 			all = append(all, got)
 		}
 	}
+	return all, unanswered
+}
+
+// result returns the identity with reports.
+func (r *run) result(end bool, all []*trafficv1.Counts, unanswered []string) *Result {
 	r.taking.Lock()
 	defer r.taking.Unlock()
-	out.Counts, out.Read = r.progress.count(end, all...), r.progress.read()
-	return out
+	return &Result{Counts: r.progress.count(end, all...), Read: r.progress.read(), Unanswered: unanswered, Began: r.progress.Ready}
 }
 
 func (r *run) count(ctx context.Context, replica string, c *crdv1.TrafficCapture) (*trafficv1.Counts, error) {

@@ -34,11 +34,16 @@ const (
 	readyWithin, drainWithin, callWithin = 3 * time.Minute, time.Minute, 10 * time.Second
 )
 
+// draining is what the operator does at the end (trafficcapture.drain, and the proxies before it).
+const draining = "; waiting up to 20 s until open connections have drained"
+
 // Errors of Record.
 var (
 	// ErrNoSandbox: there is no such sandbox. ErrNoFork: it has no fork, or none of that workload.
 	ErrNoSandbox = errors.New("there is no such sandbox")
 	ErrNoFork    = errors.New("there is no fork to record")
+	// ErrNoCapture: there is no such TrafficCapture.
+	ErrNoCapture = errors.New("there is no such TrafficCapture")
 	// ErrNotReady: a capture was not ready in time, or has ended before. The note before has the reason.
 	ErrNotReady = errors.New("the recording does not begin")
 	// ErrLeft is the error of a recording that another call can continue, because Left has ended or Save has returned it: its captures
@@ -58,6 +63,9 @@ type Asked struct {
 	Traces string
 	// For is how long to record, at most Longest; 0: Longest; negative: that is over.
 	For time.Duration
+	// Capture, if set, is the existing capture to read instead of new ones, whoever created it: what is stored, and then what comes until
+	// its end, too. Nothing in the cluster changes, and the optional fields of Config are not used. Sandbox, Workload and Traces are empty.
+	Capture Name
 }
 
 // Config is how a recording reaches the cluster. All fields before Name are required.
@@ -96,11 +104,16 @@ type Result struct {
 	Read uint64
 	// Unanswered are the replicas that returned no counts.
 	Unanswered []string
+	// Began: the captures have been ready.
+	Began bool
 }
 
 // Record records until ctx ends, the time is over, or the operator ends the capture, and then deletes it and reads what
 // is left. It returns an error if it did not begin or could not go on. The result is there once a capture was created, except with ErrLeft.
 func Record(ctx context.Context, cfg Config, asked Asked) (*Result, error) {
+	if asked.Capture != (Name{}) {
+		return follow(ctx, cfg, asked.Capture, asked.For)
+	}
 	r := newRun(cfg)
 	err := r.create(ctx, asked)
 	if len(r.captures) == 0 || errors.Is(err, ErrLeft) {
@@ -201,7 +214,7 @@ func (r *run) record(ctx context.Context, most time.Duration, err error) (*Resul
 			r.fail(err)
 		}
 		go func() { r.read(going); close(ended) }()
-		err = r.wait(ctx, most, ended)
+		err = r.wait(ctx, most, ended, draining)
 	} else {
 		close(ended)
 	}
@@ -236,8 +249,8 @@ func (r *run) record(ctx context.Context, most time.Duration, err error) (*Resul
 	return result, errors.Join(err, deleted)
 }
 
-// wait waits for the end of a recording. It returns why it could not go on.
-func (r *run) wait(ctx context.Context, asked time.Duration, ended <-chan struct{}) error {
+// wait waits for the end of a recording. It returns why it could not go on. A note about an end that the user wanted has then, too.
+func (r *run) wait(ctx context.Context, asked time.Duration, ended <-chan struct{}, then string) error {
 	most := max(asked, 0)
 	if asked == 0 || most > Longest {
 		most = Longest
@@ -246,19 +259,23 @@ func (r *run) wait(ctx context.Context, asked time.Duration, ended <-chan struct
 	defer late.Stop()
 	select {
 	case <-ctx.Done():
+		if !r.left() {
+			r.cfg.Note("interrupted" + then)
+		}
 		return nil
 	case <-late.C:
-		r.cfg.Note(fmt.Sprintf("%s are over", most))
+		r.cfg.Note(fmt.Sprintf("%s are over%s", most, then))
 		return nil
 	case err := <-r.failed:
 		return err
 	case <-ended:
 	}
 	for _, c := range r.captures {
-		if now, err := r.look(ctx, c); err == nil {
-			c = now
+		why := "it was deleted"
+		if now, err := r.look(ctx, c); !apierrors.IsNotFound(err) {
+			why = condition(now, crdv1.ConditionEnded).Message
 		}
-		r.cfg.Note(fmt.Sprintf("TrafficCapture %s/%s has ended: %s", c.Namespace, c.Name, condition(c, crdv1.ConditionEnded).Message))
+		r.cfg.Note(fmt.Sprintf("TrafficCapture %s/%s has ended: %s", c.Namespace, c.Name, why))
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (s *Session) Close() {
 // Flags adds the flags that every command has.
 func (s *Session) Flags(f *pflag.FlagSet) {
 	f.SortFlags = false
-	f.StringVar(&s.tokenFile, "token-file", "", "file with a service-account token, for route servers that require one (routeServer.anonymous; also SWITCHYARD_TOKEN_FILE)")
+	f.StringVar(&s.tokenFile, "token-file", "", "file with a service-account token, for route servers that require one (routeServer.anonymous), and for traffic record, traffic compare and job where the kubeconfig has no token (also SWITCHYARD_TOKEN_FILE)")
 	f.StringVar(&s.server, "server", "", "gRPC address of a route server, host:port (also SWITCHYARD_SERVER)")
 	f.StringVar(&s.Archive, "archive", "", "read the log in this `file` (from log export) instead of calling a route server")
 	f.StringVar(&s.Cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: KUBECONFIG, or ~/.kube/config)")

@@ -48,14 +48,23 @@ func Connect(ctx context.Context, s *command.Session, kube kubernetes.Interface,
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	token, err := tokenOf(s)
+	token, err := Token(s, what)
 	return &Manager{conn, func(ctx context.Context) (context.Context, error) {
 		shown, err := token(ctx, false)
+		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
+	}}, err
+}
+
+// Token returns the token of the user. Errors name the purpose, what.
+func Token(s *command.Session, what string) (workstation.Token, error) {
+	token, err := tokenOf(s)
+	return func(ctx context.Context, again bool) (string, error) {
+		shown, err := token(ctx, again)
 		if errors.Is(err, identity.ErrNoToken) {
 			err = fmt.Errorf("the kubeconfig authenticates without a token, which the operator needs for the %s: give a file with a token of yours with --token-file, as kubectl create token prints one for a service account", what)
 		}
-		return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+shown), err
-	}}, err
+		return shown, err
+	}, err
 }
 
 // tokenOf returns the token of the user.

@@ -26,6 +26,9 @@ var trafficManager = reach.Target{Name: "traffic manager", Deployment: "traffic-
 // maxExchange bounds an exchange, in bytes: two bodies of 1 MiB, and headers.
 const maxExchange = 8 << 20
 
+// purpose is what a token is needed for.
+const purpose = "ticket to read the recording"
+
 // margin is how long before it expires a ticket is replaced.
 const margin = time.Minute
 
@@ -53,7 +56,13 @@ func open(ctx context.Context, s *command.Session) (*cluster, error) {
 		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
 	c := &cluster{s: s, access: access, kube: kube, roots: trust.NewRoots("the operator"), tickets: map[string]*trafficv1.TicketAnswer{}}
-	_, err = c.replicas(ctx) // before anything is written
+	if _, err = c.replicas(ctx); err != nil { // before anything is written
+		return nil, err
+	}
+	token, err := manager.Token(s, purpose)
+	if err == nil {
+		_, err = token(ctx, false)
+	}
 	return c, err
 }
 
@@ -92,7 +101,7 @@ func (c *cluster) ticket(ctx context.Context, namespace, capture string) (string
 	}
 	ctx, cancel := c.s.Patiently(ctx)
 	defer cancel()
-	issuer, err := manager.Connect(ctx, c.s, c.kube, "ticket to read the recording")
+	issuer, err := manager.Connect(ctx, c.s, c.kube, purpose)
 	if err != nil {
 		return "", err
 	}

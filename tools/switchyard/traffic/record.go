@@ -47,6 +47,9 @@ yaml its metadata. The recording is a TrafficCapture, which is deleted at the en
 program is killed, the operator ends it within two minutes. At the end the numbers of requests are
 printed: seen = stored + sampled out + evicted + lost.
 
+With --capture, an existing TrafficCapture is read: the stored requests, and then new ones, until
+it ends, too. Nothing is created, renewed or deleted; it takes get trafficcaptures and pods/log there.
+
 Authorization, cookies and headers of the hop are removed in the fork before the first copy,
 and bodies are cut after 64 KiB; the metadata states both. It takes the rights of the author of a
 fork and to create trafficcaptures in its namespace, to get pods/log there, a token in the
@@ -61,12 +64,14 @@ func recordCommand(s *command.Session) *cobra.Command {
 	var asked recording.Asked
 	var to target
 	c := &cobra.Command{
-		Use: "record --sandbox NAME", Short: "Record the requests of a sandbox's forks", Args: cobra.NoArgs, Long: about,
-		Example: "  switchyard traffic record --sandbox pr-12 --out-dir ./pr-12\n  switchyard traffic record --sandbox pr-12 --workload cart --for 5m --har pr-12.har\n  switchyard traffic record --sandbox pr-12 --short --to-file requests.jsons",
+		Use: "record (--sandbox NAME | --capture NAME -n NAMESPACE)", Short: "Record the requests of a sandbox's forks", Args: cobra.NoArgs, Long: about,
+		Example: "  switchyard traffic record --sandbox pr-12 --out-dir ./pr-12\n  switchyard traffic record --sandbox pr-12 --workload cart --for 5m --har pr-12.har\n  switchyard traffic record --sandbox pr-12 --short --to-file requests.jsons\n  switchyard traffic record --capture cart -n shop --out-dir ./cart",
 	}
 	f := c.Flags()
 	f.StringVar(&asked.Sandbox, "sandbox", "", "`name` of the sandbox")
 	f.StringVar(&asked.Workload, "workload", "", "record only the fork of the baseline with this `name`")
+	f.StringVar(&asked.Capture.Name, "capture", "", "read the existing TrafficCapture with this `name` instead, and leave it as it is")
+	f.StringVarP(&asked.Capture.Namespace, "namespace", "n", "", "`namespace` of --capture")
 	f.DurationVar(&asked.For, "for", 0, "end after this time, at most 1h; 0: 1h")
 	f.StringVar(&to.dir, "out-dir", "", "write a folder for each request into this `folder`")
 	f.BoolVar(&to.clean, "clean", false, "delete earlier recordings from --out-dir first")
@@ -76,7 +81,11 @@ func recordCommand(s *command.Session) *cobra.Command {
 	c.MarkFlagsMutuallyExclusive("out-dir", "har", "short")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
-		case asked.Sandbox == "":
+		case asked.Capture.Name != "" && (asked.Sandbox != "" || asked.Workload != ""):
+			return exit.Usage.Errorf("choose one of --sandbox and --capture; --workload is for --sandbox")
+		case (asked.Capture.Name == "") != (asked.Capture.Namespace == ""):
+			return exit.Usage.Errorf("give the name and the namespace of a TrafficCapture: --capture NAME -n NAMESPACE; kubectl get trafficcapture -A shows the existing ones")
+		case asked.Sandbox == "" && asked.Capture.Name == "":
 			return exit.Usage.Errorf("give --sandbox NAME; %s sandbox list shows the existing ones", s.Name)
 		case asked.For < 0 || asked.For > recording.Longest:
 			return exit.Usage.Errorf("--for is at most %s, not %s", recording.Longest, asked.For)
@@ -134,14 +143,14 @@ func run(ctx context.Context, s *command.Session, cfg recording.Config, asked re
 	}
 	result, err := recording.Record(ctx, cfg, asked)
 	comment := ""
-	if result != nil {
+	if result != nil && result.Began {
 		comment = identity(result)
 		cfg.Note(comment)
 	}
 	for _, o := range outputs {
 		err = errors.Join(err, o.end(comment))
 	}
-	if errors.Is(err, recording.ErrNoSandbox) || errors.Is(err, recording.ErrNoFork) || errors.Is(err, recording.ErrNotReady) {
+	if errors.Is(err, recording.ErrNoSandbox) || errors.Is(err, recording.ErrNoFork) || errors.Is(err, recording.ErrNotReady) || errors.Is(err, recording.ErrNoCapture) {
 		return exit.No.Errorf("%w", err)
 	}
 	return err
