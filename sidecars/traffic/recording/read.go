@@ -40,7 +40,7 @@ type run struct {
 	streams  int
 	noted    map[string]bool
 	ending   bool
-	// rest: what is stored is read, and what comes later is not.
+	// rest: stored exchanges are read, and no later ones.
 	rest bool
 
 	// taking has the progress, and workloads, those of pods.

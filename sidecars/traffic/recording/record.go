@@ -63,8 +63,8 @@ type Asked struct {
 	Traces string
 	// For is how long to record, at most Longest; 0: Longest; negative: that is over.
 	For time.Duration
-	// Capture, if set, is the existing capture to read instead of new ones, whoever created it: what is stored, and then what comes until
-	// its end, too. Nothing in the cluster changes, and the optional fields of Config are not used. Sandbox, Workload and Traces are empty.
+	// Capture, if set, is the existing capture to read instead of new ones, of any creator: the stored exchanges, and then new ones
+	// until its end, too. Nothing in the cluster changes, and the optional fields of Config are not used. Sandbox, Workload and Traces are empty.
 	Capture Name
 }
 

@@ -275,8 +275,8 @@ func TestARecordingThatIsFull(t *testing.T) {
 	}
 }
 
-// A capture that a user wrote is read with the right to get it: what is stored, and then what comes, from every replica, also what was not yet read when the
-// reading was interrupted. It stays as it is, and its own end ends the reading.
+// A capture that a user wrote is read with the right to get it: stored exchanges, and then new ones, from every replica, also those that were not yet read
+// when the reading was interrupted. It stays as it is, and its own end ends the reading.
 func TestACaptureThatExists(t *testing.T) {
 	s := newSite(t)
 	s.Start("one")
