@@ -108,14 +108,24 @@ func (in Input) notListening(f Fork) *condition.Condition {
 		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
 	}
 	for _, p := range in.Counts.GetPods() {
-		if p.GetAttached() && p.GetProblem() != "" {
+		switch {
+		case !p.GetAttached():
+		case p.GetProblem() != "":
 			return no(ReasonNotApplied, "Pod %s cannot record: %s.", p.GetPod(), trimmed(p.GetProblem()))
+		case p.GetUnknown() && f.has(p.GetPodUid()):
+			return no(ReasonNotApplied, "Pod %s has a container %s of an earlier release, which has no override, or records no captures of some requests. Replace the pods of the fork: %s",
+				p.GetPod(), traffic.ContainerName, replacePods(f.Workload))
 		}
 	}
 	if f.Workload == nil {
 		return no(ReasonNotApplied, "Waiting until traffic-manager is listening for %s. If that lasts, read its log.", f)
 	}
 	return no(ReasonNotApplied, "Waiting until the container %s of each pod of %s is listening. If that lasts, read its log.", traffic.ContainerName, f)
+}
+
+// has reports whether a pod is of the fork.
+func (f Fork) has(pod string) bool {
+	return f.Workload != nil && slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return string(p.UID) == pod })
 }
 
 // addresses returns those of a pod of traffic-manager.

@@ -239,6 +239,9 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		"the container cannot": {func(w *world) {
 			w.in.Counts.Pods = []*trafficv1.PodCounts{{Pod: "a", PodUid: "a", Attached: true, Problem: "port 25800 is in use"}}
 		}, trafficcapture.ReasonNotApplied, "port 25800 is in use"},
+		"the container does not know it": {func(w *world) {
+			w.in.Counts.Pods = []*trafficv1.PodCounts{{Pod: "x", PodUid: "of another fork", Attached: true, Unknown: true}, {Pod: "a", PodUid: "a", Attached: true, Unknown: true}}
+		}, trafficcapture.ReasonNotApplied, "Pod a has a container signadot-traffic of an earlier release, which has no override, or records no captures of some requests. Replace the pods of the fork: kubectl delete deployment feature-cart-1 -n shop --cascade=orphan"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()

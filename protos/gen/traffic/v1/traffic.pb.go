@@ -1784,7 +1784,9 @@ type PodCounts struct {
 	// The numbers of the exchanges that are counted in stored, ascending.
 	Numbers []*Span `protobuf:"bytes,11,rep,name=numbers,proto3" json:"numbers,omitempty"`
 	// Why the pod has not applied its attachments.
-	Problem       string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Whether its container does not know such a capture, since it is of an earlier release. applied is false then.
+	Unknown       bool `protobuf:"varint,13,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1901,6 +1903,13 @@ func (x *PodCounts) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *PodCounts) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 // Span is the numbers first to last, both included.
@@ -2125,7 +2134,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\apending\x18\a \x01(\x04R\apending\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc3\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xdd\x03\n" +
 	"\tPodCounts\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x12\n" +
@@ -2140,7 +2149,8 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\tdelivered\x18\n" +
 	" \x01(\x04R\tdelivered\x125\n" +
 	"\anumbers\x18\v \x03(\v2\x1b.switchyard.traffic.v1.SpanR\anumbers\x12\x18\n" +
-	"\aproblem\x18\f \x01(\tR\aproblem\x1a7\n" +
+	"\aproblem\x18\f \x01(\tR\aproblem\x12\x18\n" +
+	"\aunknown\x18\r \x01(\bR\aunknown\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"0\n" +
