@@ -39,7 +39,7 @@ const (
 	ReasonPolicyRefuses = "PolicyRefuses"
 	// ReasonNotApplied: the container of a pod is not listening yet.
 	ReasonNotApplied = "NotApplied"
-	// ReasonManagerUnavailable: no replica of traffic-manager answers.
+	// ReasonManagerUnavailable: no replica of traffic-manager answers, or one does not know captures of some requests.
 	ReasonManagerUnavailable = "TrafficManagerUnavailable"
 	// ReasonServicesPending: the second Services do not answer yet, or are not in the fork's status.
 	ReasonServicesPending = "ServicesPending"
@@ -164,6 +164,9 @@ func (d *Decision) live(in Input) condition.Condition {
 		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload %s in namespace %s: name one of its objects, or the baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
 	case len(in.Forks) == 0:
 		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload in namespace %s: create the capture in the namespace of one.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+	}
+	if wrong := in.unrestricted(); wrong != nil {
+		return *wrong
 	}
 	var first *condition.Condition
 	var redirected []crdv1.CapturedFork

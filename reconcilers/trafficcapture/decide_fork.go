@@ -105,7 +105,7 @@ func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 // notListening returns that a ready pod is not listening, and why if that is known.
 func (in Input) notListening(f Fork) *condition.Condition {
 	if in.Counts == nil {
-		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
+		return in.unanswered()
 	}
 	for _, p := range in.Counts.GetPods() {
 		switch {
@@ -121,6 +121,24 @@ func (in Input) notListening(f Fork) *condition.Condition {
 		return no(ReasonNotApplied, "Waiting until traffic-manager is listening for %s. If that lasts, read its log.", f)
 	}
 	return no(ReasonNotApplied, "Waiting until the container %s of each pod of %s is listening. If that lasts, read its log.", traffic.ContainerName, f)
+}
+
+// unrestricted returns that a replica of traffic-manager may have containers record or override all requests instead of those of the
+// capture; nil: none does, or the capture is attached already.
+func (in Input) unrestricted() *condition.Condition {
+	spec := in.Capture.Spec
+	switch {
+	case spec.Traces == "" && len(spec.RoutingKeys)+len(spec.ExceptRoutingKeys) == 0 || len(in.Capture.Status.Pods) > 0 || in.Counts.GetRestricts():
+		return nil
+	case in.Counts == nil:
+		return in.unanswered()
+	}
+	return no(ReasonManagerUnavailable, "A replica of traffic-manager does not state that it knows captures of some requests: it is of an earlier release, or does not answer. Wait until all pods of Deployment traffic-manager are of this release; if that lasts, check it.")
+}
+
+// unanswered returns that no replica of traffic-manager answers.
+func (in Input) unanswered() *condition.Condition {
+	return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
 }
 
 // has reports whether a pod is of the fork.

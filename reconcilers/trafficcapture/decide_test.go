@@ -462,3 +462,30 @@ func TestOtherKeysOfAFork(t *testing.T) {
 	}
 	w.is(t, crdv1.ConditionEnded, "False", "Live")
 }
+
+// A replica of traffic-manager of an earlier release would send captures of some requests as those of all: they wait for the upgrade.
+func TestACaptureOfSomeRequestsWaitsForTheReplicas(t *testing.T) {
+	for name, change := range map[string]func(s *crdv1.TrafficCaptureSpec){
+		"traces": func(s *crdv1.TrafficCaptureSpec) { s.Traces = "0123456789abcdef" },
+		"keys":   func(s *crdv1.TrafficCaptureSpec) { s.RoutingKeys = []string{"group"} },
+		"except": func(s *crdv1.TrafficCaptureSpec) { s.ExceptRoutingKeys = []string{"group"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			change(&w.in.Capture.Spec)
+			w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+			if m := w.was.Conditions[crdv1.ConditionReady].Message; len(w.in.Capture.Status.Pods) > 0 || !strings.Contains(m, "of an earlier release, or does not answer. Wait") {
+				t.Fatalf("it is attached to %v: %q", w.in.Capture.Status.Pods, m)
+			}
+			w.in.Counts, w.in.Trouble = nil, "no pod of it is running"
+			w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+			if m := w.was.Conditions[crdv1.ConditionReady].Message; len(w.in.Capture.Status.Pods) > 0 || !strings.Contains(m, "no pod of it is running") {
+				t.Fatalf("it is attached to %v: %q", w.in.Capture.Status.Pods, m)
+			}
+			w.in.Counts = &trafficv1.Counts{Restricts: true}
+			w.live().is(t, "Ready", "True", "Recording") // with counts that do not state it any more
+			w.in.Counts = nil
+			w.decide(0).is(t, "Ready", "True", "Recording")
+		})
+	}
+}

@@ -1680,7 +1680,10 @@ type Counts struct {
 	Lost map[string]uint64 `protobuf:"bytes,5,rep,name=lost,proto3" json:"lost,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Pods []*PodCounts      `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Seen and not yet delivered, by pods that are attached.
-	Pending       uint64 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	Pending uint64 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Whether the replica, of several all, sends captures and overrides of some requests (traces, routing_keys, except_routing_keys) as
+	// such. One of an earlier release sends them as those of all requests.
+	Restricts     bool `protobuf:"varint,8,opt,name=restricts,proto3" json:"restricts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1762,6 +1765,13 @@ func (x *Counts) GetPending() uint64 {
 		return x.Pending
 	}
 	return 0
+}
+
+func (x *Counts) GetRestricts() bool {
+	if x != nil {
+		return x.Restricts
+	}
+	return false
 }
 
 // PodCounts is what one replica knows of one capture in one incarnation of a pod's traffic container.
@@ -2122,7 +2132,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"V\n" +
 	"\rCountsRequest\x12+\n" +
 	"\x11capture_namespace\x18\x01 \x01(\tR\x10captureNamespace\x12\x18\n" +
-	"\acapture\x18\x02 \x01(\tR\acapture\"\xb5\x02\n" +
+	"\acapture\x18\x02 \x01(\tR\acapture\"\xd3\x02\n" +
 	"\x06Counts\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\x04R\x06stored\x12\x1f\n" +
@@ -2131,7 +2141,8 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aevicted\x18\x04 \x01(\x04R\aevicted\x12;\n" +
 	"\x04lost\x18\x05 \x03(\v2'.switchyard.traffic.v1.Counts.LostEntryR\x04lost\x124\n" +
 	"\x04pods\x18\x06 \x03(\v2 .switchyard.traffic.v1.PodCountsR\x04pods\x12\x18\n" +
-	"\apending\x18\a \x01(\x04R\apending\x1a7\n" +
+	"\apending\x18\a \x01(\x04R\apending\x12\x1c\n" +
+	"\trestricts\x18\b \x01(\bR\trestricts\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xdd\x03\n" +
