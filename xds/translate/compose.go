@@ -209,7 +209,12 @@ func Refit(r Resource, edge bool) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	says.edge = edge
-	refitRoutes(was.Matcher)
+	for _, match := range was.Matcher.GetMatcherTree().GetExactMatchMap().GetMap() { // as forProxy does, without a secret
+		route := match.GetAction().GetTypedConfig()
+		if edited, err := inMetadata(route.GetValue(), false); err == nil && route.TypeUrl == routeType {
+			route.TypeUrl, route.Value = movedType, edited
+		}
+	}
 	host, err := hostOf(says)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)

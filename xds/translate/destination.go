@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
@@ -136,19 +135,18 @@ func inMetadata(route []byte, secret bool) ([]byte, error) {
 		}
 		return nil
 	})
-	if err == nil && !found {
-		err = errNoDestination
-	}
-	if err == nil && recorded && !secret {
+	switch {
+	case err == nil && !found:
+		return nil, errNoDestination
+	case err != nil || !recorded:
+		return out, err
+	case !secret:
 		return unrecorded(route)
 	}
-	if err == nil && recorded {
-		added, err := proto.Marshal(&corev3.HeaderValueOption{
-			Header: &corev3.HeaderValue{Key: ReturnHeader, Value: returning}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-		})
-		return field(out, routeAdds, added), err
-	}
-	return out, err
+	added, err := proto.Marshal(&corev3.HeaderValueOption{
+		Header: &corev3.HeaderValue{Key: ReturnHeader, Value: returning}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	})
+	return field(out, routeAdds, added), err
 }
 
 // inStruct encodes the metadata with one text in one namespace.
@@ -157,16 +155,6 @@ func inStruct(namespace, key, text string) []byte {
 		return field(nil, mapEntry, field(nil, entryKey, []byte(key)), field(nil, entryValue, value))
 	}
 	return entry(namespace, entry(key, field(nil, valueText, []byte(text))))
-}
-
-// refitRoutes does for a whole map what forProxy does for its entries, without a secret.
-func refitRoutes(m *matcherv3.Matcher) {
-	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
-		route := match.GetAction().GetTypedConfig()
-		if edited, err := inMetadata(route.GetValue(), false); err == nil && route.TypeUrl == routeType {
-			route.TypeUrl, route.Value = movedType, edited
-		}
-	}
 }
 
 // Portable returns composed routes in the form to keep on disk, which Refit of every release takes: destinations are in

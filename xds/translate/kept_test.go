@@ -90,7 +90,7 @@ func TestRecordedRequestsComeBackToTheApplication(t *testing.T) {
 	if err := entry.GetAction().GetTypedConfig().UnmarshalTo(route); err != nil {
 		t.Fatal(err)
 	}
-	if a := route.RequestHeadersToAdd; len(a) != 1 || a[0].Header.Key != ReturnHeader || route.GetRoute().GetCluster() != ForksCluster {
+	if a := route.RequestHeadersToAdd; len(a) != 1 || a[0].Header.Key != ReturnHeader || a[0].Header.Value != returning || route.GetRoute().GetCluster() != ForksCluster {
 		t.Errorf("the route is %v", route)
 	}
 	plain := config(routes.Whole()).VirtualHosts[0]
