@@ -23,8 +23,12 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	if was != nil {
 		ports = was.Ports // They stay as long as the capture.
 	}
-	if f.Trouble != nil { // Attached pods stay attached: proxies can still send requests to them.
-		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, f.Trouble
+	wrong = f.Trouble
+	if wrong == nil && was != nil && moved(was.Ports, f.Ports) {
+		wrong = no(ReasonServicesPending, "Requests of %s are passed on to another destination from now on, so recording begins again.", f)
+	}
+	if wrong != nil { // Attached pods stay attached: proxies can still send requests to them.
+		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, wrong
 	}
 	if wrong = in.unfit(f, ports); wrong != nil {
 		return nil, nil, wrong
@@ -72,6 +76,13 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of %s are being changed.", f)
 	}
 	return pods, was, in.notReached(f, was)
+}
+
+// moved reports whether requests of a port that is recorded are to be passed on to another destination now.
+func moved(was, now []crdv1.CapturedPort) bool {
+	return slices.ContainsFunc(was, func(w crdv1.CapturedPort) bool {
+		return slices.ContainsFunc(now, func(n crdv1.CapturedPort) bool { return n.Application == w.Application && n.To != w.To })
+	})
 }
 
 // unfit returns why the requests of a fork cannot be recorded; nil: they can.

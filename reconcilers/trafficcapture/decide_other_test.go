@@ -62,6 +62,17 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 	}
 	w.followExternal().decide(0).is(t, "Ready", "True", "Recording")
 
+	// What it passes requests on to changes, as that of a virtual workload does when its baseline gets sidecars.
+	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "caller:8080"}}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+	if s := w.in.Capture.Status; len(s.Redirected) > 0 || len(s.Pods) != 2 || s.Pods[0].Ports[0].To != "10.0.0.9:80" {
+		t.Fatalf("the capture is %+v", s)
+	}
+	w.followExternal().apply("n").decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	if r := w.in.Capture.Redirects(external); r == nil || r.Ports[0].To != "caller:8080" {
+		t.Fatalf("it is redirected as %+v", r)
+	}
+
 	// Without a replica its requests go to the workstation again.
 	w.in.Forks[0].Pods = nil
 	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)

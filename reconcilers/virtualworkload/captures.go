@@ -78,6 +78,11 @@ func (d *Decision) second(in Input, r recorders.Recorders, first *corev1.Service
 	d.Slices = append(d.Slices, r.Slices(first, func() metav1.ObjectMeta { return recorders.MetaOf(in.Workload, of) }, nil)...)
 }
 
+// surplus returns what no capture needs, for after the fact was stated: until then proxies route requests there.
+func (d *Decision) surplus() []client.Object {
+	return append(apply.Objects(d.Surplus), apply.Objects(d.SurplusSlices)...)
+}
+
 // act writes the second Services and their endpoints. It returns the ones that exist, by the baseline's, also with an error.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
@@ -94,7 +99,6 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (map[string]
 		_, err := apply.Apply(ctx, w, s, have)
 		errs = append(errs, err)
 	}
-	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, apply.Objects(d.SurplusSlices)...))
 	return made.Services, errors.Join(errs...)
 }
 

@@ -14,7 +14,6 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
@@ -54,7 +53,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 	made, acted := act(ctx, r.Writer, in, d)
 	d.Redirect(made)
 	after := Conclude(in, d, metav1.NewTime(r.config.Now()))
-	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, apply.Objects(d.Surplus))
+	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, d.surplus())
 }
 
 // gather reads all that counts for a virtual workload from the cache.

@@ -32,6 +32,9 @@ func (a *Agent) apply(next *trafficv1.Attachments) {
 		for _, p := range c.GetPorts() {
 			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening()), To: p.GetTo()} //nolint:gosec // ports
 			port.Returns = strings.HasPrefix(p.GetMember(), virtual)
+			if until := a.until[port]; !until.IsZero() {
+				a.proxy.Begin(port)
+			}
 			attached[port], taken[port.Listening], a.until[port] = true, true, time.Time{}
 		}
 	}

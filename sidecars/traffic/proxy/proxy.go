@@ -166,7 +166,7 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		if port.Returns && asks(client) {
-			p.returned.note(port, false, err.Error())
+			p.returned.fail(port, hostOf(client.RemoteAddr()), err.Error(), time.Now())
 		}
 		cut(client)
 		return
@@ -175,10 +175,15 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
 	answer := &direction{from: server, to: client, side: parse.Response, conn: read, first: &first}
+	if port.Returns {
+		answer.begins = func() { p.returned.answer(port) }
+	}
 	back.Go(answer.pass)
 	(&direction{from: client, to: server, side: parse.Request, conn: read, first: &first}).pass()
 	back.Wait()
-	p.returned.note(port, answer.some.Load(), *first.Load())
+	if answer.begins != nil { // it did not begin
+		p.returned.fail(port, hostOf(client.RemoteAddr()), *first.Load(), time.Now())
+	}
 	if !read.HTTP() {
 		p.other.Add(1)
 	}
