@@ -14,6 +14,8 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/sandbox/target"
 )
@@ -33,13 +35,26 @@ type Attached struct {
 	Refusal  *apply.Refusal
 }
 
-// Own returns those of the route groups of a sandbox that have middlewares of their own, by name.
+// Own returns those of the route groups of a sandbox that have middlewares of their own and hold their keys, by name.
 func Own(all []crdv1.SignadotRouteGroup, s *crdv1.SignadotSandbox) []*crdv1.SignadotRouteGroup {
 	out := lists.Filter(lists.Pointers(all), func(g *crdv1.SignadotRouteGroup) bool {
-		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID
+		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID && holdsKey(g)
 	})
 	slices.SortFunc(out, func(a, b *crdv1.SignadotRouteGroup) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// holdsKey reports whether a group has its key, as of its last status. One with an empty name of a sandbox is not accepted and has.
+func holdsKey(g *crdv1.SignadotRouteGroup) bool {
+	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionAccepted)
+	return c != nil && (c.Status == string(metav1.ConditionTrue) || c.Reason == baseline.ReasonInvalidSpec)
+}
+
+// Changed filters out updates of a route group that Own does not depend on.
+func Changed(before, after client.Object) bool {
+	b, okB := before.(*crdv1.SignadotRouteGroup)
+	a, okA := after.(*crdv1.SignadotRouteGroup)
+	return controller.SpecChanged(before, after) || okB && okA && holdsKey(b) != holdsKey(a)
 }
 
 // scope are the middlewares of requests with some keys: those of the sandbox itself, or of a route group with its own.
