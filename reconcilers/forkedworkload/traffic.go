@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -83,12 +82,9 @@ func (d *Decision) redirect(in Input, pod corev1.PodSpec) {
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, wanted)
 }
 
-// beside writes the Services that a decision has beside those of its Mappings.
-func (d Decision) beside(ctx context.Context, w apply.Writer, in Input) error {
+// beside writes the Services that a decision has beside those of its Mappings, and returns refusals.
+func (d Decision) beside(ctx context.Context, w apply.Writer, in Input) (map[string]*apply.Refusal, error) {
 	all := lists.Map(d.Beside, func(s *corev1.Service) member.Mapping { return member.Mapping{From: s.Name, Service: s} })
 	made, err := member.ApplyServices(ctx, w, in.Workload.UID, all, in.Services, nil)
-	for _, refusal := range made.ServiceRefusals {
-		ctrl.LoggerFrom(ctx).Info("A Service for captures was refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
-	return err
+	return made.ServiceRefusals, err
 }
