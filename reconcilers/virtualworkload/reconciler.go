@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -57,8 +58,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 	after := Conclude(in, d, now)
 	made.WriteCaptured(after, now)
 	again := in.ReachAgain()
-	if len(made.CaptureRefusals) > 0 && (again == 0 || again > apply.RefusedAgain) {
-		again = apply.RefusedAgain
+	if len(made.CaptureRefusals) > 0 {
+		again = wake.Sooner(again, apply.RefusedAgain)
 	}
 	return again, r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, apply.Objects(d.Surplus))
 }

@@ -8,6 +8,8 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // A group that has lost the claim of its key takes over nothing.
@@ -30,5 +32,16 @@ func TestGroupsThatHoldTheirKeys(t *testing.T) {
 	}
 	if holder, late := &all[1], &all[2]; !Changed(holder, late) || !Changed(late, holder) || Changed(holder, &all[0]) {
 		t.Error("the loss of a key is not noticed, or something else is")
+	}
+}
+
+func TestRefusalsOfGroupsAreConditionsOfTheSandbox(t *testing.T) {
+	s := &crdv1.SignadotSandbox{}
+	s.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady}, {Type: ConditionOf("was")}, {Type: ConditionOf("is")}}
+	conditions := condition.Set{}
+	Attached{Groups: map[string]*apply.Refusal{"is": {Reason: apply.ReasonQuota, Message: "over"}}}.WriteGroups(s, conditions)
+	left := lists.Map(s.Status.Conditions, func(c crdv1.StatusCondition) string { return c.Type })
+	if !slices.Equal(left, []string{crdv1.ConditionReady, ConditionOf("is")}) || len(conditions) != 1 || conditions[ConditionOf("is")].Reason != apply.ReasonQuota {
+		t.Errorf("left are %v, and added %v", left, conditions)
 	}
 }
