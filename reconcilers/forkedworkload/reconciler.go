@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -134,7 +135,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if err := in.readSiblings(ctx, c); err != nil {
 		return in, err
 	}
-	if err := in.readCaptures(ctx, c); err != nil {
+	if in.Captures, err = recorders.AttachedTo(ctx, c, w); err != nil {
 		return in, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList

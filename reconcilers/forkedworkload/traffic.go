@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -17,34 +15,6 @@ import (
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
 )
-
-// readCaptures reads the captures that are attached to pods of the fork.
-//
-// +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch
-func (in *Input) readCaptures(ctx context.Context, c client.Reader) error {
-	var all crdv1.TrafficCaptureList
-	if err := c.List(ctx, &all, client.InNamespace(in.Workload.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list TrafficCaptures of namespace %s: %w", in.Workload.Namespace, err)
-	}
-	in.Captures = lists.Filter(all.Items, func(t crdv1.TrafficCapture) bool { return t.AttachedTo(in.Workload.Name) })
-	return nil
-}
-
-// byCapture maps a capture to the ForkedWorkloads with pods that it is attached to. Updates are mapped before and after.
-func (r *Reconciler) byCapture(_ context.Context, o client.Object) (out []reconcile.Request) {
-	t, is := o.(*crdv1.TrafficCapture)
-	if !is {
-		return nil
-	}
-	names := lists.Map(t.Status.Pods, func(p crdv1.CapturedPod) string { return p.Workload })
-	for _, name := range lists.Unique(names) {
-		if kind, _ := crdv1.CapturedMember(name); kind != crdv1.KindForkedWorkload {
-			continue
-		}
-		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: t.Namespace, Name: name}})
-	}
-	return out
-}
 
 // captureChanged filters out updates of a capture that no Service of a fork depends on.
 func captureChanged(before, after client.Object) bool {

@@ -1,5 +1,6 @@
 // Package recorders computes what records the requests of members without a fork, external and virtual workloads: the second
-// Services, and their endpoints in traffic-manager. It is pure, but for AttachedTo, which reads captures from the cache.
+// Services, and their endpoints in traffic-manager. It is pure, but for AttachedTo, which reads captures from the cache, also for
+// forks, as Members maps them.
 package recorders
 
 import (
