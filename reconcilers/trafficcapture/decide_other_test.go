@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/trafficcapture"
 )
 
@@ -131,4 +133,21 @@ func TestAVirtualWorkloadWaitsForSidecars(t *testing.T) {
 	if len(w.in.Capture.Status.Redirected) > 0 {
 		t.Error("requests are redirected")
 	}
+}
+
+// A second Service that is refused is named, and waited for: its pods stay attached, so that it is tried again.
+func TestARefusedServiceIsReported(t *testing.T) {
+	w := ofExternal().decide(0).apply("m", "n")
+	attached := len(w.in.Capture.Status.Pods)
+	made, of := member.Made{}, w.in.Forks[0].Other
+	if err := made.RefuseCapture("s", &apply.Refusal{Reason: apply.ReasonQuota, Message: "Service s is over the quota."}); err != nil {
+		t.Fatal(err)
+	}
+	made.WriteCaptured(of, w.in.Now)
+	w.decide(0).is(t, "Ready", "False", apply.ReasonQuota)
+	if c := crdv1.FindCondition(w.in.Capture.Status.Conditions, crdv1.ConditionReady); !strings.Contains(c.Message, "Service s is over the quota.") || len(w.in.Capture.Status.Pods) != attached {
+		t.Errorf("%s; attached to %+v", c.Message, w.in.Capture.Status.Pods)
+	}
+	member.Made{}.WriteCaptured(of, w.in.Now)
+	w.followExternal().decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
 }

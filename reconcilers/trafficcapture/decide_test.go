@@ -225,8 +225,8 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		says   string
 	}{
 		"there is no sandbox": {func(w *world) { w.in.Sandbox = nil }, trafficcapture.ReasonSandboxNotFound, "SignadotSandbox feature does not exist"},
-		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no fork and no external workload in namespace shop"},
-		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "no external workload basket"},
+		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no virtual workload in namespace shop"},
+		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "virtual workload basket"},
 		"no port":             {func(w *world) { w.in.Forks[0].Ports = nil }, trafficcapture.ReasonNoPorts, "no Service with a TCP port"},
 		"another port":        {func(w *world) { w.in.Forks[0].Ports, w.in.Capture.Spec.Port = nil, 9090 }, trafficcapture.ReasonNoPorts, "port 9090"},
 		"no pod":              {func(w *world) { w.in.Forks[0].Pods = nil }, trafficcapture.ReasonNoPods, "has no pod"},

@@ -119,9 +119,14 @@ const asksWithin = time.Second
 // isOwn reports whether an address is one of this pod.
 func isOwn(host string) bool {
 	address, err := netip.ParseAddr(host)
-	all, _ := net.InterfaceAddrs()
-	return err != nil || address.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
+	return err != nil || address.IsLoopback() || slices.ContainsFunc(ownAddresses(), func(a net.Addr) bool {
 		of, err := netip.ParsePrefix(a.String())
 		return err == nil && of.Addr() == address.Unmap()
 	})
 }
+
+// ownAddresses returns the addresses of this pod, which it has from its start to its end.
+var ownAddresses = sync.OnceValue(func() []net.Addr {
+	all, _ := net.InterfaceAddrs()
+	return all
+})
