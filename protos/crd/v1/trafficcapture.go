@@ -29,7 +29,7 @@ type TrafficCapture struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// The desired state.
-	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.traces) == has(oldSelf.traces) && (!has(self.traces) || self.traces == oldSelf.traces) && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only lease.renewTime, routingKeys and exceptRoutingKeys can be changed: create another TrafficCapture"
+	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.traces) == has(oldSelf.traces) && (!has(self.traces) || self.traces == oldSelf.traces) && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease, routingKeys and exceptRoutingKeys can be changed: create another TrafficCapture"
 	// +kubebuilder:validation:Required
 	Spec TrafficCaptureSpec `json:"spec,omitzero"`
 
