@@ -195,7 +195,7 @@ func (d *Decision) live(in Input) condition.Condition {
 	}
 	names := lists.Map(served, Fork.name)
 	if o := in.Capture.Spec.Override; o != nil {
-		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first: %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first (switchyard override list names the process): %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
 	}
 	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
 	for _, f := range unserved {

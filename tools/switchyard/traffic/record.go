@@ -73,13 +73,14 @@ func recordCommand(s *command.Session) *cobra.Command {
 	f.StringVar(&to.har, "har", "", "write an HTTP Archive to this `file`")
 	f.BoolVar(&to.short, "short", false, "record only the metadata of requests")
 	f.StringVar(&to.file, "to-file", "", "with --short, append metadata to this `file`")
-	c.MarkFlagsMutuallyExclusive("out-dir", "har", "short")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case asked.Sandbox == "":
 			return exit.Usage.Errorf("give --sandbox NAME; %s sandbox list shows the existing ones", s.Name)
 		case asked.For < 0 || asked.For > recording.Longest:
 			return exit.Usage.Errorf("--for is at most %s, not %s", recording.Longest, asked.For)
+		case to.dir != "" && to.har != "", to.short && to.dir+to.har != "":
+			return exit.Usage.Errorf("choose one of --out-dir, --har and --short")
 		case to.file != "" && !to.short:
 			return exit.Usage.Errorf("--to-file is for --short: use --out-dir or --har for whole requests")
 		case to.clean && to.dir == "":
