@@ -33,8 +33,7 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	if wrong = in.unfit(f, ports); wrong != nil {
 		return nil, nil, wrong
 	}
-	ready, listening := 0, true
-	var missing string
+	ready, listening, missing := 0, true, ""
 	for _, p := range lists.Pointers(f.Pods) {
 		switch {
 		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:

@@ -27,7 +27,7 @@ type returned struct {
 	ways map[Port]*way
 }
 
-// way is what is known of a port: an answer, or connections without one since a time. With failed, that is since it failed.
+// way is the state of a port: an answer, or connections without one since a time. With failed, that is since it failed.
 type way struct {
 	answered    bool
 	since       time.Time
@@ -94,7 +94,7 @@ func (r *returned) keep(ports map[Port]bool) {
 // Unanswered returns why requests of ports do not come back, by listening ports. It forgets that after a minute.
 func (p *Proxy) Unanswered() map[uint32]string { return p.returned.failed(time.Now()) }
 
-// Begin forgets what is known of a port, which is attached again.
+// Begin forgets the state of a port, which is attached again.
 func (p *Proxy) Begin(port Port) {
 	p.returned.mu.Lock()
 	defer p.returned.mu.Unlock()
