@@ -285,7 +285,7 @@ func lookAgain(in Input, d Decision, made Made, o *crdv1.SignadotExternalWorkloa
 			after = most
 		}
 	}
-	if len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil {
+	if len(made.ServiceRefusals)+len(made.CaptureRefusals) > 0 || made.EndpointsRefusal != nil {
 		within(apply.RefusedAgain)
 	}
 	if in.holderUnwatched() {

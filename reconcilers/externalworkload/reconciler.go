@@ -83,6 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.SignadotExternalWor
 func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.Duration, error) {
 	made, acted := act(ctx, r.Writer, in, d)
 	after := Conclude(in, d, made, metav1.NewTime(in.Now))
+	made.WriteCaptured(after, metav1.NewTime(in.Now))
 	fact, ok := Fact(after, d, made)
 	err := r.Finish(ctx, in.written(), after, fact, ok, acted, apply.Objects(d.Surplus))
 	return lookAgain(in, d, made, after, r.config.Now()), err
@@ -100,9 +101,7 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
 	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
 	beside, also := member.ApplyServices(ctx, w, in.Workload.UID, d.Beside, in.Services, nil)
-	for _, refusal := range beside.ServiceRefusals {
-		ctrl.LoggerFrom(ctx).Info("A Service for captures was refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
+	services.CaptureRefusals = beside.ServiceRefusals
 	made, errs := Made{Made: services}, []error{err, also}
 	for _, s := range d.Slices {
 		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))

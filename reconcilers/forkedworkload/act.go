@@ -31,8 +31,10 @@ import (
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
 	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
+	var also error
+	services.CaptureRefusals, also = d.beside(ctx, w, in)
 	made := Made{Made: services}
-	return made, errors.Join(err, d.beside(ctx, w, in), made.applyFork(ctx, w, in, d))
+	return made, errors.Join(err, also, made.applyFork(ctx, w, in, d))
 }
 
 // applyFork writes the workload of the fork. If none is wanted, or the write fails, the existing one

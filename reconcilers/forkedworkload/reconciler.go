@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -91,7 +92,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	decision := Decide(in)
 	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
-	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
+	now := metav1.NewTime(r.config.Now())
+	after := Conclude(in, decision, made, now)
+	made.WriteCaptured(after, now)
 	fact, ok := Fact(after, decision, made)
 	surplus := append(apply.Objects(decision.SurplusForks), apply.Objects(decision.Surplus)...)
 	return lookAgain(in, made), r.Finish(ctx, w, after, fact, ok, acted, surplus)
@@ -102,7 +105,7 @@ func lookAgain(in Input, made Made) time.Duration {
 	switch {
 	case made.Silent != "":
 		return reachAgain
-	case made.ForkRefusal != nil || len(made.ServiceRefusals) > 0:
+	case made.ForkRefusal != nil || len(made.ServiceRefusals)+len(made.CaptureRefusals) > 0:
 		return apply.RefusedAgain
 	}
 	return in.ReachAgain()
@@ -132,7 +135,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if err := in.readSiblings(ctx, c); err != nil {
 		return in, err
 	}
-	if err := in.readCaptures(ctx, c); err != nil {
+	if in.Captures, err = recorders.AttachedTo(ctx, c, w); err != nil {
 		return in, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList

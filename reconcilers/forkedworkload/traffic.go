@@ -5,10 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -18,34 +15,6 @@ import (
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
 )
-
-// readCaptures reads the captures that are attached to pods of the fork.
-//
-// +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch
-func (in *Input) readCaptures(ctx context.Context, c client.Reader) error {
-	var all crdv1.TrafficCaptureList
-	if err := c.List(ctx, &all, client.InNamespace(in.Workload.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list TrafficCaptures of namespace %s: %w", in.Workload.Namespace, err)
-	}
-	in.Captures = lists.Filter(all.Items, func(t crdv1.TrafficCapture) bool { return t.AttachedTo(in.Workload.Name) })
-	return nil
-}
-
-// byCapture maps a capture to the ForkedWorkloads with pods that it is attached to. Updates are mapped before and after.
-func (r *Reconciler) byCapture(_ context.Context, o client.Object) (out []reconcile.Request) {
-	t, is := o.(*crdv1.TrafficCapture)
-	if !is {
-		return nil
-	}
-	names := lists.Map(t.Status.Pods, func(p crdv1.CapturedPod) string { return p.Workload })
-	for _, name := range lists.Unique(names) {
-		if kind, _ := crdv1.CapturedMember(name); kind != crdv1.KindForkedWorkload {
-			continue
-		}
-		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: t.Namespace, Name: name}})
-	}
-	return out
-}
 
 // captureChanged filters out updates of a capture that no Service of a fork depends on.
 func captureChanged(before, after client.Object) bool {
@@ -83,12 +52,9 @@ func (d *Decision) redirect(in Input, pod corev1.PodSpec) {
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, wanted)
 }
 
-// beside writes the Services that a decision has beside those of its Mappings.
-func (d Decision) beside(ctx context.Context, w apply.Writer, in Input) error {
+// beside writes the Services that a decision has beside those of its Mappings, and returns refusals.
+func (d Decision) beside(ctx context.Context, w apply.Writer, in Input) (map[string]*apply.Refusal, error) {
 	all := lists.Map(d.Beside, func(s *corev1.Service) member.Mapping { return member.Mapping{From: s.Name, Service: s} })
 	made, err := member.ApplyServices(ctx, w, in.Workload.UID, all, in.Services, nil)
-	for _, refusal := range made.ServiceRefusals {
-		ctrl.LoggerFrom(ctx).Info("A Service for captures was refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
-	return err
+	return made.ServiceRefusals, err
 }

@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/trouble"
+	"switchyard.dev/reconcilers/member/recorders"
 	"switchyard.dev/reconcilers/policies"
 )
 
@@ -78,7 +79,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		Owns(&appsv1.Deployment{}, builder.WithPredicates(controller.Updates(forkChanged))).
 		Owns(&corev1.Service{}, builder.WithPredicates(controller.Updates(forkServiceChanged))).
 		Watches(&crdv1.ForkedWorkload{}, controller.Enqueue(r.bySibling), builder.WithPredicates(controller.Updates(servicesChanged))).
-		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(r.byCapture), builder.WithPredicates(controller.Updates(captureChanged))).
+		Watches(&crdv1.TrafficCapture{}, controller.Enqueue(recorders.Members(crdv1.KindForkedWorkload)), builder.WithPredicates(controller.Updates(captureChanged))).
 		Watches(&corev1.Pod{}, controller.Enqueue(r.byForkPod), builder.WithPredicates(controller.Updates(troubleChanged))).
 		Watches(&corev1.Service{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged))).
 		Watches(&policyv1.PodDisruptionBudget{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged)))

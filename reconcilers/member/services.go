@@ -86,6 +86,8 @@ type Made struct {
 	Services map[string]*corev1.Service
 	// ServiceRefusals are why Services were not written, by Mapping.From.
 	ServiceRefusals map[string]*apply.Refusal
+	// CaptureRefusals are why objects for captures were not written.
+	CaptureRefusals map[string]*apply.Refusal
 }
 
 // ApplyServices writes the Services of the Mappings for the member with this UID. have are the known

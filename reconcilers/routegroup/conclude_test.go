@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // conditions says each condition in short, and fails when one is not of the group's
@@ -35,6 +36,18 @@ func conditions(t *testing.T, g *crdv1.SignadotRouteGroup) string {
 // keyed returns the group of the input another routing key.
 func keyed(key string, in routegroup.Input) routegroup.Input {
 	in.Group.Spec.RoutingKey = key
+	return in
+}
+
+// refused has sandbox a report that a capture of a group was refused.
+func refused(in routegroup.Input, of string) routegroup.Input {
+	s := in.Sandboxes["a"]
+	s.Object = s.Object.DeepCopy()
+	if of == "g" {
+		of = in.Group.Name
+	}
+	s.Object.Status.Conditions = append(s.Object.Status.Conditions, is(middleware.ConditionOf(of), "False", "QuotaExceeded", "Over the quota."))
+	in.Sandboxes["a"] = s
 	return in
 }
 
@@ -75,6 +88,8 @@ func TestConditionsOfAGroup(t *testing.T) {
 		{"its own middleware is not attached yet", watching("trafficwatch", is(crdv1.ConditionReady, "False", "NotApplied", "Waiting until it listens.")), nil,
 			fmt.Sprintf(waits, "F", "NotApplied"), "1/1", []string{"Waiting until it listens."}},
 		{"its own middleware is not written yet", watching("trafficwatch"), nil, fmt.Sprintf(waits, "U", "Pending"), "1/1", []string{"no TrafficCapture yet for middleware trafficwatch"}},
+		{"a sandbox could not write the capture of its own middleware", refused(watching("trafficwatch"), "g"), nil, fmt.Sprintf(waits, "F", "QuotaExceeded"), "1/1", []string{"Over the quota."}},
+		{"a sandbox could not write that of another group", refused(watching("trafficwatch"), "other"), nil, fmt.Sprintf(waits, "U", "Pending"), "1/1", []string{"no TrafficCapture yet for middleware trafficwatch"}},
 		{"a middleware of its own does not exist", watching("mine"), nil, fmt.Sprintf(waits, "F", "UnknownMiddleware"), "1/1", []string{`"mine" before`}},
 		{"one header cannot carry the key", keyed("a;b", of(group("a", "b"), a, b)), nil,
 			strings.Replace(all, "Accepted=T Accepted", "Accepted=T AcceptedWithWarning", 1), "2/2", []string{`"a;b" contains ";"`, "cannot carry it in baggage"}},

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // Decision has the desired RoutingConfig.
@@ -288,12 +289,25 @@ func (in Input) attached(c *crdv1.RoutingConfig) *condition.Condition {
 			if of != nil {
 				ready = crdv1.FindCondition(of.Status.Conditions, crdv1.ConditionReady)
 			}
-			switch {
+			switch refused := in.refused(); {
+			case ready == nil && refused != nil:
+				return new(condition.False(refused.Reason, refused.Message))
 			case ready == nil:
-				return new(condition.Unknown(crdv1.ReasonPending, fmt.Sprintf(
-					"There is no TrafficCapture yet for middleware %s before %s. If that lasts, check the external workload that its arguments name.", mw.Middleware, routing.NameIn(m))))
+				return new(condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("There is no TrafficCapture yet for middleware %s before %s.", mw.Middleware, routing.NameIn(m))))
 			case ready.Status != string(metav1.ConditionTrue):
 				return new(condition.False(ready.Reason, ready.Message))
+			}
+		}
+	}
+	return nil
+}
+
+// refused returns that the TrafficCaptures of the group were refused to a sandbox; nil: to none.
+func (in Input) refused() *crdv1.StatusCondition {
+	for _, name := range in.names() {
+		if s, is := in.Sandboxes[name]; is {
+			if c := crdv1.FindCondition(s.Object.Status.Conditions, middleware.ConditionOf(in.Group.Name)); c != nil {
+				return c
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func MeshRoutesIn(c *crdv1.RoutingConfig) MeshRoutes {
 }
 
 // WantedMeshRoutes returns the mesh routes of a kind that the RoutingConfig needs: one for each
-// baseline Service of a fork or an external workload, for the holder of its requests.
+// baseline Service of a member that meshes route to it (meshServices), for the holder of its requests.
 func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 	holders := r.holders()
 	var out []crdv1.MeshRoute

@@ -70,7 +70,7 @@ func act(ctx context.Context, r client.Reader, w apply.Writer, in Input, d Decis
 		return made, err // Surplus parts stay until their replacements exist.
 	}
 	attached, err := middleware.Asked{Sandbox: in.Sandbox, Groups: in.Groups, Members: made.Members}.Attach(ctx, r, w)
-	made.Watch, made.Unwatched = attached.Captures, attached.Refusal
+	made.Watch, made.Unwatched, made.OfGroups = attached.Captures, attached.Refusal, middleware.Attached{Groups: attached.Groups}
 	return made, errors.Join(err, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
 }
 
@@ -86,7 +86,7 @@ func (d Decision) toDelete(made Made) []client.Object {
 
 // refused reports whether something was refused.
 func (m Made) refused() bool {
-	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil
+	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil || m.Unwatched != nil || len(m.OfGroups.Groups) > 0
 }
 
 // refusedResource reports whether a Resource was refused.

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/sandbox/middleware"
 )
 
 // Made lists the parts that exist after the decision was applied.
@@ -27,6 +28,8 @@ type Made struct {
 	// Watch are the TrafficCaptures of middlewares; nil for one that was not written. Unwatched is why one was not.
 	Watch     []*crdv1.TrafficCapture
 	Unwatched *apply.Refusal
+	// OfGroups has why those of route groups were not.
+	OfGroups middleware.Attached
 	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
 	Taken *apply.Refusal
 }
@@ -58,6 +61,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 		condition.Drop(s, crdv1.ConditionPoliciesApply)
 	}
 	writeCaveats(s, conditions, caveats)
+	made.OfGroups.WriteGroups(s, conditions)
 	condition.Write(s, conditions, now)
 	return s
 }

@@ -159,7 +159,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		return lists.Map(member.SandboxesOf(o), func(name string) reconcile.Request {
 			return reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}
 		})
-	}), spec)
+	}), builder.WithPredicates(controller.Updates(middleware.Changed)))
 	member.WatchBaselines(b, mgr.GetClient())
 	return nil
 }

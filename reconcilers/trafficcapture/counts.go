@@ -45,7 +45,7 @@ type Replicas struct {
 	conns map[string]*grpc.ClientConn // by address
 }
 
-// Counts returns what the replicas know of a capture, merged. Those that do not answer are left out; the error
+// Counts returns what the replicas know of a capture, merged (merge). Those that do not answer are left out; the error
 // is that of one of them if none answers.
 func (r *Replicas) Counts(ctx context.Context, namespace, name string) (*trafficv1.Counts, error) {
 	var pods corev1.PodList
@@ -77,11 +77,25 @@ func (r *Replicas) Counts(ctx context.Context, namespace, name string) (*traffic
 		})
 	}
 	asking.Wait()
+	if merged := merge(running, answers); merged != nil {
+		return merged, nil
+	}
+	return nil, errors.New(status.Convert(errs[0]).Message())
+}
+
+// merge returns what replicas have answered, with nil for those that have not; nil if none has. Restricts holds if each that has answered, or
+// is ready, states so.
+func merge(replicas []corev1.Pod, answers []*trafficv1.Counts) *trafficv1.Counts {
 	known := lists.Filter(answers, func(c *trafficv1.Counts) bool { return c != nil })
 	if len(known) == 0 {
-		return nil, errors.New(status.Convert(errs[0]).Message())
+		return nil
 	}
-	return record.Merge(known...), nil
+	merged := record.Merge(known...)
+	merged.Restricts = true
+	for i, c := range answers {
+		merged.Restricts = merged.Restricts && (c.GetRestricts() || c == nil && !isReady(&replicas[i]))
+	}
+	return merged
 }
 
 // connect returns the connections to these addresses, and closes all others.

@@ -12,6 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
 
@@ -19,13 +20,13 @@ import (
 const (
 	// ReasonSandboxNotFound: the sandbox does not exist.
 	ReasonSandboxNotFound = "SandboxNotFound"
-	// ReasonNotServed: requests of members of this kind are not recorded.
+	// ReasonNotServed: members of this kind have no override.
 	ReasonNotServed = "NotServed"
 	// ReasonSidecarOutdated: a pod of a virtual workload's baseline has a sidecar of an earlier release, which cannot take
 	// back requests that were recorded. ReasonSidecarAbsent: one has none.
 	ReasonSidecarOutdated = "SidecarOutdated"
 	ReasonSidecarAbsent   = "SidecarAbsent"
-	// ReasonNoFork: the sandbox has no such fork in the namespace.
+	// ReasonNoFork: the sandbox has no such member in the namespace.
 	ReasonNoFork = "NoFork"
 	// ReasonNoPorts: the fork has no Service with a TCP port to record.
 	ReasonNoPorts = "NoPorts"
@@ -39,7 +40,7 @@ const (
 	ReasonPolicyRefuses = "PolicyRefuses"
 	// ReasonNotApplied: the container of a pod is not listening yet.
 	ReasonNotApplied = "NotApplied"
-	// ReasonManagerUnavailable: no replica of traffic-manager answers.
+	// ReasonManagerUnavailable: no replica of traffic-manager answers, or one does not know captures of some requests.
 	ReasonManagerUnavailable = "TrafficManagerUnavailable"
 	// ReasonServicesPending: the second Services do not answer yet, or are not in the fork's status.
 	ReasonServicesPending = "ServicesPending"
@@ -79,7 +80,7 @@ type Fork struct {
 	// Workload is the fork; nil for a member without pods, which Other is then.
 	Workload *crdv1.ForkedWorkload
 	Other    crdv1.Member
-	// Unserved is why the requests of the member cannot be recorded; empty: they can.
+	// Unserved is why the capture, an override, is not for this member; empty: it is.
 	Unserved string
 	// Trouble is why they cannot be recorded now; nil: nothing is known.
 	Trouble *condition.Condition
@@ -121,7 +122,7 @@ func Decide(in Input) Decision {
 		d.Status.Lease = &crdv1.CaptureLeaseStatus{RenewTime: l.RenewTime, SeenTime: in.Now}
 	}
 	d.count(in)
-	d.Conditions[crdv1.ConditionAccepted] = condition.True("Accepted", "The sandbox has such a fork.")
+	d.Conditions[crdv1.ConditionAccepted] = condition.True("Accepted", "The sandbox has such a member.")
 	if cause, ended := in.ended(d.Status.Lease); ended {
 		d.end(in, cause)
 		return d
@@ -161,9 +162,12 @@ func (d *Decision) live(in Input) condition.Condition {
 	case in.Sandbox == nil:
 		return condition.False(ReasonSandboxNotFound, fmt.Sprintf("SignadotSandbox %s does not exist: create it.", in.Capture.Spec.Sandbox))
 	case len(in.Forks) == 0 && in.Capture.Spec.Workload != "":
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload %s in namespace %s: name one of its objects, or the baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork, external or virtual workload %s in namespace %s: name one of its objects, or the baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
 	case len(in.Forks) == 0:
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork and no external workload in namespace %s: create the capture in the namespace of one.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork, no external workload with a baseline, and no virtual workload in namespace %s: create the capture in the namespace of one.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+	}
+	if wrong := in.unrestricted(); wrong != nil {
+		return *wrong
 	}
 	var first *condition.Condition
 	var redirected []crdv1.CapturedFork
@@ -173,6 +177,9 @@ func (d *Decision) live(in Input) condition.Condition {
 		first = no(ReasonNotServed, "%s", unserved[0].Unserved)
 	}
 	for _, f := range served {
+		if refused := crdv1.FindCondition(*f.member().StatusConditions(), member.ConditionCaptured); refused != nil && f.Trouble == nil && in.Capture.Redirects(f.name()) == nil {
+			f.Trouble = no(refused.Reason, "A Service that captures of %s need is refused: %s", f, refused.Message)
+		}
 		pods, now, wrong := in.fork(f)
 		d.Status.Pods = append(d.Status.Pods, pods...)
 		if now != nil {
@@ -188,7 +195,7 @@ func (d *Decision) live(in Input) condition.Condition {
 	}
 	names := lists.Map(served, Fork.name)
 	if o := in.Capture.Spec.Override; o != nil {
-		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first: %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first (switchyard override list names the process): %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
 	}
 	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
 	for _, f := range unserved {

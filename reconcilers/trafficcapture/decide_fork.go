@@ -23,14 +23,17 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	if was != nil {
 		ports = was.Ports // They stay as long as the capture.
 	}
-	if f.Trouble != nil { // Attached pods stay attached: proxies can still send requests to them.
-		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, f.Trouble
+	wrong = f.Trouble
+	if wrong == nil && was != nil && moved(was.Ports, f.Ports) {
+		wrong = no(ReasonServicesPending, "Requests of %s are passed on to another destination from now on, so recording begins again.", f)
+	}
+	if wrong != nil { // Attached pods stay attached: proxies can still send requests to them.
+		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, wrong
 	}
 	if wrong = in.unfit(f, ports); wrong != nil {
 		return nil, nil, wrong
 	}
-	ready, listening := 0, true
-	var missing string
+	ready, listening, missing := 0, true, ""
 	for _, p := range lists.Pointers(f.Pods) {
 		switch {
 		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
@@ -74,6 +77,13 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	return pods, was, in.notReached(f, was)
 }
 
+// moved reports whether requests of a port that is recorded are to be passed on to another destination now.
+func moved(was, now []crdv1.CapturedPort) bool {
+	return slices.ContainsFunc(was, func(w crdv1.CapturedPort) bool {
+		return slices.ContainsFunc(now, func(n crdv1.CapturedPort) bool { return n.Application == w.Application && n.To != w.To })
+	})
+}
+
 // unfit returns why the requests of a fork cannot be recorded; nil: they can.
 func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 	name := f.name()
@@ -105,17 +115,45 @@ func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 // notListening returns that a ready pod is not listening, and why if that is known.
 func (in Input) notListening(f Fork) *condition.Condition {
 	if in.Counts == nil {
-		return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
+		return in.unanswered()
 	}
 	for _, p := range in.Counts.GetPods() {
-		if p.GetAttached() && p.GetProblem() != "" {
+		switch {
+		case !p.GetAttached():
+		case p.GetProblem() != "":
 			return no(ReasonNotApplied, "Pod %s cannot record: %s.", p.GetPod(), trimmed(p.GetProblem()))
+		case p.GetUnknown() && f.has(p.GetPodUid()):
+			return no(ReasonNotApplied, "Pod %s has a container %s of an earlier release, which has no override, or records no captures of some requests. Replace the pods of the fork: %s",
+				p.GetPod(), traffic.ContainerName, replacePods(f.Workload))
 		}
 	}
 	if f.Workload == nil {
 		return no(ReasonNotApplied, "Waiting until traffic-manager is listening for %s. If that lasts, read its log.", f)
 	}
 	return no(ReasonNotApplied, "Waiting until the container %s of each pod of %s is listening. If that lasts, read its log.", traffic.ContainerName, f)
+}
+
+// unrestricted returns that a replica of traffic-manager may have containers record or override all requests instead of those of the
+// capture; nil: none does, or the capture is attached already.
+func (in Input) unrestricted() *condition.Condition {
+	spec := in.Capture.Spec
+	switch {
+	case spec.Traces == "" && len(spec.RoutingKeys)+len(spec.ExceptRoutingKeys) == 0 || len(in.Capture.Status.Pods) > 0 || in.Counts.GetRestricts():
+		return nil
+	case in.Counts == nil:
+		return in.unanswered()
+	}
+	return no(ReasonManagerUnavailable, "A replica of traffic-manager does not state that it knows captures of some requests: it is of an earlier release, or does not answer. Wait until all pods of Deployment traffic-manager are of this release; if that lasts, check it.")
+}
+
+// unanswered returns that no replica of traffic-manager answers.
+func (in Input) unanswered() *condition.Condition {
+	return no(ReasonManagerUnavailable, "No replica of traffic-manager answers, so no container gets the capture: %s. Check Deployment traffic-manager.", trimmed(in.Trouble))
+}
+
+// has reports whether a pod is of the fork.
+func (f Fork) has(pod string) bool {
+	return f.Workload != nil && slices.ContainsFunc(f.Pods, func(p corev1.Pod) bool { return string(p.UID) == pod })
 }
 
 // addresses returns those of a pod of traffic-manager.

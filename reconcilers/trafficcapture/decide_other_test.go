@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/trafficcapture"
 )
 
@@ -61,6 +63,17 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 		t.Fatal("one replica that is listening is enough, and requests are not redirected")
 	}
 	w.followExternal().decide(0).is(t, "Ready", "True", "Recording")
+
+	// What it passes requests on to changes, as that of a virtual workload does when its baseline gets sidecars.
+	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "caller:8080"}}
+	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+	if s := w.in.Capture.Status; len(s.Redirected) > 0 || len(s.Pods) != 2 || s.Pods[0].Ports[0].To != "10.0.0.9:80" {
+		t.Fatalf("the capture is %+v", s)
+	}
+	w.followExternal().apply("n").decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	if r := w.in.Capture.Redirects(external); r == nil || r.Ports[0].To != "caller:8080" {
+		t.Fatalf("it is redirected as %+v", r)
+	}
 
 	// Without a replica its requests go to the workstation again.
 	w.in.Forks[0].Pods = nil
@@ -120,4 +133,21 @@ func TestAVirtualWorkloadWaitsForSidecars(t *testing.T) {
 	if len(w.in.Capture.Status.Redirected) > 0 {
 		t.Error("requests are redirected")
 	}
+}
+
+// A second Service that is refused is named, and waited for: its pods stay attached, so that it is tried again.
+func TestARefusedServiceIsReported(t *testing.T) {
+	w := ofExternal().decide(0).apply("m", "n")
+	attached := len(w.in.Capture.Status.Pods)
+	made, of := member.Made{}, w.in.Forks[0].Other
+	if err := made.RefuseCapture("s", &apply.Refusal{Reason: apply.ReasonQuota, Message: "Service s is over the quota."}); err != nil {
+		t.Fatal(err)
+	}
+	made.WriteCaptured(of, w.in.Now)
+	w.decide(0).is(t, "Ready", "False", apply.ReasonQuota)
+	if c := crdv1.FindCondition(w.in.Capture.Status.Conditions, crdv1.ConditionReady); !strings.Contains(c.Message, "Service s is over the quota.") || len(w.in.Capture.Status.Pods) != attached {
+		t.Errorf("%s; attached to %+v", c.Message, w.in.Capture.Status.Pods)
+	}
+	member.Made{}.WriteCaptured(of, w.in.Now)
+	w.followExternal().decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
 }

@@ -225,8 +225,8 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		says   string
 	}{
 		"there is no sandbox": {func(w *world) { w.in.Sandbox = nil }, trafficcapture.ReasonSandboxNotFound, "SignadotSandbox feature does not exist"},
-		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no fork and no external workload in namespace shop"},
-		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "no external workload basket"},
+		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no virtual workload in namespace shop"},
+		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "virtual workload basket"},
 		"no port":             {func(w *world) { w.in.Forks[0].Ports = nil }, trafficcapture.ReasonNoPorts, "no Service with a TCP port"},
 		"another port":        {func(w *world) { w.in.Forks[0].Ports, w.in.Capture.Spec.Port = nil, 9090 }, trafficcapture.ReasonNoPorts, "port 9090"},
 		"no pod":              {func(w *world) { w.in.Forks[0].Pods = nil }, trafficcapture.ReasonNoPods, "has no pod"},
@@ -239,6 +239,9 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		"the container cannot": {func(w *world) {
 			w.in.Counts.Pods = []*trafficv1.PodCounts{{Pod: "a", PodUid: "a", Attached: true, Problem: "port 25800 is in use"}}
 		}, trafficcapture.ReasonNotApplied, "port 25800 is in use"},
+		"the container does not know it": {func(w *world) {
+			w.in.Counts.Pods = []*trafficv1.PodCounts{{Pod: "x", PodUid: "of another fork", Attached: true, Unknown: true}, {Pod: "a", PodUid: "a", Attached: true, Unknown: true}}
+		}, trafficcapture.ReasonNotApplied, "Pod a has a container signadot-traffic of an earlier release, which has no override, or records no captures of some requests. Replace the pods of the fork: kubectl delete deployment feature-cart-1 -n shop --cascade=orphan"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -458,4 +461,31 @@ func TestOtherKeysOfAFork(t *testing.T) {
 		t.Errorf("the keys are %q and %q", got.RoutingKey, got.OtherRoutingKeys)
 	}
 	w.is(t, crdv1.ConditionEnded, "False", "Live")
+}
+
+// A replica of traffic-manager of an earlier release would send captures of some requests as those of all: they wait for the upgrade.
+func TestACaptureOfSomeRequestsWaitsForTheReplicas(t *testing.T) {
+	for name, change := range map[string]func(s *crdv1.TrafficCaptureSpec){
+		"traces": func(s *crdv1.TrafficCaptureSpec) { s.Traces = "0123456789abcdef" },
+		"keys":   func(s *crdv1.TrafficCaptureSpec) { s.RoutingKeys = []string{"group"} },
+		"except": func(s *crdv1.TrafficCaptureSpec) { s.ExceptRoutingKeys = []string{"group"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			change(&w.in.Capture.Spec)
+			w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+			if m := w.was.Conditions[crdv1.ConditionReady].Message; len(w.in.Capture.Status.Pods) > 0 || !strings.Contains(m, "of an earlier release, or does not answer. Wait") {
+				t.Fatalf("it is attached to %v: %q", w.in.Capture.Status.Pods, m)
+			}
+			w.in.Counts, w.in.Trouble = nil, "no pod of it is running"
+			w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)
+			if m := w.was.Conditions[crdv1.ConditionReady].Message; len(w.in.Capture.Status.Pods) > 0 || !strings.Contains(m, "no pod of it is running") {
+				t.Fatalf("it is attached to %v: %q", w.in.Capture.Status.Pods, m)
+			}
+			w.in.Counts = &trafficv1.Counts{Restricts: true}
+			w.live().is(t, "Ready", "True", "Recording") // with counts that do not state it any more
+			w.in.Counts = nil
+			w.decide(0).is(t, "Ready", "True", "Recording")
+		})
+	}
 }

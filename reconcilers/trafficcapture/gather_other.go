@@ -51,14 +51,15 @@ func (r *Reconciler) readVirtual(ctx context.Context, w *crdv1.VirtualWorkload, 
 	services, err := baseline.ServicesIn(ctx, r.config.Client, w.Namespace)
 	v := recorders.VirtualOf(w, w.Status.RoutingConfig.Services, services)
 	pods = recorders.SidecarsOf(running)
-	f.Trouble = f.trouble(pods, v.Ambiguous)
+	f.Trouble = f.trouble(pods, v)
 	return slices.Concat(v.Firsts, own), pods, err
 }
 
 // trouble returns why the requests of a virtual workload cannot be recorded now; nil: they can.
-func (f *Fork) trouble(pods recorders.Sidecars, ambiguous string) *condition.Condition {
+func (f *Fork) trouble(pods recorders.Sidecars, v recorders.Virtual) *condition.Condition {
 	at, _ := f.Other.BaselineRef()
 	meshed := slices.ContainsFunc(f.Routing, func(r routing.Routing) bool { return len(r.Mesh) > 0 })
+	headless := lists.First(lists.Pointers(v.Firsts), func(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone })
 	switch restart := "kubectl rollout restart " + strings.ToLower(at.Kind) + " " + at.Name + " -n " + at.Namespace; {
 	case pods.Old != "":
 		return no(ReasonSidecarOutdated, "The sidecar of pod %s is of an earlier release, which cannot take back requests that traffic-manager passes on. Restart the pods of the baseline: %s", pods.Old, restart)
@@ -68,8 +69,10 @@ func (f *Fork) trouble(pods recorders.Sidecars, ambiguous string) *condition.Con
 		return no(ReasonNoPods, "The baseline of %s has no pod: see the conditions of its workload.", f)
 	case pods.With == 0 && !meshed:
 		return no(ReasonSidecarAbsent, "The pods of the baseline of %s have no sidecar, and no mesh routes its requests: see SidecarsReady of the virtual workload.", f)
-	case ambiguous != "":
-		return no(ReasonServicesPending, "Service %s sends requests to different ports of old and new pods: wait until the rollout ends.", ambiguous)
+	case pods.With == 0 && headless != nil:
+		return no(ReasonNoPorts, "Service %s has no address of its own (clusterIP None), to which traffic-manager could pass requests on. Inject sidecars into the baseline.", headless.Annotations[crdv1.AnnotationBaselineService])
+	case v.Ambiguous != "":
+		return no(ReasonServicesPending, "Service %s sends requests to different ports of old and new pods: wait until the rollout ends.", v.Ambiguous)
 	}
 	return nil
 }

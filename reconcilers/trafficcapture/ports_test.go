@@ -9,7 +9,10 @@ import (
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/reconcilers/member/recorders"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // The cache lists Services in any order, and the first of several with a port of the application is the one that
@@ -63,5 +66,23 @@ func TestEachPortOfAMemberHasAListeningPortOfItsOwn(t *testing.T) {
 	}
 	if got := book.of(claim{"shop", "X/d", 80}, later); got != 0 {
 		t.Errorf("d has %d, and none is free", got)
+	}
+}
+
+// Without sidecars, traffic-manager passes requests on to the Service of the baseline, which needs an address.
+func TestAHeadlessServiceIsNoDestination(t *testing.T) {
+	f := memberOf(&crdv1.VirtualWorkload{})
+	f.Routing = []routing.Routing{{Mesh: routing.MeshRoutes{crdv1.KindIstioRoute: nil}}}
+	of := func(address string) (v recorders.Virtual) {
+		v.Firsts = []corev1.Service{{Spec: corev1.ServiceSpec{ClusterIP: address}}}
+		return v
+	}
+	for _, fits := range []*condition.Condition{f.trouble(recorders.Sidecars{Without: 1}, of("10.0.0.9")), f.trouble(recorders.Sidecars{With: 1}, of("None"))} {
+		if fits != nil {
+			t.Errorf("%+v", *fits)
+		}
+	}
+	if c := f.trouble(recorders.Sidecars{Without: 1}, of("None")); c == nil || c.Reason != ReasonNoPorts {
+		t.Errorf("a headless Service: %+v", c)
 	}
 }

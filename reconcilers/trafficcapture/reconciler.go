@@ -23,7 +23,7 @@ import (
 
 // Receivers are the replicas of traffic-manager.
 type Receivers interface {
-	// Counts returns what all replicas know of a capture, merged. The error is why none answers.
+	// Counts returns what all replicas know of a capture, merged; Restricts holds if it does for all of them. The error is why none answers.
 	Counts(ctx context.Context, namespace, name string) (*trafficv1.Counts, error)
 }
 

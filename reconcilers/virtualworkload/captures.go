@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/lists"
@@ -78,24 +77,27 @@ func (d *Decision) second(in Input, r recorders.Recorders, first *corev1.Service
 	d.Slices = append(d.Slices, r.Slices(first, func() metav1.ObjectMeta { return recorders.MetaOf(in.Workload, of) }, nil)...)
 }
 
-// act writes the second Services and their endpoints. It returns the ones that exist, by the baseline's, also with an error.
+// surplus returns what no capture needs, for after the fact was stated: until then proxies route requests there.
+func (d *Decision) surplus() []client.Object {
+	return append(apply.Objects(d.Surplus), apply.Objects(d.SurplusSlices)...)
+}
+
+// act writes the second Services and their endpoints. It returns the ones that exist, by the baseline's, and refusals, also with an
+// error.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=virtualworkloads/finalizers,verbs=update
-func act(ctx context.Context, w apply.Writer, in Input, d Decision) (map[string]*corev1.Service, error) {
+func act(ctx context.Context, w apply.Writer, in Input, d Decision) (member.Made, error) {
 	made, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Seconds, in.Own, nil)
 	errs := []error{err}
-	for _, refusal := range made.ServiceRefusals {
-		ctrl.LoggerFrom(ctx).Info("A Service for captures was refused", "reason", refusal.Reason, "message", refusal.Message)
-	}
+	made.CaptureRefusals = made.ServiceRefusals
 	for _, s := range d.Slices {
 		have := lists.First(lists.Pointers(in.Slices), func(o *discoveryv1.EndpointSlice) bool { return o.Name == s.Name })
 		_, err := apply.Apply(ctx, w, s, have)
-		errs = append(errs, err)
+		errs = append(errs, made.RefuseCapture(s.Name, err))
 	}
-	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, apply.Objects(d.SurplusSlices)...))
-	return made.Services, errors.Join(errs...)
+	return made, errors.Join(errs...)
 }
 
 // Redirect has the status and the fact name the second Services that have an address. made are those that exist, by the

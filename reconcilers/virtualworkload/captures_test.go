@@ -81,8 +81,8 @@ func TestSidecarsThatTakeRequestsBack(t *testing.T) {
 	}
 	ended, none := withForms("ended", ""), pod("none", true)
 	ended.Status.Phase, none.Spec.Containers = corev1.PodSucceeded, nil
-	got := recorders.SidecarsOf([]corev1.Pod{withForms("new", devmesh.FormsRecorded), ended, none})
-	if got.With != 1 || got.Without != 1 || got.Old != "" {
+	got := recorders.SidecarsOf([]corev1.Pod{withForms("new", devmesh.FormsRecorded), withForms("newer", "10"), ended, none})
+	if got.With != 2 || got.Without != 1 || got.Old != "" {
 		t.Errorf("they are %+v", got)
 	}
 	if got := recorders.SidecarsOf([]corev1.Pod{withForms("new", devmesh.FormsRecorded), withForms("old", "")}); got.Old != "old" {

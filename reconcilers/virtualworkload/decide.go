@@ -29,7 +29,7 @@ type Decision struct {
 	Slices                []*discoveryv1.EndpointSlice
 	Redirected, Returning bool
 	Pairs                 []*factv1.ServicePair
-	// Surplus and SurplusSlices are those that are no longer wanted; Services are deleted once the log does not name them.
+	// Surplus and SurplusSlices are those that are no longer wanted: deleted once the log does not name the Services.
 	Surplus       []*corev1.Service
 	SurplusSlices []*discoveryv1.EndpointSlice
 	// Meshed is true when every pod of the baseline has a ready sidecar.

@@ -1,13 +1,13 @@
 // Package virtualworkload reconciles the members of sandboxes that have no pods of their own: for one
 // routing key, middlewares run in front of a baseline, and requests that they do not answer reach the
-// baseline. This version has no middlewares to run, so all requests do (the RoutingConfig reports it if
-// middlewares are requested).
+// baseline. trafficwatch is the only one that this version runs, so all requests do (the RoutingConfig
+// reports it if others are requested).
 //
-//	gather    the baseline, its Services and pods, from the cache   gather.go
+//	gather    the baseline, its Services and pods, from the cache   reconciler.go
 //	Decide    whether it exists, and which of its ports count       decide.go           pure
 //	Conclude  the resulting status                                  decide_conclude.go  pure
 //	captures  the second Services while its requests are recorded   captures.go
-//	Observed  the fact for the log                                  fact.go             pure
+//	Observed  the fact for the log                                  reconciler.go       pure
 //
 // # The fact
 //

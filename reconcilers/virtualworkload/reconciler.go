@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -52,9 +53,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.VirtualWorkload) (t
 	in.Injected = r.config.Injected
 	d := Decide(in)
 	made, acted := act(ctx, r.Writer, in, d)
-	d.Redirect(made)
-	after := Conclude(in, d, metav1.NewTime(r.config.Now()))
-	return in.ReachAgain(), r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, apply.Objects(d.Surplus))
+	d.Redirect(made.Services)
+	now := metav1.NewTime(r.config.Now())
+	after := Conclude(in, d, now)
+	made.WriteCaptured(after, now)
+	again := in.ReachAgain()
+	if len(made.CaptureRefusals) > 0 {
+		again = wake.Sooner(again, apply.RefusedAgain)
+	}
+	return again, r.Finish(ctx, w, after, Observed(after, d.Pairs...), true, acted, d.surplus())
 }
 
 // gather reads all that counts for a virtual workload from the cache.

@@ -122,9 +122,9 @@ func matchValueToState() *setfilterstatev3.Config {
 	}
 }
 
-// unanswered is the body of an answer for a destination of a sandbox. A route has no text of its
+// unanswered is the body of an answer for a destination of a sandbox, or of what records its requests. A route has no text of its
 // own: sidecars of earlier releases refuse routes with fields that they do not know.
-const unanswered = "%ROUTE_NAME% holds this routing key, and its fork or its workstation does not answer: %LOCAL_REPLY_BODY%\n"
+const unanswered = "%ROUTE_NAME% holds this routing key, and its fork, its workstation or traffic-manager does not answer: %LOCAL_REPLY_BODY%\n"
 
 // failures puts a reason on the answers that Envoy gives in place of a destination that it could
 // not reach, and names the sandbox in the body where that is the destination.

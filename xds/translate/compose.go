@@ -114,11 +114,8 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		if !bytes.Equal(input, p.input) {
 			return Resource{}, fmt.Errorf("part %s has another map input than the parts before it", partLabel(i))
 		}
-		ready, returns, err := forProxy(p.entries)
-		switch {
-		case returns && h.says.secret == "":
-			ready, err = withoutReturn(ready)
-		case returns:
+		ready, returns, err := forProxy(p.entries, h.says.secret != "")
+		if returns {
 			says.secret = h.says.secret
 		}
 		if err != nil {
@@ -197,8 +194,8 @@ func forAll() *routev3.RouteConfiguration {
 // it keeps their destinations and regenerates the rest as Compose does. Otherwise routes that
 // were kept on disk would not enable the filters of the current proxy, and requests with keys
 // would reach the baseline. It returns an error if r is not a composed RouteConfiguration. For
-// the sidecar of an edge it also removes what Head.AtEdge removes. The secret is that of Head.Returning.
-func Refit(r Resource, edge bool, secret string) (Resource, error) {
+// the sidecar of an edge it also removes what Head.AtEdge removes. No requests come back: see Portable.
+func Refit(r Resource, edge bool) (Resource, error) {
 	config := &routev3.RouteConfiguration{}
 	if err := r.Any.UnmarshalTo(config); err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
@@ -212,9 +209,10 @@ func Refit(r Resource, edge bool, secret string) (Resource, error) {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	says.edge = edge
-	if refitRoutes(was.Matcher) {
-		if says.secret = secret; secret == "" {
-			return Resource{}, fmt.Errorf("%s has routes of requests that come back, and there is no secret for these", r.Name)
+	for _, match := range was.Matcher.GetMatcherTree().GetExactMatchMap().GetMap() { // as forProxy does, without a secret
+		route := match.GetAction().GetTypedConfig()
+		if edited, err := inMetadata(route.GetValue(), false); err == nil && route.TypeUrl == routeType {
+			route.TypeUrl, route.Value = movedType, edited
 		}
 	}
 	host, err := hostOf(says)

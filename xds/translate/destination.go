@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
@@ -54,12 +53,19 @@ func noteDestination() *setfilterstatev3.Config {
 	}}}
 }
 
+// entryRoute is the path from a map to the route of an entry, in its Any.
+var entryRoute = []protowire.Number{mapEntry, entryValue, matchAction, configAny}
+
 // forProxy returns the entries of a map in the form that the proxy takes, and whether requests of some come back to it
-// (returning). They are edited as bytes: to decode all of them would take several times the memory that they need.
-func forProxy(entries []byte) (ready []byte, returns bool, err error) {
+// (returning): none do to a proxy without a secret. They are edited as bytes: to decode all of them would take several times
+// the memory that they need.
+func forProxy(entries []byte, secret bool) (ready []byte, returns bool, err error) {
 	ready = make([]byte, 0, len(entries)+len(entries)/8)
 	err = mapEntries(entries, func(_ string, raw []byte) error {
-		if edited, err := within(raw, []protowire.Number{mapEntry, entryValue, matchAction, configAny}, moved); err == nil {
+		edited, err := within(raw, entryRoute, func(packed []byte) ([]byte, error) {
+			return retyped(packed, routeType, movedType, func(route []byte) ([]byte, error) { return inMetadata(route, secret) })
+		})
+		if err == nil {
 			returns = returns || bytes.Contains(edited, []byte(returning))
 			raw = edited
 		}
@@ -69,31 +75,21 @@ func forProxy(entries []byte) (ready []byte, returns bool, err error) {
 	return ready, returns, err
 }
 
-// returning is the value of ReturnHeader on the way to where requests are recorded: the proxy's secret. Of a proxy without
-// one no request gets the header: see withoutReturn.
+// returning is the value of ReturnHeader on the way to where requests are recorded: the proxy's secret.
 const returning = "%METADATA(VIRTUAL_HOST:" + MetadataNamespace + ":" + ReturnKey + ")%"
 
-// withoutReturn converts routes of recorded requests, which are in the form that the proxy takes, to the one that sends them
-// to the application: a proxy without a secret would send them back and forth.
-func withoutReturn(entries []byte) ([]byte, error) {
-	out := make([]byte, 0, len(entries))
-	err := mapEntries(entries, func(value string, raw []byte) error {
-		r, err := routeIn(raw)
-		if err == nil && isRecorded(r.GetName()) {
-			raw, err = entry(value, appRoute(strings.TrimSuffix(r.Name, RoutedRecorded)))
-		}
-		out = append(out, raw...)
-		return err
-	})
-	return out, err
+// unrecorded returns an encoded route of recorded requests as the one that sends them to the application at once.
+func unrecorded(route []byte) ([]byte, error) {
+	name, err := only(route, routeName)
+	if err != nil {
+		return nil, err
+	}
+	return proto.Marshal(appRoute(strings.TrimSuffix(string(name), RoutedRecorded)))
 }
 
 // errNoDestination: a route stays as it is, for Unfit and the proxy to judge. ForksCluster still
 // finds an address in the header, so that no such route sends requests to the baseline.
 var errNoDestination = errors.New("it has no destination in its one added header")
-
-// moved returns an encoded route of an entry, in its Any, with the destination in its metadata.
-func moved(packed []byte) ([]byte, error) { return retyped(packed, routeType, movedType, inMetadata) }
 
 // retyped edits the route in an Any of one type, and gives it another.
 func retyped(packed []byte, from, to string, edit func(route []byte) ([]byte, error)) ([]byte, error) {
@@ -115,8 +111,9 @@ func retyped(packed []byte, from, to string, edit func(route []byte) ([]byte, er
 }
 
 // inMetadata moves the destination of an encoded route from the header that it adds to its metadata.
-// The virtual host removes the header of the client, if any. If requests are recorded there, it adds ReturnHeader.
-func inMetadata(route []byte) ([]byte, error) {
+// The virtual host removes the header of the client, if any. If requests are recorded there, it adds ReturnHeader;
+// without a secret to add, they would go back and forth, and the route is unrecorded.
+func inMetadata(route []byte, secret bool) ([]byte, error) {
 	out, found := make([]byte, 0, len(route)+32), false
 	recorded := false
 	err := fields(route, func(number protowire.Number, raw, value []byte) error {
@@ -138,16 +135,18 @@ func inMetadata(route []byte) ([]byte, error) {
 		}
 		return nil
 	})
-	if err == nil && !found {
-		err = errNoDestination
+	switch {
+	case err == nil && !found:
+		return nil, errNoDestination
+	case err != nil || !recorded:
+		return out, err
+	case !secret:
+		return unrecorded(route)
 	}
-	if err == nil && recorded {
-		added, err := proto.Marshal(&corev3.HeaderValueOption{
-			Header: &corev3.HeaderValue{Key: ReturnHeader, Value: returning}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
-		})
-		return field(out, routeAdds, added), err
-	}
-	return out, err
+	added, err := proto.Marshal(&corev3.HeaderValueOption{
+		Header: &corev3.HeaderValue{Key: ReturnHeader, Value: returning}, AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	})
+	return field(out, routeAdds, added), err
 }
 
 // inStruct encodes the metadata with one text in one namespace.
@@ -158,26 +157,21 @@ func inStruct(namespace, key, text string) []byte {
 	return entry(namespace, entry(key, field(nil, valueText, []byte(text))))
 }
 
-// refitRoutes does for a whole map what forProxy does for its entries.
-func refitRoutes(m *matcherv3.Matcher) (returns bool) {
-	for _, match := range m.GetMatcherTree().GetExactMatchMap().GetMap() {
-		route := match.GetAction().GetTypedConfig()
-		if edited, err := inMetadata(route.GetValue()); err == nil && route.TypeUrl == routeType {
-			returns = returns || bytes.Contains(edited, []byte(returning))
-			route.TypeUrl, route.Value = movedType, edited
-		}
+// Portable returns composed routes in the form to keep on disk, which Refit of every release takes: destinations are in
+// headers, as in parts. Sidecars of earlier releases do not read metadata, and would send the requests to the baseline. They
+// would send recorded requests back and forth: such routes are kept as those to the application, under another version so
+// that the first answer of a route server replaces them. The secret of Head.Returning is not kept.
+func Portable(r Resource, secret string) (Resource, error) {
+	content := r.Any.GetValue()
+	if bytes.Contains(content, []byte(returning)) {
+		r.Version += "-unrecorded"
 	}
-	return returns
-}
-
-// Portable returns composed routes in the form to keep on disk, which Refit of every release takes:
-// destinations are in headers, as in parts. Sidecars of earlier releases do not read metadata, and
-// would send the requests to the baseline.
-func Portable(r Resource) (Resource, error) {
-	routes := []protowire.Number{configHosts, hostMatcher, matcherTree, treeMap, mapEntry, entryValue, matchAction, configAny}
-	content, err := within(r.Any.GetValue(), routes, movedBack)
+	content, err := within(content, append([]protowire.Number{configHosts, hostMatcher, matcherTree, treeMap}, entryRoute...), movedBack)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	if secret != "" { // all but the routes is made again by Refit, so the length alone counts.
+		content = bytes.ReplaceAll(content, []byte(secret), bytes.Repeat([]byte{'-'}, len(secret)))
 	}
 	r.Any, r.Encoded = &anypb.Any{TypeUrl: r.Any.GetTypeUrl(), Value: content}, nil
 	return r, nil
@@ -192,14 +186,14 @@ func movedBack(packed []byte) ([]byte, error) {
 	return back, err
 }
 
-// toHeader reverts inMetadata.
+// toHeader reverts inMetadata, except that recorded routes are unrecorded.
 func toHeader(route []byte) ([]byte, error) {
+	if bytes.Contains(route, []byte(returning)) {
+		return unrecorded(route)
+	}
 	out := make([]byte, 0, len(route)+32)
 	err := fields(route, func(number protowire.Number, raw, value []byte) error {
-		switch {
-		case number == routeAdds && bytes.Contains(value, []byte(returning)):
-			return nil
-		case number != routeMetadata:
+		if number != routeMetadata {
 			out = append(out, raw...)
 			return nil
 		}

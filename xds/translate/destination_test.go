@@ -28,7 +28,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, err := forProxy(raw); err != nil || !bytes.Equal(got, raw) {
+		if got, _, err := forProxy(raw, true); err != nil || !bytes.Equal(got, raw) {
 			t.Errorf("%s: got %x, %v; want %x", name, got, err, raw)
 		}
 		for _, typeURL := range []string{routeType, "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"} {
@@ -39,7 +39,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 		}
 	}
 	odd := marshaled(t, &anypb.Any{TypeUrl: "type.googleapis.com/envoy.config.route.v3.RouteAction", Value: marshaled(t, fork())})
-	if got, err := moved(odd); err == nil {
+	if got, err := retyped(odd, routeType, movedType, toHeader); err == nil {
 		t.Errorf("a message that is no route became %x", got)
 	}
 	want := fork()
@@ -48,7 +48,7 @@ func TestOnlyRoutesToSandboxesAreEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	edited, _, err := forProxy(raw)
+	edited, _, err := forProxy(raw, true)
 	if err != nil {
 		t.Fatal(err)
 	}

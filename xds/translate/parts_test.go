@@ -146,11 +146,11 @@ func (w *world) declare(key string) {
 // checkKept compares routes in the form that is kept on disk: the entries are those of parts, which sidecars
 // of all releases take, and this one's Refit restores the whole.
 func checkKept(t *rapid.T, whole Resource, parts map[string]*matcherv3.Matcher_OnMatch, want *routev3.RouteConfiguration) {
-	kept, err := Portable(whole)
+	kept, err := Portable(whole, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	fit, err := Refit(kept, false, "")
+	fit, err := Refit(kept, false)
 	if err != nil {
 		t.Fatal(err)
 	}

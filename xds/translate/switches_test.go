@@ -133,7 +133,7 @@ func TestRoutesOfAnotherReleaseAreFittedToThisOne(t *testing.T) {
 	old := whole[0]
 	old.Any = anyOfMessage(t, earlier)
 	for name, r := range map[string]Resource{"of an earlier one": old, "of its own": whole[0]} {
-		fit, err := Refit(r, false, "")
+		fit, err := Refit(r, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestRoutesOfAnotherReleaseAreFittedToThisOne(t *testing.T) {
 	}
 	host.Matcher.OnNoMatch = nil
 	old.Any = anyOfMessage(t, earlier)
-	if _, err := Refit(old, false, ""); err == nil || !strings.Contains(err.Error(), old.Name) {
+	if _, err := Refit(old, false); err == nil || !strings.Contains(err.Error(), old.Name) {
 		t.Errorf("without a way to the baseline: got %v", err)
 	}
 }

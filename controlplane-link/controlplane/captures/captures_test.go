@@ -284,7 +284,7 @@ func TestACaptureOfAnOrganisation(t *testing.T) {
 func (s *site) others(t *testing.T) {
 	t.Helper()
 	s.is(s.capture(`, "workload": "search"`), "has no fork", func(c v2.Capture) bool {
-		return ended(c) && strings.Contains(ptr.Deref(c.Status.Message, ""), "has forks and external workloads of cart, and none of search")
+		return ended(c) && strings.Contains(ptr.Deref(c.Status.Message, ""), "has forks, external and virtual workloads of cart, and none of search")
 	})
 	c := s.capture("")
 	in := s.Created()

@@ -26,16 +26,6 @@ const (
 // ErrEnded is the error of a cancelation of a job that has ended.
 var ErrEnded = errors.New("the job has ended")
 
-var errUnchanged = errors.New("nothing to change")
-
-// unlessUnchanged reports whether a write has changed something.
-func unlessUnchanged(err error) (bool, error) {
-	if errors.Is(err, errUnchanged) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func scanGroup(r database.Row) (g model.RunnerGroup, err error) {
 	return g, r.Scan(&g.Org, &g.Name, &g.Cluster, &g.Namespace, &g.Spec, &g.Generation, &g.CreatedAt, &g.UpdatedAt, &g.DeletedAt,
 		database.JSON{Of: &g.Author}, database.JSON{Of: &g.Status})
@@ -107,10 +97,10 @@ func (s Store) Groups(ctx context.Context, org string) ([]model.RunnerGroup, err
 // DeleteGroup makes a runner group a tombstone, and ends the jobs that wait for it outside of the cluster. Those in the
 // cluster are ended there.
 func (s Store) DeleteGroup(ctx context.Context, org, name string, at time.Time, ev model.Event) error {
-	_, err := unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
+	_, err := store.UnlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
 		g, err := database.One(ctx, t, scanGroup, selectGroup, org, name)
 		if err == nil {
-			err = database.Must(ctx, t, errUnchanged, markGroup, org, name, at, generation, database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}})
+			err = database.Must(ctx, t, store.ErrUnchanged, markGroup, org, name, at, generation, database.JSON{Of: model.Author{Principal: ev.By, Role: ev.Role}})
 		}
 		if err == nil {
 			err = endWaiting(ctx, t, at, "RunnerGroupDeleted", fmt.Sprintf("Runner group %s was deleted.", name), lockWaitingGroup, org, name)
@@ -122,8 +112,8 @@ func (s Store) DeleteGroup(ctx context.Context, org, name string, at time.Time, 
 
 // FinishGroup removes the tombstone of a generation: the cluster has no such object. Its jobs record the time.
 func (s Store) FinishGroup(ctx context.Context, g model.RunnerGroup, ev model.Event) error {
-	_, err := unlessUnchanged(s.Write(ctx, g.Org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
-		err := database.Must(ctx, t, errUnchanged, deleteGroup, g.Org, g.Name, g.Generation)
+	_, err := store.UnlessUnchanged(s.Write(ctx, g.Org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
+		err := database.Must(ctx, t, store.ErrUnchanged, deleteGroup, g.Org, g.Name, g.Generation)
 		if err == nil {
 			_, err = database.Exec(ctx, t, groupGone, g.Org, g.Name, ev.At)
 		}

@@ -71,7 +71,7 @@ func write(ctx context.Context, t *database.Tx, j model.Job) error {
 
 // change changes a job in a write.
 func (s Store) change(ctx context.Context, org, name string, ev model.Event, do func(ctx context.Context, t *database.Tx, j *model.Job) error) (j model.Job, err error) {
-	_, err = unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
+	_, err = store.UnlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
 		if j, err = database.One(ctx, t, scanJob, lockJob, org, name); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (s Store) Cancel(ctx context.Context, org, name string, at time.Time, ev mo
 		case j.Attempt.Phase.Final():
 			return ErrEnded
 		case !j.CanceledAt.IsZero():
-			return errUnchanged
+			return store.ErrUnchanged
 		case j.Attempted.IsZero():
 			j.Attempt = j.Attempt.Ended(model.PhaseCanceled, model.CanceledByRequest, "Canceled", "The job was canceled before it was written to its cluster.", at)
 		}
@@ -106,7 +106,7 @@ func (s Store) DeleteJob(ctx context.Context, org, name string, at time.Time, ev
 	_, err := s.change(ctx, org, name, ev, func(ctx context.Context, t *database.Tx, j *model.Job) error {
 		switch {
 		case !j.DeletedAt.IsZero():
-			return errUnchanged
+			return store.ErrUnchanged
 		case j.Attempted.IsZero():
 			return database.Must(ctx, t, model.ErrNotFound, deleteJob, org, name)
 		}
@@ -120,9 +120,9 @@ func (s Store) DeleteJob(ctx context.Context, org, name string, at time.Time, ev
 func (s Store) Finish(ctx context.Context, org, name string, ev model.Event) error {
 	_, err := s.change(ctx, org, name, ev, func(ctx context.Context, t *database.Tx, j *model.Job) error {
 		if j.DeletedAt.IsZero() {
-			return errUnchanged
+			return store.ErrUnchanged
 		}
-		return database.Must(ctx, t, errUnchanged, deleteJob, org, name)
+		return database.Must(ctx, t, store.ErrUnchanged, deleteJob, org, name)
 	})
 	return err
 }

@@ -10,9 +10,9 @@ import (
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
-// captures finds the argument of a call in a script, before a comment: a test without it has no capture. A test with the word and
-// without a captured call has an empty one.
-var captures = regexp.MustCompile(`(?m)^[^#\n]*\bcapture\b`)
+// captures finds the argument of a call in a script, before a comment, which no # in a string begins: a test without it has no
+// capture. A test with the word and without a captured call has an empty one.
+var captures = regexp.MustCompile(`(?m)^([^#\n]*|([^#\n"']|"([^"\\\n]|\\.)*"|'([^'\\\n]|\\.)*')*["']?)\bcapture\b`)
 
 // recording is the form of the name of a capture that is held for an execution. No other capture has it: names of sandboxes are
 // shorter.

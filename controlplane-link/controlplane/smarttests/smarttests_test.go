@@ -33,6 +33,7 @@ func TestRecordings(t *testing.T) {
 	}
 	for script, want := range map[string]bool{
 		"http.get('http://a', capture=True)": true, "x = 1\n  http.get('http://a',\n    capture = True)": true, `http.get("http://a", **{"capture": True})`: true,
+		`http.get("http://a/#b", capture=True)`: true, `http.get('http://a/\'#b', capture=True)`: true, `x("a") # "capture"`: false,
 		"http.get('http://a')": false, "# with capture=True\nhttp.get('http://a') # capture": false, "recapture = 1": false, "": false,
 	} {
 		if Records(model.TestExecution{Script: script, RoutingKey: "k"}) != want {

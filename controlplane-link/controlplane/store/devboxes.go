@@ -111,9 +111,9 @@ func (s *Store) DeleteDevbox(ctx context.Context, org, id string, ev model.Event
 func (s *Store) DeleteIdleDevboxes(ctx context.Context, org string, since time.Time, ev model.Event) (n int64, err error) {
 	err = s.write(ctx, org, ev, func(t *tx) {
 		if n = t.exec(deleteIdleDevboxes, org, since); n == 0 {
-			t.fail(errUnchanged)
+			t.fail(ErrUnchanged)
 		}
 	})
-	_, err = unlessUnchanged(err)
+	_, err = UnlessUnchanged(err)
 	return n, err
 }

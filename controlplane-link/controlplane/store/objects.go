@@ -144,7 +144,7 @@ func (s *Store) DeleteSandbox(ctx context.Context, org, name string, force bool,
 // markDeleted makes an object of a generation, 0: of any, a tombstone of the author. If it is that, is one of an author with
 // a higher role, or has another generation, nothing is recorded.
 func (s *Store) markDeleted(ctx context.Context, kind Kind, org, name string, generation int64, force bool, at time.Time, ev model.Event) error {
-	_, err := unlessUnchanged(s.write(ctx, org, ev, func(t *tx) {
+	_, err := UnlessUnchanged(s.write(ctx, org, ev, func(t *tx) {
 		o, this, now := t.locked(kind, org, name), kind.named(name), at
 		author, forcedBy := model.Author{Principal: ev.By, Role: ev.Role}, o.ForcedBy
 		if force && !o.ForcedBy.Outranks(author) {
@@ -157,7 +157,7 @@ func (s *Store) markDeleted(ctx context.Context, kind Kind, org, name string, ge
 			}
 		}
 		if generation > 0 && o.Generation != generation || !o.DeletedAt.IsZero() && forcedBy == o.ForcedBy && author == o.Author {
-			t.fail(errUnchanged)
+			t.fail(ErrUnchanged)
 		}
 		was := o
 		t.changed(o.change())
@@ -291,15 +291,15 @@ func (s *Store) Finish(ctx context.Context, what Kind, org, name, cluster string
 	err := s.write(ctx, org, ev, func(t *tx) {
 		o := t.locked(what, org, name)
 		if errors.Is(t.err, model.ErrNotFound) {
-			t.err = errUnchanged
+			t.err = ErrUnchanged
 		}
 		_, has := o.Status.Clusters[cluster]
 		if o.DeletedAt.IsZero() || o.Generation != generation || !has && len(o.Status.Clusters) > 0 {
-			t.fail(errUnchanged)
+			t.fail(ErrUnchanged)
 		}
 		t.dropPart(o, cluster)
 	})
-	return unlessUnchanged(err)
+	return UnlessUnchanged(err)
 }
 
 // dropPart removes the part of a cluster from an object, and a tombstone without any other. It returns how many ended.
@@ -307,10 +307,10 @@ func (t *tx) dropPart(o object, cluster string) (ended int64) {
 	t.changed(Change{Kind: o.kind, Org: o.Org, Name: o.Name})
 	left := o.Status.Without(cluster)
 	if len(left.Clusters) == 0 && !o.DeletedAt.IsZero() {
-		t.must(errUnchanged, thing{}, deleteObject, o.Org, o.Name, o.kind, o.Generation)
+		t.must(ErrUnchanged, thing{}, deleteObject, o.Org, o.Name, o.kind, o.Generation)
 		return 1
 	}
-	t.must(errUnchanged, thing{}, partObject, o.Org, o.Name, database.JSON{Of: left})
+	t.must(ErrUnchanged, thing{}, partObject, o.Org, o.Name, database.JSON{Of: left})
 	return 0
 }
 

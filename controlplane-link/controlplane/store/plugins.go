@@ -71,12 +71,12 @@ func inUse(by []string) error {
 	return fmt.Errorf("%w by %s%s", model.ErrInUse, strings.Join(by, ", "), more)
 }
 
-// errUnchanged rolls a write back that would change nothing.
-var errUnchanged = errors.New("nothing to change")
+// ErrUnchanged rolls a write back that would change nothing.
+var ErrUnchanged = errors.New("nothing to change")
 
-// unlessUnchanged returns false and no error for errUnchanged.
-func unlessUnchanged(err error) (bool, error) {
-	if errors.Is(err, errUnchanged) {
+// UnlessUnchanged reports whether a write has changed something: it returns false and no error for ErrUnchanged.
+func UnlessUnchanged(err error) (bool, error) {
+	if errors.Is(err, ErrUnchanged) {
 		return false, nil
 	}
 	return err == nil, err

@@ -32,15 +32,6 @@ const pageBytes = 16 << 20
 // ErrEnded is the error of a cancelation of an execution that has ended.
 var ErrEnded = errors.New("the execution has ended")
 
-var errUnchanged = errors.New("nothing to change")
-
-func unlessUnchanged(err error) error {
-	if errors.Is(err, errUnchanged) {
-		return nil
-	}
-	return err
-}
-
 func scanTest(r database.Row) (t model.Test, err error) {
 	return t, r.Scan(&t.Org, &t.Name, database.JSON{Of: &t.Spec}, &t.Generation, &t.CreatedAt, &t.UpdatedAt)
 }
@@ -165,7 +156,7 @@ func canceled(ctx context.Context, t *database.Tx, x model.TestExecution, at tim
 
 // Cancel cancels an execution: one that is in progress ends when its jobs have. The error wraps ErrEnded or model.ErrNotFound.
 func (s Store) Cancel(ctx context.Context, org, id string, at time.Time, ev model.Event) error {
-	return unlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
+	_, err := store.UnlessUnchanged(s.Write(ctx, org, ev, func(ctx context.Context, t *database.Tx, _ int64) ([]store.Change, error) {
 		x, err := database.One(ctx, t, scan, lock, org, id)
 		switch {
 		case err != nil:
@@ -173,10 +164,11 @@ func (s Store) Cancel(ctx context.Context, org, id string, at time.Time, ev mode
 		case x.Ended():
 			return nil, ErrEnded
 		case !x.CanceledAt.IsZero():
-			return nil, errUnchanged
+			return nil, store.ErrUnchanged
 		}
 		return []store.Change{change(x)}, canceled(ctx, t, x, at, v2.JobsCanceledByAPIRequest, "It was canceled by a user.")
 	}))
+	return err
 }
 
 // Execution returns an execution; model.ErrNotFound: there is none.

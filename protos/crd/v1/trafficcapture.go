@@ -29,7 +29,7 @@ type TrafficCapture struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// The desired state.
-	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.traces) == has(oldSelf.traces) && (!has(self.traces) || self.traces == oldSelf.traces) && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease can be renewed; create another TrafficCapture"
+	// +kubebuilder:validation:XValidation:rule="self.sandbox == oldSelf.sandbox && has(self.workload) == has(oldSelf.workload) && (!has(self.workload) || self.workload == oldSelf.workload) && has(self.port) == has(oldSelf.port) && (!has(self.port) || self.port == oldSelf.port) && has(self.lease) == has(oldSelf.lease) && self.limits == oldSelf.limits && self.samplePercent == oldSelf.samplePercent && has(self.traces) == has(oldSelf.traces) && (!has(self.traces) || self.traces == oldSelf.traces) && has(self.elide) == has(oldSelf.elide) && (!has(self.elide) || self.elide == oldSelf.elide)",message="only the lease, routingKeys and exceptRoutingKeys can be changed: create another TrafficCapture"
 	// +kubebuilder:validation:Required
 	Spec TrafficCaptureSpec `json:"spec,omitzero"`
 
@@ -49,7 +49,7 @@ type TrafficCaptureList struct {
 	Items []TrafficCapture `json:"items"`
 }
 
-// TrafficCaptureSpec is the desired state. Everything but the lease is immutable.
+// TrafficCaptureSpec is the desired state. Clients can change the lease, routingKeys and exceptRoutingKeys.
 type TrafficCaptureSpec struct {
 	// Name of the SignadotSandbox object.
 	// +kubebuilder:validation:MinLength=1
@@ -109,8 +109,8 @@ type TrafficCaptureSpec struct {
 	// +optional
 	Elide *CaptureElision `json:"elide,omitempty"`
 
-	// Another address that answers the requests first. Nothing is recorded then. The operator writes it for the
-	// middleware override of a sandbox.
+	// Another address that answers the requests first. This object records nothing then; other captures of the fork do. The
+	// operator writes it for the middleware override of a sandbox.
 	// +optional
 	Override *CaptureOverride `json:"override,omitempty"`
 }

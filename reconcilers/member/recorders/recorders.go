@@ -1,5 +1,6 @@
 // Package recorders computes what records the requests of members without a fork, external and virtual workloads: the second
-// Services, and their endpoints in traffic-manager. It is pure, but for AttachedTo, which reads captures from the cache.
+// Services, and their endpoints in traffic-manager. It is pure, but for AttachedTo, which reads captures from the cache, also for
+// forks, as Members maps them.
 package recorders
 
 import (
@@ -22,7 +23,7 @@ const ManagedBy = "externalworkload.switchyard.dev"
 // SecondName returns the name of the Service that replaces another one while requests are recorded.
 func SecondName(first string) string { return services.TrafficName(first, false) }
 
-// Recorders are what captures attach for an external workload.
+// Recorders are what captures attach for an external or virtual workload.
 type Recorders struct {
 	// Listening are ports of traffic-manager by ports of the application, and Addresses those of its pods that listen. If none
 	// does, they are those of all pods: proxies send requests to them until they learn otherwise.

@@ -90,12 +90,18 @@ func SidecarsOf(pods []corev1.Pod) (s Sidecars) {
 		case have.Sidecar == "":
 			s.Without++
 		default:
-			if s.With++; have.Forms != devmesh.FormsRecorded {
+			if s.With++; forms(have.Forms) < forms(devmesh.FormsRecorded) {
 				s.Old = pods[i].Name
 			}
 		}
 	}
 	return s
+}
+
+// forms returns a value of EnvForms as a number; 0 for the forms of the first release.
+func forms(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
 }
 
 // To returns where traffic-manager passes requests on for a port of the application: to the sidecar that sent them, or, under a

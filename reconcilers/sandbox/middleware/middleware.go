@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,9 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/sandbox/target"
 )
@@ -27,19 +31,51 @@ type Asked struct {
 	Members []crdv1.Member
 }
 
-// Attached are the TrafficCaptures of a sandbox's own middlewares; nil for one that was not written. Refusal is why one was not.
+// Attached are the TrafficCaptures of a sandbox's own middlewares; nil for one that was not written. Refusal is why one was not, and
+// Groups has that by names of route groups.
 type Attached struct {
 	Captures []*crdv1.TrafficCapture
 	Refusal  *apply.Refusal
+	Groups   map[string]*apply.Refusal
 }
 
-// Own returns those of the route groups of a sandbox that have middlewares of their own, by name.
+// ofGroup ends the types of conditions of a sandbox that name a route group.
+const ofGroup = "/MiddlewaresWritten"
+
+// ConditionOf returns the condition of a sandbox that its TrafficCaptures of a route group are written. It is absent if none was refused.
+func ConditionOf(group string) string { return group + ofGroup }
+
+// WriteGroups adds these conditions, and removes others from the sandbox.
+func (a Attached) WriteGroups(s *crdv1.SignadotSandbox, conditions condition.Set) {
+	s.Status.Conditions = slices.DeleteFunc(s.Status.Conditions, func(c crdv1.StatusCondition) bool {
+		group, is := strings.CutSuffix(c.Type, ofGroup)
+		return is && a.Groups[group] == nil
+	})
+	for group, r := range a.Groups {
+		conditions[ConditionOf(group)] = condition.False(r.Reason, r.Message)
+	}
+}
+
+// Own returns those of the route groups of a sandbox that have middlewares of their own and hold their keys, by name.
 func Own(all []crdv1.SignadotRouteGroup, s *crdv1.SignadotSandbox) []*crdv1.SignadotRouteGroup {
 	out := lists.Filter(lists.Pointers(all), func(g *crdv1.SignadotRouteGroup) bool {
-		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID
+		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID && holdsKey(g)
 	})
 	slices.SortFunc(out, func(a, b *crdv1.SignadotRouteGroup) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// holdsKey reports whether a group has its key, as of its last status. One with an empty name of a sandbox is not accepted and has.
+func holdsKey(g *crdv1.SignadotRouteGroup) bool {
+	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionAccepted)
+	return c != nil && (c.Status == string(metav1.ConditionTrue) || c.Reason == baseline.ReasonInvalidSpec)
+}
+
+// Changed filters out updates of a route group that Own does not depend on.
+func Changed(before, after client.Object) bool {
+	b, okB := before.(*crdv1.SignadotRouteGroup)
+	a, okA := after.(*crdv1.SignadotRouteGroup)
+	return controller.SpecChanged(before, after) || okB && okA && holdsKey(b) != holdsKey(a)
 }
 
 // scope are the middlewares of requests with some keys: those of the sandbox itself, or of a route group with its own.
@@ -84,10 +120,11 @@ func exists(m crdv1.Member) bool {
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch;create;patch;delete
 func (a Asked) Attach(ctx context.Context, c client.Reader, w apply.Writer) (out Attached, err error) {
+	out.Groups = map[string]*apply.Refusal{}
 	for _, of := range a.scopes() {
 		to, overridden := &out, false
 		if of.group != nil {
-			to = &Attached{} // The status of the group has them.
+			to = &Attached{} // The status of the group has the captures.
 		}
 		for _, m := range lists.Filter(a.Members, exists) {
 			ref, _ := m.BaselineRef()
@@ -104,6 +141,9 @@ func (a Asked) Attach(ctx context.Context, c client.Reader, w apply.Writer) (out
 			for _, name := range []string{routing.TrafficWatch, routing.Override} {
 				err = errors.Join(err, a.attachTo(ctx, c, w, to, m, of, name, all[name]))
 			}
+		}
+		if of.group != nil && to.Refusal != nil {
+			out.Groups[of.group.Name] = to.Refusal
 		}
 	}
 	return out, errors.Join(err, a.detach(ctx, c, w))

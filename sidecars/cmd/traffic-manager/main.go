@@ -1,5 +1,5 @@
 // Command traffic-manager gives the traffic containers of forks their captures, stores the requests that they record, and serves these to readers.
-// It records the requests of external workloads itself.
+// It records the requests of external and virtual workloads itself.
 package main
 
 import (

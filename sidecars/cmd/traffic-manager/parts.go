@@ -18,7 +18,7 @@ import (
 // drain is how long connections are passed on after the end has begun.
 const drain = 10 * time.Second
 
-// record starts to record requests of external workloads in this process, as the traffic container does those of forks.
+// record starts to record requests of external and virtual workloads in this process, as the traffic container does those of forks.
 func record(ctx context.Context, all *errgroup.Group, s manager.Settings, logger *slog.Logger) error {
 	roots, err := trust.ReadRoots(filepath.Join(s.TLSDir, "ca.crt"), s.TLSDir)
 	if err != nil {

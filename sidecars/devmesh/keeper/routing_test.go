@@ -192,7 +192,7 @@ func TestASandboxThatCannotBeReachedFailsVisibly(t *testing.T) {
 			if got.Status != 503 || got.Header.Get(translate.ReasonHeader) != reason || got.Header.Get(translate.RoutedHeader) != routed {
 				t.Errorf("got %d, %v, %s", got.Status, got.Header, got.Body)
 			}
-			sentence := routed + " holds this routing key, and its fork or its workstation does not answer: upstream connect error"
+			sentence := routed + " holds this routing key, and its fork, its workstation or traffic-manager does not answer: upstream connect error"
 			if answered := reason == translate.ReasonNotReady || reason == translate.ReasonNoAddress; strings.HasPrefix(got.Body, sentence) == answered {
 				t.Errorf("the body is %q", got.Body)
 			}

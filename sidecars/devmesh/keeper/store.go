@@ -19,7 +19,7 @@ import (
 type store struct {
 	path string
 	edge bool // routes are loaded for the sidecar of an edge
-	// secret is that of translate.Head.Returning.
+	// secret is that of translate.Head.Returning, which is not kept.
 	secret string
 }
 
@@ -30,7 +30,7 @@ const maxStored = 32 << 20
 // durable when save returns.
 func (s store) save(r translate.Resource) error {
 	// The volume outlives the container, so an earlier image may read this.
-	r, err := translate.Portable(r)
+	r, err := translate.Portable(r, s.secret)
 	if err != nil {
 		return fmt.Errorf("write the routes out: %w", err)
 	}
@@ -72,7 +72,7 @@ func (s store) load(name string) ([]translate.Resource, error) {
 	// The volume outlives the container, so an earlier image may have written this.
 	fit, err := translate.Refit(translate.Resource{
 		Type: translate.RouteType, Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
-	}, s.edge, s.secret)
+	}, s.edge)
 	if err != nil {
 		return nil, err
 	}

@@ -27,16 +27,23 @@ func (a *Agent) apply(next *trafficv1.Attachments) {
 	}
 	a.mu.Lock()
 	a.state = next
-	attached := map[proxy.Port]bool{}
+	attached, taken := map[proxy.Port]bool{}, map[int32]bool{}
 	for _, c := range next.GetCaptures() {
 		for _, p := range c.GetPorts() {
 			port := proxy.Port{Application: int32(p.GetApplication()), Listening: int32(p.GetListening()), To: p.GetTo()} //nolint:gosec // ports
 			port.Returns = strings.HasPrefix(p.GetMember(), virtual)
-			attached[port], a.until[port] = true, time.Time{}
+			if until := a.until[port]; !until.IsZero() {
+				a.proxy.Begin(port)
+			}
+			attached[port], taken[port.Listening], a.until[port] = true, true, time.Time{}
 		}
 	}
 	for port, until := range a.until {
-		if !attached[port] && until.IsZero() {
+		switch {
+		case attached[port]:
+		case taken[port.Listening]: // Its connections have another destination now.
+			delete(a.until, port)
+		case until.IsZero():
 			a.until[port] = time.Now().Add(linger)
 		}
 	}

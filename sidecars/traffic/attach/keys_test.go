@@ -76,3 +76,24 @@ func TestOverridesOfKeys(t *testing.T) {
 		}
 	}
 }
+
+// A port with another destination than before, as of a capture that has just ended, keeps nothing from being applied.
+func TestAPortGetsAnotherDestinationAtOnce(t *testing.T) {
+	p := newPod(t)
+	p.start()
+	p.capture()
+	application := uint32(p.app.Addr().(*net.TCPAddr).Port) //nolint:gosec // a port
+	p.set(&trafficv1.Capture{Uid: "other", Name: "d", Ports: []*trafficv1.Port{{Application: application, Listening: uint32(p.port), To: target(t, "other")}}})
+	p.until("the other capture is known", func(a *trafficv1.Applied) error {
+		if a.GetVersion() != p.attachments.GetVersion() {
+			return fmt.Errorf("%v", a)
+		}
+		if a.GetProblem() != "" {
+			t.Error(a.GetProblem())
+		}
+		return nil
+	})
+	if got := p.ask(""); got != "other" {
+		t.Errorf("it answers %q", got)
+	}
+}

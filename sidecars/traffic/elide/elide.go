@@ -44,7 +44,6 @@ var always = set(
 	"connection", "keep-alive", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization", "proxy-connection",
 	"te", "trailer", "transfer-encoding", "upgrade", "http2-settings",
 	"authorization", "authentication", "cookie", "set-cookie",
-	"sd-return", // a secret of sidecars (translate.ReturnHeader)
 )
 
 func set(names ...string) map[string]bool {
@@ -97,6 +96,9 @@ func (r *Rules) Headers(side Side, all map[string][]string) (kept []*trafficv1.H
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		lower := strings.ToLower(name)
+		if lower == "sd-return" { // a secret of sidecars (translate.ReturnHeader), not a header of the caller
+			continue
+		}
 		if always[lower] || hop[lower] || r.headers[side][lower] {
 			elided = append(elided, strings.ToValidUTF8(lower, "\uFFFD"))
 			continue

@@ -29,7 +29,7 @@ func TestHeadersByNameAndByHopAreRemoved(t *testing.T) {
 	all := map[string][]string{
 		"Authorization": {"Bearer canary"}, "authentication": {"canary"}, "Cookie": {"a=canary"}, "SET-COOKIE": {"canary", "canary"},
 		"Connection": {"close, X-Hop", "x-other"}, "X-Hop": {"canary"}, "X-Other": {"canary"}, "Proxy-Authorization": {"canary"},
-		"X-Api-Key": {"canary"}, "X-Kept": {"b", "a"}, "Odd": {"a\xff"},
+		"X-Api-Key": {"canary"}, "X-Kept": {"b", "a"}, "Odd": {"a\xff"}, "Sd-Return": {"canary"},
 	}
 	kept, elided := r.Headers(elide.Request, all)
 	if got := fmt.Sprint(kept); strings.Contains(got, "canary") || len(kept) != 3 || kept[0].Value != "a\ufffd" || kept[1].Value != "b" {

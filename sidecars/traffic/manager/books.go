@@ -52,14 +52,20 @@ type capture struct {
 	ended, deleted       time.Time
 }
 
-// attachment is a stream of a pod, with the captures that it has applied.
+// attachment is a stream of a pod, with its last state.
 type attachment struct {
 	// replaced is closed when the pod has opened a newer stream.
 	replaced chan struct{}
-	source   source
-	applied  []string
-	problem  string
-	// unanswered is why requests of captures do not come back, by UID.
+	state
+}
+
+// state is what a pod has reported: the captures that it has applied, and what keeps all of them from being applied.
+type state struct {
+	source  source
+	applied []string
+	problem string
+	// unknown are the captures that the container does not know, and unanswered is why requests of captures do not come back, by UID.
+	unknown    map[string]bool
 	unanswered map[string]string
 }
 
@@ -138,13 +144,13 @@ func (b *books) report(s source, all []*trafficv1.CaptureCounts) {
 	}
 }
 
-// attach records the state of a pod's stream, and the sources of the captures that it has applied.
-func (b *books) attach(a *attachment, s source, applied []string, problem string, unanswered map[string]string) {
+// attach records the state of a pod's stream, and its source in its captures.
+func (b *books) attach(a *attachment, s state) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	a.source, a.applied, a.problem, a.unanswered = s, applied, problem, unanswered
-	for _, uid := range applied {
-		b.of(uid, s)
+	a.state = s
+	for _, uid := range slices.AppendSeq(slices.Clone(s.applied), maps.Keys(s.unknown)) {
+		b.of(uid, s.source)
 	}
 }
 
@@ -265,6 +271,7 @@ func (b *books) pods(uid string) (all []*trafficv1.PodCounts) {
 		one.Stored = record.Size(one.Numbers)
 		if a := b.attached[s.uid]; a != nil && a.source == s {
 			one.Attached, one.Applied, one.Problem = true, a.problem == "" && slices.Contains(a.applied, uid), cmp.Or(a.problem, clip(a.unanswered[uid]))
+			one.Unknown = a.unknown[uid]
 		}
 		all = append(all, one)
 	}

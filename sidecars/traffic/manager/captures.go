@@ -81,18 +81,24 @@ func restricted(c *trafficv1.Capture) bool {
 	return c.GetTraces() != "" || len(c.GetRoutingKeys())+len(c.GetExceptRoutingKeys()) > 0
 }
 
-// appliedBy returns which of these captures a container has applied by its report, and its problem. One of an earlier release
-// does not override, or records no captures of some requests.
-func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments) (applied []string, problem string) {
-	unknown := map[string]bool{}
+// stateOf returns what a container has reported of these captures, which it has got last.
+func stateOf(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments, of source) state {
+	s := state{source: of, problem: clip(report.GetProblem())}
+	s.applied, s.unknown = appliedBy(report, captures, last)
+	s.applied, s.unanswered = withoutUnanswered(report, s.applied, last.GetCaptures())
+	return s
+}
+
+// appliedBy returns which of these captures a container has applied by its report, and which it does not know: one of an earlier
+// release does not override, or records no captures of some requests.
+func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments) (applied []string, unknown map[string]bool) {
+	unknown = map[string]bool{}
 	for _, c := range last.GetCaptures() {
-		unknown[c.GetUid()] = restricted(c) && !report.GetRestricts() || c.GetUid() == last.GetOverride().GetUid() && !report.GetOverrides()
+		if restricted(c) && !report.GetRestricts() || c.GetUid() == last.GetOverride().GetUid() && !report.GetOverrides() {
+			unknown[c.GetUid()] = true
+		}
 	}
-	applied = lists.Filter(captures, func(uid string) bool { return !unknown[uid] })
-	if len(applied) == len(captures) {
-		return captures, report.GetProblem()
-	}
-	return applied, cmp.Or(report.GetProblem(), "its container is of an earlier release, which has no override, or records no captures of some requests: replace the pods of the fork")
+	return lists.Filter(captures, func(uid string) bool { return !unknown[uid] }), unknown
 }
 
 // withoutUnanswered returns those of these captures that have no port of which a pod got no answer, and the reasons of the others.

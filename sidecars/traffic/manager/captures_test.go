@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,11 +97,11 @@ func TestAPodGetsItsOverride(t *testing.T) {
 		t.Errorf("one that is being deleted: %v, %v", captures, o)
 	}
 	uids, last := []string{"0", "1"}, &trafficv1.Attachments{Captures: captures, Override: o}
-	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, last); len(applied) != 2 || problem != "" {
-		t.Errorf("applied are %v, %s", applied, problem)
+	if applied, unknown := appliedBy(&trafficv1.Applied{Overrides: true}, uids, last); len(applied) != 2 || len(unknown) > 0 {
+		t.Errorf("applied are %v, and unknown %v", applied, unknown)
 	}
-	if applied, problem := appliedBy(&trafficv1.Applied{}, uids, last); fmt.Sprint(applied) != "[0]" || problem == "" {
-		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
+	if applied, unknown := appliedBy(&trafficv1.Applied{}, uids, last); fmt.Sprint(applied, unknown) != "[0] map[1:true]" {
+		t.Errorf("a container of an earlier release has applied %v, and does not know %v", applied, unknown)
 	}
 }
 
@@ -131,11 +132,25 @@ func TestAPodGetsCapturesOfSomeRequests(t *testing.T) {
 		return capturesOf("a", "p", []crdv1.TrafficCapture{*c}, Elision{}), c
 	})
 	uids := []string{"1", "2"}
-	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true, Restricts: true}, uids, got); len(applied) != 2 || problem != "" {
-		t.Errorf("applied are %v, %s", applied, problem)
+	if applied, unknown := appliedBy(&trafficv1.Applied{Overrides: true, Restricts: true}, uids, got); len(applied) != 2 || len(unknown) > 0 {
+		t.Errorf("applied are %v, and unknown %v", applied, unknown)
 	}
-	if applied, problem := appliedBy(&trafficv1.Applied{Overrides: true}, uids, got); len(applied) != 0 || problem == "" {
-		t.Errorf("a container of an earlier release has applied %v, %q", applied, problem)
+	if applied, unknown := appliedBy(&trafficv1.Applied{Overrides: true}, uids, got); len(applied) != 0 || len(unknown) != 2 {
+		t.Errorf("a container of an earlier release has applied %v, and does not know %v", applied, unknown)
+	}
+}
+
+// A capture that a container of an earlier release does not know keeps no other capture and no override of the pod from being applied.
+func TestACaptureThatAContainerDoesNotKnowIsNotApplied(t *testing.T) {
+	last := &trafficv1.Attachments{Captures: []*trafficv1.Capture{{Uid: "over"}, {Uid: "traces", Traces: "ab"}}, Override: &trafficv1.Override{Uid: "over"}}
+	b, of := newBooks(time.Now), source{"cart", "p", "i"}
+	b.grant("p", last.GetCaptures()...)
+	b.attach(b.begin("p"), stateOf(&trafficv1.Applied{Version: 1, Overrides: true}, []string{"over", "traces"}, last, of))
+	if p := b.pods("over"); len(p) != 1 || !p[0].GetApplied() || p[0].GetProblem() != "" || p[0].GetUnknown() {
+		t.Errorf("the override is %v", p)
+	}
+	if p := b.pods("traces"); len(p) != 1 || p[0].GetApplied() || !p[0].GetUnknown() {
+		t.Errorf("the capture is %v", p)
 	}
 }
 

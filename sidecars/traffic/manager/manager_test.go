@@ -59,7 +59,7 @@ func TestExchangesAreStoredOnceAndRead(t *testing.T) {
 		}
 		return nil
 	})
-	if counts.GetSeen() != 5 || counts.GetStored() != 3 || counts.GetLost()["budget"] != 1 || counts.GetSampledOut() != 1 {
+	if counts.GetSeen() != 5 || counts.GetStored() != 3 || !counts.GetRestricts() || counts.GetLost()["budget"] != 1 || counts.GetSampledOut() != 1 {
 		t.Errorf("the counts are %v", counts)
 	}
 	response, err := http.Get("http://" + s.main.HealthAddress() + "/metrics")

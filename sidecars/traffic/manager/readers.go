@@ -122,6 +122,6 @@ func (s *server) Counts(ctx context.Context, r *trafficv1.CountsRequest) (*traff
 	evicted, _ := s.ring.Extent(uid)
 	known := &trafficv1.Counts{Evicted: evicted, Pods: s.books.pods(uid)}
 	total := record.Merge(known)
-	total.Pods = known.Pods // the sums, and the pods as they were reported
+	total.Pods, total.Restricts = known.Pods, true // the sums, and the pods as they were reported
 	return total, nil
 }

@@ -48,7 +48,7 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags.StringVar(&s.Replica, "replica", "", "name of this replica: that of its pod")
 	flags.Func("readers", "accounts that can read all captures, as NAMESPACE:NAME, separated by commas", program.List(&s.Readers))
 	flags.StringVar(&s.TicketKeys, "ticket-keys", "", "file with the public keys of tickets, a JSON Web Key Set; it is read again when it changes")
-	flags.StringVar(&s.Token, "token", "", "file with a token of this pod for audience "+Audience+", with which it records the requests of external workloads; empty: it records none")
+	flags.StringVar(&s.Token, "token", "", "file with a token of this pod for audience "+Audience+", with which it records the requests of external and virtual workloads; empty: it records none")
 	flags.Func("request-headers-elided", "headers of requests that no capture has, separated by commas", program.List(&s.Always.RequestHeaders))
 	flags.Func("response-headers-elided", "headers of responses that no capture has, separated by commas", program.List(&s.Always.ResponseHeaders))
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")

@@ -89,9 +89,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			if applied.GetVersion() == 0 {
 				continue // it applies nothing yet, or has ended
 			}
-			captures, problem := appliedBy(applied, sent[applied.GetVersion()], last)
-			captures, unanswered := withoutUnanswered(applied, captures, last.GetCaptures())
-			s.books.attach(a, of, captures, clip(problem), unanswered)
+			s.books.attach(a, stateOf(applied, sent[applied.GetVersion()], last, of))
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:

@@ -22,8 +22,8 @@ type direction struct {
 	conn     *parse.Conn
 	// first has why the direction ended that did so first.
 	first *atomic.Pointer[string]
-	// some reports whether bytes were read.
-	some atomic.Bool
+	// begins is called at the first bytes, and is nil then.
+	begins func()
 }
 
 // pass copies until the end. An end of the stream is passed on. When reading fails, the other end is reset; when writing
@@ -74,7 +74,10 @@ func (d *direction) copy() (readErr, writeErr error) {
 			return err, nil
 		}
 		if n > 0 {
-			d.some.Store(true)
+			if d.begins != nil {
+				d.begins()
+				d.begins = nil
+			}
 			d.conn.Read(d.side, buffer[:n])
 			_, writeErr = d.to.Write(buffer[:n])
 		}

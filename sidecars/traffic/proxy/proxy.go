@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,7 +36,7 @@ type Proxy struct {
 	memory    parse.Memory
 	other     atomic.Uint64
 	mu        sync.Mutex
-	listeners map[Port]net.Listener
+	listeners map[int32]*listener // by number
 	returned  returned
 	open      map[*net.TCPConn]struct{}
 	running   sync.WaitGroup
@@ -60,43 +61,62 @@ type Port struct {
 	Returns bool
 }
 
+// listener is a listener with the port that it is for, which can change.
+type listener struct {
+	net.Listener
+	port atomic.Pointer[Port]
+}
+
 // Other returns how many connections were passed on that are not HTTP.
 func (p *Proxy) Other() uint64 { return p.other.Load() }
 
-// Listen listens for these ports and no others. Open connections continue. An error names the ports that others have;
-// the proxy listens on the rest.
+// Listen listens for these ports and no others. Open connections continue; those that begin have the port that is wanted last. An
+// error names the ports that others have; the proxy listens on the rest. Of two ports with one number the present one stays.
 func (p *Proxy) Listen(ports ...Port) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listeners == nil {
-		p.listeners, p.open = map[Port]net.Listener{}, map[*net.TCPConn]struct{}{}
+		p.listeners, p.open = map[int32]*listener{}, map[*net.TCPConn]struct{}{}
 	}
 	wanted := map[Port]bool{}
 	var failed error
-	config := net.ListenConfig{}
-	config.SetMultipathTCP(false)
 	for _, port := range ports {
 		wanted[port] = true
-		if p.listeners[port] != nil {
-			continue
-		}
-		l, err := config.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port.Listening)))
-		if err != nil {
+		if err := p.listen(port, ports); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("listen for port %d of the application: %w", port.Application, err))
-			continue
 		}
-		p.listeners[port] = l
-		p.running.Go(func() { p.serve(l, port) })
 	}
 	p.returned.keep(wanted)
-	maps.DeleteFunc(p.listeners, func(port Port, l net.Listener) bool {
-		if wanted[port] {
+	maps.DeleteFunc(p.listeners, func(_ int32, l *listener) bool {
+		if wanted[*l.port.Load()] {
 			return false
 		}
 		_ = l.Close() // nothing is written to it
 		return true
 	})
 	return failed
+}
+
+// listen listens for one of the wanted ports. p.mu is held.
+func (p *Proxy) listen(port Port, wanted []Port) error {
+	if l := p.listeners[port.Listening]; l != nil {
+		if was := *l.port.Load(); was != port && slices.Contains(wanted, was) {
+			return fmt.Errorf("port %d is that of another destination", port.Listening)
+		}
+		l.port.Store(&port)
+		return nil
+	}
+	config := net.ListenConfig{}
+	config.SetMultipathTCP(false)
+	on, err := config.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port.Listening)))
+	if err != nil {
+		return err
+	}
+	l := &listener{Listener: on}
+	l.port.Store(&port)
+	p.listeners[port.Listening] = l
+	p.running.Go(func() { p.serve(l) })
+	return nil
 }
 
 // Close stops listening, resets all connections and waits for their end.
@@ -111,9 +131,10 @@ func (p *Proxy) Close() {
 }
 
 // serve accepts connections until the listener closes.
-func (p *Proxy) serve(l net.Listener, port Port) {
+func (p *Proxy) serve(l *listener) {
 	for {
 		client, err := l.Accept()
+		port := *l.port.Load()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -145,7 +166,7 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		if port.Returns && asks(client) {
-			p.returned.note(port, false, err.Error())
+			p.returned.fail(port, hostOf(client.RemoteAddr()), err.Error(), time.Now())
 		}
 		cut(client)
 		return
@@ -154,10 +175,15 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	var first atomic.Pointer[string]
 	var back sync.WaitGroup
 	answer := &direction{from: server, to: client, side: parse.Response, conn: read, first: &first}
+	if port.Returns {
+		answer.begins = func() { p.returned.answer(port) }
+	}
 	back.Go(answer.pass)
 	(&direction{from: client, to: server, side: parse.Request, conn: read, first: &first}).pass()
 	back.Wait()
-	p.returned.note(port, answer.some.Load(), *first.Load())
+	if answer.begins != nil { // it did not begin
+		p.returned.fail(port, hostOf(client.RemoteAddr()), *first.Load(), time.Now())
+	}
 	if !read.HTTP() {
 		p.other.Add(1)
 	}

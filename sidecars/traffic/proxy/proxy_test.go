@@ -256,6 +256,52 @@ func TestOtherProtocolsPass(t *testing.T) {
 	}
 }
 
+// A port of which the destination changes is served without a break.
+func TestAListeningPortGetsAnotherDestination(t *testing.T) {
+	answering := func(name string) string {
+		l := listen(t)
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, name)
+				_ = c.Close()
+			}
+		}()
+		return l.Addr().String()
+	}
+	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return &counted{ended: map[string]int{}} }, Logger: slog.New(slog.DiscardHandler)}
+	t.Cleanup(p.Close)
+	number := port.Of(t)
+	one, other := proxy.Port{Application: 80, Listening: int32(number), To: answering("one")}, proxy.Port{Application: 80, Listening: int32(number), To: answering("other")}
+	reaches := func(want string) {
+		t.Helper()
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", number))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		if got, err := io.ReadAll(c); string(got) != want || err != nil {
+			t.Errorf("it answers %q, %v, want %q", got, err, want)
+		}
+	}
+	if err := p.Listen(one); err != nil {
+		t.Fatal(err)
+	}
+	reaches("one")
+	if err := p.Listen(other); err != nil {
+		t.Fatal(err)
+	}
+	reaches("other")
+	if err := p.Listen(one, other); err == nil || !strings.Contains(err.Error(), "of another destination") {
+		t.Errorf("two destinations of one port: %v", err)
+	}
+	reaches("other")
+}
+
 // Open connections continue when the proxy stops listening.
 func TestListen(t *testing.T) {
 	l := listen(t)

@@ -11,49 +11,100 @@ import (
 	"switchyard.dev/sidecars/traffic/parse"
 )
 
-// returned has, of the ports with requests that come back to where they were sent to, why no connection was answered. One answer shows
-// that they do. It is safe for concurrent use.
+// The port of a member fails when connections of enoughCallers addresses had no answer, or enoughConnections of fewer, within
+// remembered and before any answer. So no caller with another port or without an application fails it by a few requests. What
+// failed is forgotten after remembered: the cause may be mended, and only requests can show that.
+const (
+	enoughCallers     = 3
+	enoughConnections = 10
+	remembered        = time.Minute
+)
+
+// returned has, of the ports with requests that come back to where they were sent to, whether connections were answered. One answer
+// shows that they do come back. It is safe for concurrent use.
 type returned struct {
-	mu       sync.Mutex
-	answered map[Port]bool
-	failed   map[Port]string
+	mu   sync.Mutex
+	ways map[Port]*way
 }
 
-// note notes the end of a connection: whether it had bytes of an answer, and why it ended. If the caller has closed it, it shows nothing.
-func (r *returned) note(port Port, answered bool, why string) {
-	if !port.Returns || !answered && why == "closed by the "+parse.Request.String() || why == "reset by the "+parse.Request.String() {
+// way is the state of a port: an answer, or connections without one since a time. With failed, that is since it failed.
+type way struct {
+	answered    bool
+	since       time.Time
+	callers     map[string]bool
+	connections int
+	failed      string
+}
+
+// answer notes the first byte of an answer.
+func (r *returned) answer(port Port) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ways == nil {
+		r.ways = map[Port]*way{}
+	}
+	r.ways[port] = &way{answered: true}
+}
+
+// fail notes that a connection of a caller had no answer, and why it ended. If the caller has ended it, that shows nothing.
+func (r *returned) fail(port Port, caller, why string, now time.Time) {
+	if why == "closed by the "+parse.Request.String() || why == "reset by the "+parse.Request.String() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.answered == nil {
-		r.answered, r.failed = map[Port]bool{}, map[Port]string{}
+	if r.ways == nil {
+		r.ways = map[Port]*way{}
 	}
-	if answered {
-		r.answered[port] = true
-		delete(r.failed, port)
-	} else if !r.answered[port] {
-		r.failed[port] = "requests do not come back to the application: " + why
+	w := r.ways[port]
+	if w == nil || !w.answered && now.Sub(w.since) > remembered {
+		w = &way{since: now, callers: map[string]bool{}}
+		r.ways[port] = w
 	}
+	if w.answered || w.failed != "" {
+		return
+	}
+	w.callers[caller] = true
+	w.connections++
+	if len(w.callers) >= enoughCallers || w.connections >= enoughConnections {
+		w.since, w.failed = now, "requests do not come back to the application: "+why
+	}
+}
+
+// failed returns why ports have failed, by listening ports.
+func (r *returned) failed(now time.Time) map[uint32]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := map[uint32]string{}
+	for port, w := range r.ways {
+		if w.failed != "" && now.Sub(w.since) <= remembered {
+			out[uint32(port.Listening)] = w.failed //nolint:gosec // a port
+		}
+	}
+	return out
 }
 
 // keep forgets all other ports than these.
 func (r *returned) keep(ports map[Port]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.answered, func(p Port, _ bool) bool { return !ports[p] })
-	maps.DeleteFunc(r.failed, func(p Port, _ string) bool { return !ports[p] })
+	maps.DeleteFunc(r.ways, func(p Port, _ *way) bool { return !ports[p] })
 }
 
-// Unanswered returns why no connection of a port was answered, by listening ports.
-func (p *Proxy) Unanswered() map[uint32]string {
+// Unanswered returns why requests of ports do not come back, by listening ports. It forgets that after a minute.
+func (p *Proxy) Unanswered() map[uint32]string { return p.returned.failed(time.Now()) }
+
+// Begin forgets the state of a port, which is attached again.
+func (p *Proxy) Begin(port Port) {
 	p.returned.mu.Lock()
 	defer p.returned.mu.Unlock()
-	out := map[uint32]string{}
-	for port, why := range p.returned.failed {
-		out[uint32(port.Listening)] = why //nolint:gosec // a port
-	}
-	return out
+	delete(p.returned.ways, port)
+}
+
+// hostOf returns the host of an address.
+func hostOf(address net.Addr) string {
+	host, _, _ := net.SplitHostPort(address.String())
+	return host
 }
 
 // asks reports whether a client sends something: one that only tests whether the port is open does not.
@@ -68,9 +119,14 @@ const asksWithin = time.Second
 // isOwn reports whether an address is one of this pod.
 func isOwn(host string) bool {
 	address, err := netip.ParseAddr(host)
-	all, _ := net.InterfaceAddrs()
-	return err != nil || address.IsLoopback() || slices.ContainsFunc(all, func(a net.Addr) bool {
+	return err != nil || address.IsLoopback() || slices.ContainsFunc(ownAddresses(), func(a net.Addr) bool {
 		of, err := netip.ParsePrefix(a.String())
 		return err == nil && of.Addr() == address.Unmap()
 	})
 }
+
+// ownAddresses returns the addresses of this pod, which it has from its start to its end.
+var ownAddresses = sync.OnceValue(func() []net.Addr {
+	all, _ := net.InterfaceAddrs()
+	return all
+})

@@ -55,7 +55,7 @@ func join(to, p *trafficv1.PodCounts) {
 		to.Numbers, _ = Add(to.Numbers, s.GetFirst(), s.GetLast())
 	}
 	to.Attached, to.Applied = to.Attached || p.GetAttached(), to.Applied || p.GetApplied()
-	to.Problem = cmp.Or(to.Problem, p.GetProblem())
+	to.Problem, to.Unknown = cmp.Or(to.Problem, p.GetProblem()), to.Unknown || p.GetUnknown()
 }
 
 // settle computes how many exchanges of a pod are stored, and adds to the lost ones. It returns how many are pending.

@@ -39,9 +39,9 @@ const draining = "; waiting up to 20 s until open connections have drained"
 
 // Errors of Record.
 var (
-	// ErrNoSandbox: there is no such sandbox. ErrNoFork: it has no fork, or none of that workload.
+	// ErrNoSandbox: there is no such sandbox. ErrNoFork: it has no member with requests to record, or none of that workload.
 	ErrNoSandbox = errors.New("there is no such sandbox")
-	ErrNoFork    = errors.New("there is no fork to record")
+	ErrNoFork    = errors.New("there is no member to record")
 	// ErrNoCapture: there is no such TrafficCapture.
 	ErrNoCapture = errors.New("there is no such TrafficCapture")
 	// ErrNotReady: a capture was not ready in time, or has ended before. The note before has the reason.
@@ -170,6 +170,11 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 	} else if err != nil {
 		return nil, fmt.Errorf("read SignadotSandbox %s: %w", asked.Sandbox, err)
 	}
+	return spacesOf(s, asked)
+}
+
+// spacesOf returns the namespaces of the members of a sandbox that are asked for.
+func spacesOf(s *crdv1.SignadotSandbox, asked Asked) ([]string, error) {
 	in, names := map[string]bool{}, map[string]bool{}
 	add := func(name, namespace string) {
 		names[name] = true
@@ -187,11 +192,14 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 			add(x.Baseline.Name, x.Baseline.Namespace)
 		}
 	}
+	for _, v := range s.Spec.VirtualWorkloads {
+		add(v.Baseline.Name, v.Baseline.Namespace)
+	}
 	switch {
 	case len(names) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s has no fork, and no external workload with a baseline", ErrNoFork, asked.Sandbox)
+		return nil, fmt.Errorf("%w: sandbox %s has no fork, no external workload with a baseline, and no virtual workload", ErrNoFork, asked.Sandbox)
 	case len(in) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s has forks and external workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
+		return nil, fmt.Errorf("%w: sandbox %s has forks, external and virtual workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
 	}
 	return slices.Sorted(maps.Keys(in)), nil
 }

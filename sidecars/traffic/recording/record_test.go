@@ -166,7 +166,7 @@ func TestARecordingThatIsRefused(t *testing.T) {
 		says   string
 	}{
 		"no sandbox": {recording.Asked{Sandbox: "none"}, nil, recording.ErrNoSandbox, "none"},
-		"no fork":    {recording.Asked{Sandbox: s.Namespace, Workload: "frontend"}, nil, recording.ErrNoFork, "has forks and external workloads of cart, and none of frontend"},
+		"no fork":    {recording.Asked{Sandbox: s.Namespace, Workload: "frontend"}, nil, recording.ErrNoFork, "has forks, external and virtual workloads of cart, and none of frontend"},
 		"no ticket":  {recording.Asked{Sandbox: s.Namespace}, refused, refused, "ada may not read"},
 	} {
 		cfg := s.config()

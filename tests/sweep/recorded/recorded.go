@@ -88,7 +88,7 @@ func (c Containers) Counts(ctx context.Context, namespace, name string) (*traffi
 	if err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, of); err != nil {
 		return nil, err
 	}
-	out := &trafficv1.Counts{}
+	out := &trafficv1.Counts{Restricts: true}
 	for _, p := range of.Status.Pods {
 		out.Pods = append(out.Pods, &trafficv1.PodCounts{Pod: p.Name, PodUid: string(p.UID), Attached: true, Applied: true})
 	}

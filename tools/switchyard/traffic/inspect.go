@@ -36,6 +36,9 @@ func inspectCommand(s *command.Session) *cobra.Command {
 		if dir == "" {
 			return exit.Usage.Errorf("give --dir FOLDER with recorded requests")
 		}
+		if at, err := os.Stat(dir); err == nil && !at.IsDir() {
+			return exit.Usage.Errorf("%s is a file: --dir takes the folder of %s traffic record --out-dir", dir, s.Name)
+		}
 		in := os.DirFS(dir)
 		if from, ok := s.In.(*os.File); ok && s.Terminal && s.Show.Form == show.Table && term.IsTerminal(int(from.Fd())) {
 			return inspectPage(c.Context(), s, in, from)

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
 )
 
@@ -55,6 +56,9 @@ func TestRecordedRequestsArePrinted(t *testing.T) {
 	}
 	if err := inspect(s, "-d", path+"/missing"); err == nil {
 		t.Error("a missing folder is read")
+	}
+	if err := inspect(s, "-d", path+"/id1/meta.json"); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "is a file") {
+		t.Errorf("a file: %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package traffic
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/tools/switchyard/command"
+	"switchyard.dev/tools/switchyard/command/exit"
 	"switchyard.dev/tools/switchyard/show"
 )
 
@@ -72,6 +74,17 @@ func same(t *testing.T, got []string, want ...string) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("there is %q, not %q", got, want)
+	}
+}
+
+func TestTheFormsOfARecordingExcludeEachOther(t *testing.T) {
+	for _, args := range [][]string{{"--har", "a", "--out-dir", "b"}, {"--short", "--har", "a"}, {"--short", "--out-dir", "b"}} {
+		c := recordCommand(command.New(command.Config{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}))
+		c.SetArgs(append(args, "--sandbox", "a"))
+		c.SilenceErrors, c.SilenceUsage = true, true
+		if err := c.Execute(); exit.Of(err) != exit.Usage || !strings.Contains(err.Error(), "choose one of") {
+			t.Errorf("%q: %v", args, err)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ import (
 func Command(s *command.Session) *cobra.Command {
 	return command.Group(&cobra.Command{
 		Use: "traffic", Short: "Record the requests that sandboxes serve, and compare the answers",
-		Long: "Record the requests that the forks of sandboxes serve, show them, and compare the answers with those of the\nbaselines; only a kubeconfig is needed.",
+		Long: "Record the requests that the members of sandboxes serve, show them, and compare the answers with those of the\nbaselines; only a kubeconfig is needed.",
 	}, recordCommand(s), inspectCommand(s), compareCommand(s))
 }
 
@@ -41,7 +41,7 @@ type target struct {
 	short, clean   bool
 }
 
-const about = `Record the requests that the forks of a sandbox serve, with their responses, until it is
+const about = `Record the requests of the members of a sandbox, with their responses, until it is
 interrupted, --for is over, or an hour. A line is printed for each request, or with -o json or
 yaml its metadata. The recording is a TrafficCapture, which is deleted at the end: if this
 program is killed, the operator ends it within two minutes. At the end the numbers of requests are
@@ -50,7 +50,7 @@ printed: seen = stored + sampled out + evicted + lost.
 With --capture, an existing TrafficCapture is read: the stored requests, and then new ones, until
 it ends, too. Nothing is created, renewed or deleted; it takes get trafficcaptures and pods/log there.
 
-Authorization, cookies and headers of the hop are removed in the fork before the first copy,
+Authorization, cookies and headers of the hop are removed before the first copy,
 and bodies are cut after 64 KiB; the metadata states both. It takes the rights of the author of a
 fork and to create trafficcaptures in its namespace, to get pods/log there, a token in the
 kubeconfig or --token-file, and port-forwards to the operator.
@@ -64,12 +64,12 @@ func recordCommand(s *command.Session) *cobra.Command {
 	var asked recording.Asked
 	var to target
 	c := &cobra.Command{
-		Use: "record (--sandbox NAME | --capture NAME -n NAMESPACE)", Short: "Record the requests of a sandbox's forks", Args: cobra.NoArgs, Long: about,
+		Use: "record (--sandbox NAME | --capture NAME -n NAMESPACE)", Short: "Record the requests of a sandbox", Args: cobra.NoArgs, Long: about,
 		Example: "  switchyard traffic record --sandbox pr-12 --out-dir ./pr-12\n  switchyard traffic record --sandbox pr-12 --workload cart --for 5m --har pr-12.har\n  switchyard traffic record --sandbox pr-12 --short --to-file requests.jsons\n  switchyard traffic record --capture cart -n shop --out-dir ./cart",
 	}
 	f := c.Flags()
 	f.StringVar(&asked.Sandbox, "sandbox", "", "`name` of the sandbox")
-	f.StringVar(&asked.Workload, "workload", "", "record only the fork of the baseline with this `name`")
+	f.StringVar(&asked.Workload, "workload", "", "record only the member of the baseline with this `name`")
 	f.StringVar(&asked.Capture.Name, "capture", "", "read the existing TrafficCapture with this `name` instead, and leave it as it is")
 	f.StringVarP(&asked.Capture.Namespace, "namespace", "n", "", "`namespace` of --capture")
 	f.DurationVar(&asked.For, "for", 0, "end after this time, at most 1h; 0: 1h")
@@ -78,7 +78,6 @@ func recordCommand(s *command.Session) *cobra.Command {
 	f.StringVar(&to.har, "har", "", "write an HTTP Archive to this `file`")
 	f.BoolVar(&to.short, "short", false, "record only the metadata of requests")
 	f.StringVar(&to.file, "to-file", "", "with --short, append metadata to this `file`")
-	c.MarkFlagsMutuallyExclusive("out-dir", "har", "short")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case asked.Capture.Name != "" && (asked.Sandbox != "" || asked.Workload != ""):
@@ -89,6 +88,8 @@ func recordCommand(s *command.Session) *cobra.Command {
 			return exit.Usage.Errorf("give --sandbox NAME; %s sandbox list shows the existing ones", s.Name)
 		case asked.For < 0 || asked.For > recording.Longest:
 			return exit.Usage.Errorf("--for is at most %s, not %s", recording.Longest, asked.For)
+		case to.dir != "" && to.har != "", to.short && to.dir+to.har != "":
+			return exit.Usage.Errorf("choose one of --out-dir, --har and --short")
 		case to.file != "" && !to.short:
 			return exit.Usage.Errorf("--to-file is for --short: use --out-dir or --har for whole requests")
 		case to.clean && to.dir == "":

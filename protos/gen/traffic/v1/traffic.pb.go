@@ -1680,7 +1680,10 @@ type Counts struct {
 	Lost map[string]uint64 `protobuf:"bytes,5,rep,name=lost,proto3" json:"lost,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Pods []*PodCounts      `protobuf:"bytes,6,rep,name=pods,proto3" json:"pods,omitempty"`
 	// Seen and not yet delivered, by pods that are attached.
-	Pending       uint64 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	Pending uint64 `protobuf:"varint,7,opt,name=pending,proto3" json:"pending,omitempty"`
+	// Whether the replica, of several all, sends captures and overrides of some requests (traces, routing_keys, except_routing_keys) as
+	// such. One of an earlier release sends them as those of all requests.
+	Restricts     bool `protobuf:"varint,8,opt,name=restricts,proto3" json:"restricts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1764,6 +1767,13 @@ func (x *Counts) GetPending() uint64 {
 	return 0
 }
 
+func (x *Counts) GetRestricts() bool {
+	if x != nil {
+		return x.Restricts
+	}
+	return false
+}
+
 // PodCounts is what one replica knows of one capture in one incarnation of a pod's traffic container.
 type PodCounts struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -1784,7 +1794,9 @@ type PodCounts struct {
 	// The numbers of the exchanges that are counted in stored, ascending.
 	Numbers []*Span `protobuf:"bytes,11,rep,name=numbers,proto3" json:"numbers,omitempty"`
 	// Why the pod has not applied its attachments.
-	Problem       string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	Problem string `protobuf:"bytes,12,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Whether its container does not know such a capture, since it is of an earlier release. applied is false then.
+	Unknown       bool `protobuf:"varint,13,opt,name=unknown,proto3" json:"unknown,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1901,6 +1913,13 @@ func (x *PodCounts) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *PodCounts) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
 }
 
 // Span is the numbers first to last, both included.
@@ -2113,7 +2132,7 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"V\n" +
 	"\rCountsRequest\x12+\n" +
 	"\x11capture_namespace\x18\x01 \x01(\tR\x10captureNamespace\x12\x18\n" +
-	"\acapture\x18\x02 \x01(\tR\acapture\"\xb5\x02\n" +
+	"\acapture\x18\x02 \x01(\tR\acapture\"\xd3\x02\n" +
 	"\x06Counts\x12\x12\n" +
 	"\x04seen\x18\x01 \x01(\x04R\x04seen\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\x04R\x06stored\x12\x1f\n" +
@@ -2122,10 +2141,11 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\aevicted\x18\x04 \x01(\x04R\aevicted\x12;\n" +
 	"\x04lost\x18\x05 \x03(\v2'.switchyard.traffic.v1.Counts.LostEntryR\x04lost\x124\n" +
 	"\x04pods\x18\x06 \x03(\v2 .switchyard.traffic.v1.PodCountsR\x04pods\x12\x18\n" +
-	"\apending\x18\a \x01(\x04R\apending\x1a7\n" +
+	"\apending\x18\a \x01(\x04R\apending\x12\x1c\n" +
+	"\trestricts\x18\b \x01(\bR\trestricts\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc3\x03\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xdd\x03\n" +
 	"\tPodCounts\x12\x10\n" +
 	"\x03pod\x18\x01 \x01(\tR\x03pod\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\tR\vincarnation\x12\x12\n" +
@@ -2140,7 +2160,8 @@ const file_traffic_v1_traffic_proto_rawDesc = "" +
 	"\tdelivered\x18\n" +
 	" \x01(\x04R\tdelivered\x125\n" +
 	"\anumbers\x18\v \x03(\v2\x1b.switchyard.traffic.v1.SpanR\anumbers\x12\x18\n" +
-	"\aproblem\x18\f \x01(\tR\aproblem\x1a7\n" +
+	"\aproblem\x18\f \x01(\tR\aproblem\x12\x18\n" +
+	"\aunknown\x18\r \x01(\bR\aunknown\x1a7\n" +
 	"\tLostEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"0\n" +

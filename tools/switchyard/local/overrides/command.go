@@ -29,7 +29,8 @@ and sd-override-skipped with the reason if it has not.
 
 The command connects this machine to the cluster, unless switchyard connect does, and
 removes the override when you interrupt it. With --detach it leaves both to switchyard
-connect and to override delete. The address of --with is opened to the cluster.`
+connect, which you start first, and to override delete. The address of --with is opened to
+the cluster.`
 
 // Keep connects this machine until ctx ends, and opens the address with.
 type Keep func(ctx context.Context, with string, wanted workstation.Told) error

@@ -57,7 +57,7 @@ func listCommand(s *command.Session) *cobra.Command {
 		} else if err := cluster.List(ctx, &all); err != nil {
 			return fmt.Errorf("list SignadotSandboxes: %w", err)
 		}
-		out, rows := []Override{}, show.Grid{{"NAME", "SANDBOX", "WORKLOAD", "PORT", "WITH", "COUNTS"}}
+		out, rows := []Override{}, show.Grid{{"NAME", "SANDBOX", "WORKLOAD", "PORT", "WITH", "ANSWERS THAT COUNT"}}
 		for i := range all.Items {
 			for _, o := range List(&all.Items[i]) {
 				out = append(out, o)

@@ -51,7 +51,9 @@ func (r *Run) Await(ctx context.Context, within time.Duration) error {
 			r.Print(fmt.Sprintf("active: requests of sandbox %s to port %d of %s are sent to %s first", r.Sandbox, r.Port, r.Workload, r.With))
 			return nil
 		default:
-			if c := crdv1.FindCondition(now.Status.Conditions, crdv1.ConditionReady); c != nil {
+			if c := crdv1.FindCondition(now.Status.Conditions, crdv1.ConditionReady); c != nil && c.Status == "True" {
+				r.Print("waiting for sandbox " + r.Sandbox + ": the operator has not seen the override yet.")
+			} else if c != nil {
 				r.Print("waiting for sandbox " + r.Sandbox + ": " + c.Message)
 			}
 		}

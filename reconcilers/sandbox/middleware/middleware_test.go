@@ -1,0 +1,47 @@
+package middleware
+
+import (
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
+)
+
+// A group that has lost the claim of its key takes over nothing.
+func TestGroupsThatHoldTheirKeys(t *testing.T) {
+	group := func(name, key, status, reason string) crdv1.SignadotRouteGroup {
+		g := crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		g.Spec.RoutingKey, g.Spec.TrafficManagerMatches = key, []crdv1.MiddlewareMatch{{}}
+		if status != "" {
+			g.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionAccepted, Status: status, Reason: reason}}
+		}
+		return g
+	}
+	all := []crdv1.SignadotRouteGroup{
+		group("warned", "w", "True", "AcceptedWithWarning"), group("holder", "k", "True", "Accepted"), group("late", "k", "False", "RoutingKeyTaken"),
+		group("new", "n", "", ""), group("misnamed", "m", "False", "InvalidSpec"), group("same", "id", "True", "Accepted"),
+	}
+	s := &crdv1.SignadotSandbox{Spec: crdv1.SignadotSandboxSpec{ID: "id"}}
+	if got := lists.Map(Own(all, s), func(g *crdv1.SignadotRouteGroup) string { return g.Name }); !slices.Equal(got, []string{"holder", "misnamed", "warned"}) {
+		t.Errorf("they are %v", got)
+	}
+	if holder, late := &all[1], &all[2]; !Changed(holder, late) || !Changed(late, holder) || Changed(holder, &all[0]) {
+		t.Error("the loss of a key is not noticed, or something else is")
+	}
+}
+
+func TestRefusalsOfGroupsAreConditionsOfTheSandbox(t *testing.T) {
+	s := &crdv1.SignadotSandbox{}
+	s.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady}, {Type: ConditionOf("was")}, {Type: ConditionOf("is")}}
+	conditions := condition.Set{}
+	Attached{Groups: map[string]*apply.Refusal{"is": {Reason: apply.ReasonQuota, Message: "over"}}}.WriteGroups(s, conditions)
+	left := lists.Map(s.Status.Conditions, func(c crdv1.StatusCondition) string { return c.Type })
+	if !slices.Equal(left, []string{crdv1.ConditionReady, ConditionOf("is")}) || len(conditions) != 1 || conditions[ConditionOf("is")].Reason != apply.ReasonQuota {
+		t.Errorf("left are %v, and added %v", left, conditions)
+	}
+}
