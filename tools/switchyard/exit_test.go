@@ -80,7 +80,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		"a capture somewhere":               {"traffic record --capture c", exit.Usage, "--capture NAME -n NAMESPACE"},
 		"a recording without end":           {"traffic record --sandbox s --for 2h", exit.Usage, "--for is at most 1h0m0s"},
 		"a file for whole requests":         {"traffic record --sandbox s --to-file NONE", exit.Usage, "use --out-dir or --har"},
-		"a recording in two forms":          {"traffic record --sandbox s --short --har NONE", exit.Usage, "none of the others can be"},
+		"a recording in two forms":          {"traffic record --sandbox s --short --har NONE", exit.Usage, "choose one of --out-dir, --har and --short"},
 		"nothing to delete":                 {"traffic record --sandbox s --clean", exit.Usage, "--clean needs --out-dir"},
 		"a recording at a control plane":    {"traffic record --sandbox s --control-plane https://x", exit.Usage, "traffic record does not use --control-plane: use a kubeconfig"},
 		"an unknown form of output":         {"table -o xml", exit.Usage, "--output is table, json or yaml"},
