@@ -64,7 +64,7 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 	}
 	w.followExternal().decide(0).is(t, "Ready", "True", "Recording")
 
-	// What it passes requests on to changes, as that of a virtual workload does when its baseline gets sidecars.
+	// The destination of its requests changes, as that of a virtual workload does when its baseline gets sidecars.
 	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "caller:8080"}}
 	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
 	if s := w.in.Capture.Status; len(s.Redirected) > 0 || len(s.Pods) != 2 || s.Pods[0].Ports[0].To != "10.0.0.9:80" {
