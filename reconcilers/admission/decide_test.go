@@ -163,7 +163,7 @@ func TestTheMessageOfARefusal(t *testing.T) {
 			"get all secrets in namespace shop", "get all configmaps", "get all persistentvolumeclaims", "Deployment shop/missing does not exist", "write it once the workload is there"}},
 		{"an external workload", refusal(stranger, others()[0]), []string{"you cannot take the requests of Deployment shop/customer (spec.externalWorkloads[0]"}},
 		{"a virtual workload", refusal(stranger, others()[3]), []string{"stand before Deployment shop/customer"}},
-		{"a RoutingConfig", refusal(stranger, others()[5]), []string{`get forkedworkloads.signadot.com "any" in namespace shop`, "spec.sandboxedWorkloads[0]"}},
+		{"a RoutingConfig", refusal(stranger, others()[7]), []string{`get forkedworkloads.signadot.com "any" in namespace shop`, "spec.sandboxedWorkloads[0]"}},
 		{"many", admission.Refusal(make([]admission.Want, 9)), []string{"and more rights are lacking"}},
 		{"nothing", admission.Refusal(nil), nil},
 	}

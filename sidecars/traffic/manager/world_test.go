@@ -213,11 +213,15 @@ func (s *site) container(pod *corev1.Pod, incarnation string) *container {
 func (c *container) applies(n int) []*trafficv1.Capture {
 	c.Helper()
 	// The first message of a new stream has the present captures.
-	stream, err := trafficv1.NewSidecarsClient(c.conn).Attach(c.ctx)
-	c.Must(err)
+	var stream trafficv1.Sidecars_AttachClient
+	var now *trafficv1.Attachments
+	c.Eventually("the container may attach again", func() (err error) {
+		if stream, err = trafficv1.NewSidecarsClient(c.conn).Attach(c.ctx); err == nil {
+			now, err = stream.Recv()
+		}
+		return err
+	})
 	for {
-		now, err := stream.Recv()
-		c.Must(err)
 		if !bytes.Equal(now.GetAuthorities(), c.authority.Bundle()) {
 			c.Fatalf("the authorities are %q", now.GetAuthorities())
 		}
@@ -226,6 +230,9 @@ func (c *container) applies(n int) []*trafficv1.Capture {
 			c.attach = stream
 			return now.GetCaptures()
 		}
+		var err error
+		now, err = stream.Recv()
+		c.Must(err)
 	}
 }
 
