@@ -12,7 +12,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 )
 
@@ -177,9 +176,6 @@ func (d *Decision) live(in Input) condition.Condition {
 		first = no(ReasonNotServed, "%s", unserved[0].Unserved)
 	}
 	for _, f := range served {
-		if refused := crdv1.FindCondition(*f.member().StatusConditions(), member.ConditionCaptured); refused != nil && f.Trouble == nil && in.Capture.Redirects(f.name()) == nil {
-			f.Trouble = no(refused.Reason, "A Service that captures of %s need is refused: %s", f, refused.Message)
-		}
 		pods, now, wrong := in.fork(f)
 		d.Status.Pods = append(d.Status.Pods, pods...)
 		if now != nil {

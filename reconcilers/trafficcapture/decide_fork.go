@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/fork/traffic"
+	"switchyard.dev/reconcilers/member"
 )
 
 // fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
@@ -170,6 +171,9 @@ func (in Input) unsettled(f Fork) *condition.Condition {
 		name := services.TrafficName(s, in.overrides())
 		second, exists := f.Seconds[name]
 		age := in.Now.Sub(second.Created.Time)
+		if refused := crdv1.FindCondition(*f.member().StatusConditions(), member.ConditionCaptured); refused != nil && !second.Answers {
+			return no(refused.Reason, "A Service that captures of %s need is refused: %s", f, refused.Message)
+		}
 		if !exists || age < settle || !second.Answers && age < patience {
 			return no(ReasonServicesPending, "Waiting until Service %s answers.", name)
 		}
@@ -202,7 +206,7 @@ func records(p *corev1.Pod) bool {
 // isReady reports whether all containers of a pod that is not being deleted are ready.
 func isReady(p *corev1.Pod) bool {
 	all := p.Status.ContainerStatuses
-	return p.Status.Phase == corev1.PodRunning && len(all) > 0 && !slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready })
+	return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning && len(all) > 0 && !slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready })
 }
 
 // replacePods is the command that replaces the pods of a fork one by one: the operator creates the workload again, with

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/fork/traffic"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/tests/fields"
@@ -447,6 +448,17 @@ func TestAnOverrideBegins(t *testing.T) {
 	w.in.Forks[0].Seconds[services.TrafficName("feature-cart", true)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	w.decide(5*time.Second).decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending) // routes are those of a capture
 	w.follow().decide(0).is(t, "Ready", "True", "Overriding")
+}
+
+// A refused Service stops the captures that need it, and no others of the fork.
+func TestARefusedServiceStopsOnlyCapturesThatNeedIt(t *testing.T) {
+	w := newWorld()
+	fork := w.in.Forks[0].Workload
+	condition.Write(fork, condition.Set{member.ConditionCaptured: condition.False("Forbidden", "exceeded quota")}, w.in.Now)
+	w.decide(0).apply("a").decide(time.Minute).is(t, "Ready", "False", "Forbidden")
+	w.in.Forks[0].Seconds[services.TrafficName("feature-cart", false)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
+	w.decide(5 * time.Second)
+	w.follow().decide(0).is(t, "Ready", "True", "Recording")
 }
 
 // The keys of route groups with the fork can select middlewares, too.
