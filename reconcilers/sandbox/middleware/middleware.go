@@ -59,7 +59,7 @@ func (a Attached) WriteGroups(s *crdv1.SignadotSandbox, conditions condition.Set
 // Own returns those of the route groups of a sandbox that have middlewares of their own and hold their keys, by name.
 func Own(all []crdv1.SignadotRouteGroup, s *crdv1.SignadotSandbox) []*crdv1.SignadotRouteGroup {
 	out := lists.Filter(lists.Pointers(all), func(g *crdv1.SignadotRouteGroup) bool {
-		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != s.Spec.ID && holdsKey(g)
+		return len(g.Spec.TrafficManagerMatches) > 0 && g.DeletionTimestamp == nil && g.Spec.RoutingKey != "" && g.Spec.RoutingKey != s.Spec.ID && holdsKey(g)
 	})
 	slices.SortFunc(out, func(a, b *crdv1.SignadotRouteGroup) int { return cmp.Compare(a.Name, b.Name) })
 	return out
