@@ -35,7 +35,7 @@ const (
 )
 
 // draining is what the operator does at the end (trafficcapture.drain, and the proxies before it).
-const draining = "; waiting up to 20 s until open connections have drained"
+const draining = "; waiting until open connections have drained, usually 10 to 20 s"
 
 // Errors of Record.
 var (

@@ -92,7 +92,7 @@ func TestARecordingFromItsBeginningToItsEnd(t *testing.T) {
 		return nil
 	})
 	stop()
-	s.says("interrupted; waiting up to 20 s until open connections have drained")
+	s.says("interrupted; waiting until open connections have drained, usually 10 to 20 s")
 	s.Eventually("the recording deletes its capture", func() error {
 		if s.Get(c); c.DeletionTimestamp == nil {
 			return errors.New("it exists")
