@@ -65,12 +65,13 @@ func (r *Reading) header() (name string) {
 }
 
 // aboutForwardedProto complains of a header that is changed for all requests and is not the
-// client's x-forwarded-proto, or where the proxy keeps it: none decides where a request goes. The
-// header removed, if any, must be removed, or a client could set it.
+// client's x-forwarded-proto, where the proxy keeps it, or that of requests which come back after they
+// were recorded: none decides where a request goes. The header removed, if any, must be removed, or a
+// client could set it.
 func aboutForwardedProto(all node, removed string) error {
 	var wrong []error
 	check := func(header node) {
-		if name := header.text(); name != "x-forwarded-proto" && name != "x-sd-forwarded-proto" {
+		if name := header.text(); name != "x-forwarded-proto" && name != "x-sd-forwarded-proto" && name != "sd-return" {
 			wrong = append(wrong, header.wrong("is changed for all requests"))
 		}
 	}
