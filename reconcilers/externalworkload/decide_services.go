@@ -1,7 +1,6 @@
 package externalworkload
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,21 +114,8 @@ func service(in Input, part string, ports []corev1.ServicePort) *corev1.Service 
 // and the part, and a hash of the external workload: two sandboxes can have the same name, and two members
 // can share a Service.
 func partOf(w *crdv1.SignadotExternalWorkload, part string) metav1.ObjectMeta {
-	sandbox := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name) // No sandbox made it.
+	sandbox := member.SandboxOf(w)
 	shown := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part)
 	unique := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part, crdv1.KindExternalWorkload, w.Namespace, w.Name)
-	meta := metav1.ObjectMeta{
-		Name:            shown[:strings.LastIndexByte(shown, '-')] + unique[strings.LastIndexByte(unique, '-'):],
-		Namespace:       w.Namespace,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindExternalWorkload))},
-		Labels:          map[string]string{crdv1.LabelExternalWorkload: crdv1.LabelValue(w.Name)},
-		Annotations:     map[string]string{crdv1.AnnotationSandboxName: sandbox},
-	}
-	if s := w.Labels[crdv1.LabelSandbox]; s != "" {
-		meta.Labels[crdv1.LabelSandbox] = s
-	}
-	if key := w.Annotations[crdv1.AnnotationRoutingKey]; key != "" {
-		meta.Annotations[crdv1.AnnotationRoutingKey] = key
-	}
-	return meta
+	return member.PartMeta(w, crdv1.LabelExternalWorkload, shown[:strings.LastIndexByte(shown, '-')]+unique[strings.LastIndexByte(unique, '-'):])
 }

@@ -1,7 +1,6 @@
 package recorders
 
 import (
-	"cmp"
 	"net"
 	"strconv"
 
@@ -12,6 +11,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/traffic/proxy"
@@ -58,21 +58,8 @@ func VirtualOf(w *crdv1.VirtualWorkload, mapped []crdv1.ServiceMapping, services
 
 // MetaOf returns the metadata of an object for a part of a VirtualWorkload. The name contains the sandbox and the part.
 func MetaOf(w *crdv1.VirtualWorkload, part string) metav1.ObjectMeta {
-	sandbox := cmp.Or(w.Annotations[crdv1.AnnotationSandboxName], w.Name)
-	meta := metav1.ObjectMeta{
-		Name:            crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part, crdv1.KindVirtualWorkload, w.Name),
-		Namespace:       w.Namespace,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindVirtualWorkload))},
-		Labels:          map[string]string{crdv1.LabelVirtualWorkload: crdv1.LabelValue(w.Name)},
-		Annotations:     map[string]string{crdv1.AnnotationSandboxName: sandbox},
-	}
-	if s := w.Labels[crdv1.LabelSandbox]; s != "" {
-		meta.Labels[crdv1.LabelSandbox] = s
-	}
-	if key := w.Annotations[crdv1.AnnotationRoutingKey]; key != "" {
-		meta.Annotations[crdv1.AnnotationRoutingKey] = key
-	}
-	return meta
+	name := crdv1.ObjectName(crdv1.MaxServiceName, member.SandboxOf(w), part, crdv1.KindVirtualWorkload, w.Name)
+	return member.PartMeta(w, crdv1.LabelVirtualWorkload, name)
 }
 
 // Sidecars are the pods of a baseline that can receive requests, by their sidecar.
