@@ -65,7 +65,8 @@ func Own(all []crdv1.SignadotRouteGroup, s *crdv1.SignadotSandbox) []*crdv1.Sign
 	return out
 }
 
-// holdsKey reports whether a group has its key, as of its last status. One with an empty name of a sandbox is not accepted and has.
+// holdsKey reports whether a group has its key, as of its last status. A group with an invalid specification, such as an empty
+// sandbox name, is not accepted, and keeps its key.
 func holdsKey(g *crdv1.SignadotRouteGroup) bool {
 	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionAccepted)
 	return c != nil && (c.Status == string(metav1.ConditionTrue) || c.Reason == baseline.ReasonInvalidSpec)
