@@ -101,6 +101,9 @@ func (s *site) reconcileJob(ctx context.Context, name string) (again reconcile.R
 		return again, s.endJob(ctx, j, "JobDeleted", fmt.Sprintf("Its Job was deleted in cluster %s before its outcome was read.", s.at.Name))
 	}
 	if o == nil {
+		if j.Attempt.Phase.Final() { // it can have ended before it was written
+			s.followJob(name)
+		}
 		return again, nil
 	}
 	s.seen.Store(name, true)

@@ -265,6 +265,26 @@ func TestAnExecutionIsCanceledBeforeItsJobs(t *testing.T) {
 	}
 }
 
+// TestAnExecutionIsCanceledBeforeItsJobIsWritten to the cluster, where others wait.
+func TestAnExecutionIsCanceledBeforeItsJobIsWritten(t *testing.T) {
+	s := newTestSite(t, never)
+	s.fill(`INSERT INTO jobs (organisation, name, runner_group, cluster, namespace, sandbox, routing_key, spec, sequence, generation, created, canceled, deleted, group_deleted, attempted, finished, phase, author, attempt)
+		SELECT $1, 'before' || n, 'smart-tests-prod', 'another', 'default', '', '', '', -n, 1, 0, 0, 0, 0, 1, 0, 'queued', '', '' FROM n WHERE n <= 1000`)
+	x := s.run()
+	s.Eventually("its job is submitted", func() error {
+		x, err := s.tests().Execution(t.Context(), org, x.ID)
+		if err == nil && x.Status.BaselineJob == nil {
+			err = errors.New("it is not")
+		}
+		return err
+	})
+	s.Must(s.tests().Cancel(t.Context(), org, x.ID, time.Now(), event("testexecution.cancel")))
+	s.testEnds(x, model.TestCanceled)
+	if j, err := s.jobs().Job(t.Context(), org, smarttests.JobName(x.ID, smarttests.Baseline)); err != nil || !j.Attempted.IsZero() {
+		t.Errorf("its job: %+v, %v", j, err)
+	}
+}
+
 // TestTheGroupOfTestsIsMadeAgain when it was deleted in the cluster: no user can apply it.
 func TestTheGroupOfTestsIsMadeAgain(t *testing.T) {
 	s := newTestSite(t, never)
