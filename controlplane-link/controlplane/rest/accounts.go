@@ -34,7 +34,7 @@ func (r *request) decodeAccount(a *model.ServiceAccount) error {
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
-	return each(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.org()))
+	return encode.List(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.org()))
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
@@ -100,7 +100,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := each(encode.APIKey)(h.Store.APIKeys(r.Context(), r.org(), owner))
+	keys, err := encode.List(encode.APIKey)(h.Store.APIKeys(r.Context(), r.org(), owner))
 	return v2.ListAPIKeysResponse{APIKeys: keys}, err
 }
 
@@ -136,7 +136,7 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 var noSecret = failure.Missing("secret not found")
 
 func (h *Handler) listSecrets(r *request) (any, error) {
-	return each(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
+	return encode.List(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
 }
 
 func (h *Handler) getSecret(r *request) (any, error) {
@@ -193,6 +193,6 @@ func (h *Handler) listEvents(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := each(encode.Event)(h.Store.Events(r.Context(), r.org(), q))
+	events, err := encode.List(encode.Event)(h.Store.Events(r.Context(), r.org(), q))
 	return v2.ListEventsResponse{Events: events}, err
 }

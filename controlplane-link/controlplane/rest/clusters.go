@@ -25,7 +25,7 @@ func (r *request) noCluster(err error) error {
 var noToken = failure.Missing("cluster token not found")
 
 func (h *Handler) listClusters(r *request) (any, error) {
-	return each(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
+	return encode.List(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
 }
 
 func (h *Handler) getCluster(r *request) (any, error) {
@@ -52,7 +52,7 @@ func (h *Handler) listClusterTokens(r *request) (any, error) {
 	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
-	return each(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.org(), name))
+	return encode.List(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.org(), name))
 }
 
 func (h *Handler) getClusterToken(r *request) (any, error) {

@@ -7,22 +7,7 @@ import (
 
 // one returns what a store has returned as the API has it; failed replaces the text of its error.
 func one[M, V any](of func(M) (V, error), failed func(error) error) func(M, error) (any, error) {
-	return func(m M, err error) (any, error) {
-		if err != nil {
-			return nil, failed(err)
-		}
-		return of(m)
-	}
-}
-
-// each is one for a list.
-func each[M, V any](of func(M) (V, error)) func([]M, error) ([]V, error) {
-	return func(all []M, err error) ([]V, error) {
-		if err != nil {
-			return nil, err
-		}
-		return encode.Each(all, of)
-	}
+	return func(m M, err error) (any, error) { return encode.One(of)(m, failed(err)) }
 }
 
 // errorBody returns the published error object.

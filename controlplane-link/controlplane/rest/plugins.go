@@ -49,7 +49,7 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 }
 
 func (h *Handler) listResourcePluginVersions(r *request) (any, error) {
-	return each(encode.Plugin)(h.versions(r))
+	return encode.List(encode.Plugin)(h.versions(r))
 }
 
 // version returns the version of a plugin that a request names, by default the highest one;

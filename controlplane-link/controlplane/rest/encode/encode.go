@@ -25,6 +25,26 @@ func Each[M, V any](all []M, of func(M) (V, error)) ([]V, error) {
 	return out, nil
 }
 
+// List is Each for the values and the error that a store returns.
+func List[M, V any](of func(M) (V, error)) func([]M, error) ([]V, error) {
+	return func(all []M, err error) ([]V, error) {
+		if err != nil {
+			return nil, err
+		}
+		return Each(all, of)
+	}
+}
+
+// One is List for one value.
+func One[M, V any](of func(M) (V, error)) func(M, error) (V, error) {
+	return func(m M, err error) (v V, _ error) {
+		if err != nil {
+			return v, err
+		}
+		return of(m)
+	}
+}
+
 // Single returns the value in a list of one.
 func Single[V any](all []V, err error) (v V, _ error) {
 	if err == nil {

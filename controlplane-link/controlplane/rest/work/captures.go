@@ -55,20 +55,13 @@ func (w Work) ListCaptures(r *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := of.Store.Captures(r.Context(), r.org(), r.URL.Query().Get("sandbox"))
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(all, encode.Capture)
+	return encode.List(encode.Capture)(of.Store.Captures(r.Context(), r.org(), r.URL.Query().Get("sandbox")))
 }
 
 // GetCapture returns the capture in the path.
 func (w Work) GetCapture(r *Call) (any, error) {
 	_, c, err := w.captureIn(r)
-	if err != nil {
-		return nil, err
-	}
-	return encode.Capture(c)
+	return encode.One(encode.Capture)(c, err)
 }
 
 // CreateCapture begins a capture of a sandbox's forks, with a new name.
@@ -92,10 +85,8 @@ func (w Work) CreateCapture(r *Call, in decode.Specification[v2.CaptureSpec], _ 
 		Org: r.org(), Cluster: s.Cluster, Sandbox: s.Name, Workload: ptr.Deref(in.Spec.Workload, ""), CreatedAt: r.Now, Until: r.Now.Add(long), Author: r.Caller.Author(),
 		Name: s.Name + "-" + strings.ToLower(rand.Text()[:10]),
 	}
-	if err := of.Store.Create(r.Context(), c, r.event("capture.create", map[string]any{"name": c.Name, "sandbox": c.Sandbox, "workload": c.Workload})); err != nil {
-		return nil, err
-	}
-	return encode.Capture(c)
+	err = of.Store.Create(r.Context(), c, r.event("capture.create", map[string]any{"name": c.Name, "sandbox": c.Sandbox, "workload": c.Workload}))
+	return encode.One(encode.Capture)(c, err)
 }
 
 // EndCapture ends the capture in the path.

@@ -40,11 +40,7 @@ func (w Work) ofTest(r *Call, job string) error {
 
 // ListTests returns all tests.
 func (w Work) ListTests(r *Call) (any, error) {
-	all, err := w.tests().Tests(r.Context(), r.org())
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(all, encode.Test)
+	return encode.List(encode.Test)(w.tests().Tests(r.Context(), r.org()))
 }
 
 // test returns the test in the path.
@@ -55,11 +51,7 @@ func (w Work) test(r *Call) (model.Test, error) {
 
 // GetTest returns the test in the path.
 func (w Work) GetTest(r *Call) (any, error) {
-	t, err := w.test(r)
-	if err != nil {
-		return nil, err
-	}
-	return encode.Test(t)
+	return encode.One(encode.Test)(w.test(r))
 }
 
 // ApplyTest creates or changes the test in the path.
@@ -73,11 +65,7 @@ func (w Work) ApplyTest(r *Call, in v2.TestSpec, _ decode.Tree) (any, error) {
 			one.ID = new(smarttests.TriggerID(*one.SandboxOf))
 		}
 	}
-	t, err := w.tests().PutTest(r.Context(), t, r.event("test.apply", map[string]any{"name": t.Name}))
-	if err != nil {
-		return nil, err
-	}
-	return encode.Test(t)
+	return encode.One(encode.Test)(w.tests().PutTest(r.Context(), t, r.event("test.apply", map[string]any{"name": t.Name})))
 }
 
 // RemoveTest deletes the test in the path.
@@ -117,11 +105,8 @@ func (w Work) run(r *Call, s v2.TestExecutionSpec, script, timeout string) (any,
 	if err := w.locate(r, &x); err != nil {
 		return nil, err
 	}
-	x, err = w.tests().Submit(r.Context(), x, r.event("testexecution.submit", map[string]any{"id": x.ID, "test": x.Test, "cluster": x.Cluster, "sandbox": x.Sandbox}))
-	if err != nil {
-		return nil, err
-	}
-	return encode.TestExecution(x)
+	ev := r.event("testexecution.submit", map[string]any{"id": x.ID, "test": x.Test, "cluster": x.Cluster, "sandbox": x.Sandbox})
+	return encode.One(encode.TestExecution)(w.tests().Submit(r.Context(), x, ev))
 }
 
 // locate sets the sandbox and the cluster of an execution.
@@ -150,11 +135,7 @@ func (w Work) executionIn(r *Call) (model.TestExecution, error) {
 
 // GetExecution returns the execution in the path.
 func (w Work) GetExecution(r *Call) (any, error) {
-	x, err := w.executionIn(r)
-	if err != nil {
-		return nil, err
-	}
-	return encode.TestExecution(x)
+	return encode.One(encode.TestExecution)(w.executionIn(r))
 }
 
 // CancelExecution cancels the execution in the path.
@@ -196,14 +177,10 @@ func (w Work) QueryExecutions(r *Call) (any, error) {
 			n.set(value)
 		}
 	}
-	all, err := w.tests().Executions(r.Context(), r.org(), l)
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(all, func(x model.TestExecution) (v2.TestexecutionsQueryResult, error) {
+	return encode.List(func(x model.TestExecution) (v2.TestexecutionsQueryResult, error) {
 		out, err := encode.TestExecution(x)
 		return v2.TestexecutionsQueryResult{Cursor: strconv.FormatInt(x.Sequence, 10), Execution: out}, err
-	})
+	})(w.tests().Executions(r.Context(), r.org(), l))
 }
 
 // ListExecutions returns the newest executions of the test in the path.
@@ -212,11 +189,6 @@ func (w Work) ListExecutions(r *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := w.tests().Executions(r.Context(), r.org(), teststore.List{Most: mostPage, Newest: true, Keep: func(x model.TestExecution) bool {
-		return x.Spec.Hosted != nil && x.Test == t.Name
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return encode.Each(all, encode.TestExecution)
+	hosted := func(x model.TestExecution) bool { return x.Spec.Hosted != nil && x.Test == t.Name }
+	return encode.List(encode.TestExecution)(w.tests().Executions(r.Context(), r.org(), teststore.List{Most: mostPage, Newest: true, Keep: hosted}))
 }
