@@ -85,7 +85,7 @@ var words = map[string]string{"principalKind": "user serviceAccount cluster syst
 
 // Events returns the selection of entries of the audit trail. The error is specfile.Problems.
 func Events(given url.Values) (q model.EventQuery, err error) {
-	q = model.EventQuery{Kind: model.Kind(given.Get("principalKind")), PrincipalID: given.Get("principalId"), Method: model.Method(given.Get("authMethod")), Limit: defaultEvents}
+	q = model.EventQuery{Kind: model.Kind(given.Get("principalKind")), PrincipalID: given.Get("principalId"), Method: model.Method(given.Get("authMethod"))}
 	for name, among := range words {
 		if text := given.Get(name); text != "" && !slices.Contains(strings.Fields(among), text) {
 			return q, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; use one of %s", text, among)}}
@@ -100,15 +100,26 @@ func Events(given url.Values) (q model.EventQuery, err error) {
 	if given.Get("filters") != "" {
 		return q, specfile.Problems{{Path: "filters", Text: "is not supported; use type, principalKind, principalId or authMethod"}}
 	}
-	if text := given.Get("limit"); text != "" {
-		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxEvents {
-			return q, specfile.Problems{{Path: "limit", Text: fmt.Sprintf("is %q; it must be between 1 and %d", text, maxEvents)}}
-		}
+	if q.Limit, err = Number(given, "limit", defaultEvents, 1, maxEvents); err == nil {
+		q.From, err = timeIn(given, "startTime")
 	}
-	if q.From, err = timeIn(given, "startTime"); err == nil {
+	if err == nil {
 		q.To, err = timeIn(given, "endTime")
 	}
 	return q, err
+}
+
+// Number returns a number of a query from least to most; usual if it is not given. The error is specfile.Problems.
+func Number(query url.Values, name string, usual, least, most int) (int, error) {
+	text := query.Get(name)
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; it can be %d to %d", text, least, most)}}
+	}
+	return n, nil
 }
 
 // timeIn returns a time of a query; zero if it is not given.

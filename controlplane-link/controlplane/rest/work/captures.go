@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,7 +26,7 @@ import (
 )
 
 // mostRequests and someRequests are the maximum and default of query limit.
-const mostRequests, someRequests = 1000, "100"
+const mostRequests, someRequests = 1000, 100
 
 var captureMissing = failure.Missing("unable to fetch capture: not found")
 
@@ -122,10 +121,9 @@ func (w Work) ListCapturedRequests(r *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	limit := cmp.Or(r.URL.Query().Get("limit"), someRequests)
-	n, err := strconv.Atoi(limit)
-	if err != nil || n < 0 || n > mostRequests {
-		return nil, failure.New(http.StatusBadRequest, "limit is %q; it can be 0 to %d", limit, mostRequests)
+	n, err := decode.Number(r.URL.Query(), "limit", someRequests, 0, mostRequests)
+	if err != nil {
+		return nil, err
 	}
 	return of.Store.Newest(r.Context(), of.Files, c, n)
 }

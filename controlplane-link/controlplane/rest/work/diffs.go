@@ -2,10 +2,11 @@ package work
 
 import (
 	"context"
+	"math"
 	"net/http"
-	"strconv"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/workflows/comparison/noise"
@@ -51,17 +52,14 @@ const usualFindings = 100
 
 // GetFindings is GetDiff for the operations of some colours.
 func (w Work) GetFindings(r *Call) (any, error) {
-	q, of := r.URL.Query(), smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow}, Most: usualFindings}
+	q, of := r.URL.Query(), smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow}}
 	if text := q.Get("category"); text != "" {
 		of.Colours = []noise.Colour{noise.Colour(text)}
 	}
 	of.Messages = q.Get("diffContext") == "full"
-	if text := q.Get("maxFindings"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			return nil, failure.New(http.StatusBadRequest, "maxFindings is %q; it can be 1 or more", text)
-		}
-		of.Most = n
+	var err error
+	if of.Most, err = decode.Number(q, "maxFindings", usualFindings, 1, math.MaxInt32); err != nil {
+		return nil, err
 	}
 	return w.diff(r, of)
 }

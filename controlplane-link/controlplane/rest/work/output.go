@@ -9,12 +9,12 @@ import (
 	"net/http"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -57,11 +57,11 @@ func (w Work) StreamLogs(r *Call) (any, error) {
 	if of != results.Stdout && of != results.Stderr {
 		return nil, failure.New(http.StatusBadRequest, "type is %q; use %s or %s", of, results.Stdout, results.Stderr)
 	}
-	if text := query.Get("tailLines"); text != "" {
-		if q.Tail, err = strconv.ParseUint(text, 10, 32); err != nil || q.Tail > mostTail {
-			return nil, failure.New(http.StatusBadRequest, "tailLines is %q; it can be 0 to %d", text, mostTail)
-		}
+	tail, err := decode.Number(query, "tailLines", 0, 0, mostTail)
+	if err != nil {
+		return nil, err
 	}
+	q.Tail = uint64(tail)
 	serve, err := w.Streams.Serve(q)
 	if err != nil {
 		return nil, failure.As(err, jobs.ErrCursor, http.StatusBadRequest, err.Error())

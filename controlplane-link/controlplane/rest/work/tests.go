@@ -158,25 +158,20 @@ func (w Work) QueryExecutions(r *Call) (any, error) {
 			return nil, err
 		}
 	}
-	l := teststore.List{Most: usualPage, RunID: q.Get("runID"), Newest: q.Get("orderDir") == "desc"}
+	l := teststore.List{RunID: q.Get("runID"), Newest: q.Get("orderDir") == "desc"}
 	if l.Keep, err = smarttests.Filter(q, func(name string) bool {
 		return slices.ContainsFunc(tests, func(t model.Test) bool { return t.Name == name })
 	}); err != nil {
 		return nil, err
 	}
-	for _, n := range []struct {
-		name string
-		most int64
-		set  func(int64)
-	}{{"pageSize", mostPage, func(n int64) { l.Most = int(n) }}, {"cursor", 1<<62 - 1, func(n int64) { l.After = n }}} {
-		if text := q.Get(n.name); text != "" {
-			value, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || value < 1 || value > n.most {
-				return nil, failure.New(http.StatusBadRequest, "%s is %q; it can be 1 to %d", n.name, text, n.most)
-			}
-			n.set(value)
-		}
+	if l.Most, err = decode.Number(q, "pageSize", usualPage, 1, mostPage); err != nil {
+		return nil, err
 	}
+	after, err := decode.Number(q, "cursor", 0, 1, 1<<62-1)
+	if err != nil {
+		return nil, err
+	}
+	l.After = int64(after)
 	return encode.List(func(x model.TestExecution) (v2.TestexecutionsQueryResult, error) {
 		out, err := encode.TestExecution(x)
 		return v2.TestexecutionsQueryResult{Cursor: strconv.FormatInt(x.Sequence, 10), Execution: out}, err
