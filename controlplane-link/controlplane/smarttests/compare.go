@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/exchange"
 	"switchyard.dev/workflows/comparison/noise"
-	"switchyard.dev/workflows/comparison/published"
 )
 
 // Compare compares the captured calls of both sides; false: a side has none.
@@ -80,19 +79,54 @@ func Diff(x model.TestExecution, printed map[Side]Printed) *v2.TrafficDiff {
 	if !is {
 		return nil
 	}
-	d := published.Of(r, JobName(x.ID, Baseline), JobName(x.ID, Target))
-	summary := func(s published.Summary) v2.TrafficDiffSummary {
-		return v2.TrafficDiffSummary{Additions: s.Additions, Captures: s.Captures, MaxRelevance: float32(s.MaxRelevance), Removals: s.Removals, Replacements: s.Replacements}
+	out := summary(r)
+	out.BaselineSession, out.TargetSession, out.CapturePoints = new(JobName(x.ID, Baseline)), new(JobName(x.ID, Target)), []v2.TrafficmodelsBy{point(x)}
+	return &out
+}
+
+// summary counts the calls of a comparison, and names those that one side lacks.
+func summary(r comparison.Result) (out v2.TrafficDiff) {
+	var all v2.TrafficDiffSummary
+	for _, call := range r.Calls {
+		count(&all, call)
+		count(map[noise.Colour]*v2.TrafficDiffSummary{noise.Red: &out.Red, noise.Yellow: &out.Yellow, noise.Green: &out.Green}[call.Colour()], call)
 	}
-	out := &v2.TrafficDiff{
-		Additions: d.Additions, Captures: d.Captures, MaxRelevance: float32(d.MaxRelevance), Removals: d.Removals, Replacements: d.Replacements,
-		BaselineSession: &d.BaselineSession, TargetSession: &d.TargetSession, CapturePoints: []v2.TrafficmodelsBy{point(x)},
-		Green: summary(d.Green), Yellow: summary(d.Yellow), Red: summary(d.Red),
-	}
-	for _, u := range d.UnpairedCaptures[:min(len(d.UnpairedCaptures), mostUnpaired)] {
-		out.UnpairedCaptures = append(out.UnpairedCaptures, v2.TestexecutionsUnpairedCapture{BaselineCaptureID: orNil(u.BaselineCaptureID), TargetCaptureID: orNil(u.TargetCaptureID)})
+	out.Captures, out.Additions, out.Removals, out.Replacements, out.MaxRelevance = all.Captures, all.Additions, all.Removals, all.Replacements, all.MaxRelevance
+	for _, u := range r.Unpaired[:min(len(r.Unpaired), mostUnpaired)] {
+		if id := orNil(u.Exchange.ID); u.Fork {
+			out.UnpairedCaptures = append(out.UnpairedCaptures, v2.TestexecutionsUnpairedCapture{TargetCaptureID: id})
+		} else {
+			out.UnpairedCaptures = append(out.UnpairedCaptures, v2.TestexecutionsUnpairedCapture{BaselineCaptureID: id})
+		}
 	}
 	return out
+}
+
+// count adds a call to a summary.
+func count(to *v2.TrafficDiffSummary, call comparison.Compared) {
+	to.Captures++
+	for _, f := range slices.Concat(call.Request, call.Response) {
+		switch f.Operation {
+		case noise.Add:
+			to.Additions++
+		case noise.Remove:
+			to.Removals++
+		default:
+			to.Replacements++
+		}
+		to.MaxRelevance = max(to.MaxRelevance, 1-noiseOf(f))
+	}
+}
+
+// undecided is the noise of a finding that can be a change or noise.
+const undecided = 0.5
+
+// noiseOf returns how probably a finding is noise, from 0 to 1; its relevance is the rest to 1.
+func noiseOf(f noise.Finding) float32 { return float32(min(f.Level, undecided)) }
+
+// operation returns a finding.
+func operation(f noise.Finding) v2.DiffOp {
+	return v2.DiffOp{Classification: &v2.DiffOpClassification{Noise: noiseOf(f)}, OldValue: f.Old.Any(), Value: f.New.Any(), Op: new(string(f.Operation)), Path: new("/" + f.At)}
 }
 
 // Findings are the differences to return.
@@ -113,12 +147,12 @@ func Differences(x model.TestExecution, printed map[Side]Printed, of Findings) v
 	}
 	at, left := v2.TrafficDiffPointResult{By: point(x)}, of.Most
 	operations := func(all []noise.Finding) (ops []v2.DiffOp) {
-		for _, o := range published.Operations(all) {
+		for _, f := range all {
 			if of.Most > 0 && left == 0 {
 				break
 			}
 			left--
-			ops = append(ops, v2.DiffOp{Classification: &v2.DiffOpClassification{Noise: float32(o.Classification.Noise)}, OldValue: o.OldValue, Value: o.Value, Op: new(string(o.Op)), Path: &o.Path})
+			ops = append(ops, operation(f))
 		}
 		return ops
 	}

@@ -64,11 +64,12 @@ func ObjectOf(members ...Member) *Value {
 	return &Value{Kind: Object, Members: kept}
 }
 
-// Any returns a value as encoding/json writes it.
+// Any returns a value as encoding/json writes it; nil if there is none.
 func (v *Value) Any() any {
-	switch v.Kind {
-	case Null:
+	if v == nil || v.Kind == Null {
 		return nil
+	}
+	switch v.Kind {
 	case Bool:
 		return v.Text == "true"
 	case Number:

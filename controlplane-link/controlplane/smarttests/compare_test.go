@@ -1,12 +1,12 @@
-package published_test
+package smarttests
 
 import (
 	"encoding/json"
 	"testing"
 
+	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/exchange"
-	"switchyard.dev/workflows/comparison/published"
 )
 
 func TestAComparisonHasThePublishedForm(t *testing.T) {
@@ -23,14 +23,19 @@ func TestAComparisonHasThePublishedForm(t *testing.T) {
 	fork := []exchange.Run{run(`{"x":"1","w":true}`, `{"x":1}`, `1`), run(`{"x":"1","w":true}`, `{"x":2}`, `1`)}
 	fork[0] = append(fork[0], get("u", "/u", `{}`))
 	r := comparison.Compare(baseline, fork, comparison.Options{})
+	var operations []v2.DiffOp
+	for _, f := range r.Calls[0].Response {
+		operations = append(operations, operation(f))
+	}
 	for what, row := range map[string]struct {
 		value any
 		want  string
 	}{
-		"summary": {published.Of(r, "b", "t"), `{"additions":1,"captures":3,"maxRelevance":0.875,"removals":1,"replacements":2,"baselineSession":"b","targetSession":"t",` +
-			`"green":{"additions":0,"captures":1,"maxRelevance":0,"removals":0,"replacements":0},"red":{"additions":1,"captures":1,"maxRelevance":0.875,"removals":1,"replacements":1},` +
-			`"yellow":{"additions":0,"captures":1,"maxRelevance":0.5,"removals":0,"replacements":1},"unpairedCaptures":[{"targetCaptureID":"u"}]}`},
-		"operations": {published.Operations(r.Calls[0].Response), `[{"classification":{"noise":0.125},"op":"add","path":"/body/w","value":true},` +
+		"summary": {summary(r), `{"additions":1,"captures":3,` +
+			`"green":{"additions":0,"captures":1,"maxRelevance":0,"removals":0,"replacements":0},"maxRelevance":0.875,` +
+			`"red":{"additions":1,"captures":1,"maxRelevance":0.875,"removals":1,"replacements":1},"removals":1,"replacements":2,` +
+			`"unpairedCaptures":[{"targetCaptureID":"u"}],"yellow":{"additions":0,"captures":1,"maxRelevance":0.5,"removals":0,"replacements":1}}`},
+		"operations": {operations, `[{"classification":{"noise":0.125},"op":"add","path":"/body/w","value":true},` +
 			`{"classification":{"noise":0.125},"oldValue":1,"op":"replace","path":"/body/x","value":"1"},{"classification":{"noise":0.125},"oldValue":[{"z":"q"}],"op":"remove","path":"/body/y"}]`},
 	} {
 		got, err := json.Marshal(row.value)
