@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // maxDepth is how deep values can be; deeper bodies are not decoded.
@@ -17,66 +18,52 @@ var errTooDeep = errors.New("more than 200 levels")
 func JSON(body []byte) (*Value, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	v, err := decodeJSON(d, 0)
-	if err != nil {
+	var decoded any
+	if err := d.Decode(&decoded); err != nil {
 		return nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("decode JSON: more than one value")
 	}
+	v, err := valueOf(decoded, 0)
+	if err != nil {
+		return nil, fmt.Errorf("decode JSON: %w", err)
+	}
 	return v, nil
 }
 
-func decodeJSON(d *json.Decoder, depth int) (*Value, error) {
+// valueOf returns a value that encoding/json has decoded, with numbers as their text.
+func valueOf(decoded any, depth int) (*Value, error) {
 	if depth > maxDepth {
 		return nil, errTooDeep
 	}
-	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
-	switch t := token.(type) {
+	switch of := decoded.(type) {
 	case string:
-		return &Value{Kind: Text, Text: t}, nil
+		return &Value{Kind: Text, Text: of}, nil
 	case json.Number:
-		return &Value{Kind: Number, Text: t.String()}, nil
+		return &Value{Kind: Number, Text: of.String()}, nil
 	case bool:
-		return &Value{Kind: Bool, Text: fmt.Sprint(t)}, nil
-	case json.Delim:
-		if t == '[' {
-			return listJSON(d, depth)
+		return &Value{Kind: Bool, Text: strconv.FormatBool(of)}, nil
+	case []any:
+		list := &Value{Kind: List}
+		for _, e := range of {
+			v, err := valueOf(e, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list.Elements = append(list.Elements, v)
 		}
-		return objectJSON(d, depth)
+		return list, nil
+	case map[string]any:
+		var members []Member
+		for name, m := range of {
+			v, err := valueOf(m, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, Member{name, v})
+		}
+		return ObjectOf(members...), nil
 	}
 	return &Value{Kind: Null, Text: "null"}, nil
-}
-
-func listJSON(d *json.Decoder, depth int) (*Value, error) {
-	v := &Value{Kind: List}
-	for d.More() {
-		element, err := decodeJSON(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		v.Elements = append(v.Elements, element)
-	}
-	_, err := d.Token()
-	return v, err
-}
-
-func objectJSON(d *json.Decoder, depth int) (*Value, error) {
-	var members []Member
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		value, err := decodeJSON(d, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, Member{fmt.Sprint(name), value})
-	}
-	_, err := d.Token()
-	return ObjectOf(members...), err
 }
