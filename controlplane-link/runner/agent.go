@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protodelim"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	core "k8s.io/client-go/kubernetes/typed/core/v1"
 	discovery "k8s.io/client-go/kubernetes/typed/discovery/v1"
@@ -78,29 +79,37 @@ func (a *Agent) Close() error { return a.conn.Close() }
 // Serve answers one connection that a caller requests, and ends with it or with ctx.
 func (a *Agent) Serve(ctx context.Context, in *carrier.Incoming, caller *linkv1.Caller, to *linkv1.Runner) {
 	far, t, refused := a.open(ctx, caller, to)
-	record := a.cfg.Record.With("job", to.GetJob(), "pod", t.GetPodNamespace()+"/"+t.GetPodName(), "address", t.GetPodIp())
+	record := a.cfg.Record.With("job", to.GetJob(), "pod", t.GetPodNamespace()+"/"+t.GetPodName())
+	answer(ctx, in, record, "a runner", far, &linkv1.RunnerTicket{
+		Ticket: t.GetTicket(), Expires: t.GetExpires(), Authority: t.GetAuthority(), PodUid: t.GetPodUid(), JobUid: t.GetJobUid(), Execution: t.GetExecution(),
+	}, refused)
+}
+
+// answer refuses a connection, or sends the ticket and copies the bytes of far until an end closes or ctx ends. Without
+// far the other end gets the ticket alone. to names far in the record.
+func answer(ctx context.Context, in *carrier.Incoming, record *slog.Logger, to string, far net.Conn, ticket proto.Message, refused *tunnelv1.Refused) {
 	if refused != nil {
-		record.Info("a connection to a runner was refused", "reason", refused.GetReason().String(), "message", refused.GetMessage())
+		record.Info("a connection to "+to+" was refused", "reason", refused.GetReason().String(), "message", refused.GetMessage())
 		in.Refuse(refused)
 		return
 	}
 	near, err := in.Accept()
 	if err == nil {
-		_, err = protodelim.MarshalTo(near, &linkv1.RunnerTicket{
-			Ticket: t.GetTicket(), Expires: t.GetExpires(), Authority: t.GetAuthority(), PodUid: t.GetPodUid(), JobUid: t.GetJobUid(), Execution: t.GetExecution(),
-		})
-		if err != nil {
-			relay.Cut(near)
+		if _, err = protodelim.MarshalTo(near, ticket); err != nil || far == nil {
+			_ = near.Close() // the other end reads an end
 		}
+	}
+	if far == nil {
+		return
 	}
 	if err != nil {
 		relay.Cut(far)
 		return
 	}
-	record.Info("a connection to a runner begins")
+	record.Info("a connection to "+to+" begins", "address", far.RemoteAddr().String())
 	defer context.AfterFunc(ctx, func() { relay.Cut(near); relay.Cut(far) })()
 	relay.Pipe(relay.Of(near), relay.Of(far))
-	record.Info("a connection to a runner has ended")
+	record.Info("a connection to " + to + " has ended")
 }
 
 // open returns a connection to a runner, and the ticket for it.
@@ -112,11 +121,7 @@ func (a *Agent) open(ctx context.Context, caller *linkv1.Caller, to *linkv1.Runn
 	defer cancel()
 	t, err := a.ticket(ctx, to.GetJob())
 	if err != nil {
-		reason, is := reasons[status.Code(err)]
-		if !is {
-			reason = tunnelv1.Reason_REASON_UNAVAILABLE
-		}
-		return nil, nil, refuse(reason, "The agent has no ticket for the runner of job %.253q: %s.", to.GetJob(), cmp.Or(status.Convert(err).Message(), err.Error()))
+		return nil, nil, refuse(cmp.Or(reasons[status.Code(err)], tunnelv1.Reason_REASON_UNAVAILABLE), "The agent has no ticket for the runner of job %.253q: %s.", to.GetJob(), cmp.Or(status.Convert(err).Message(), err.Error()))
 	}
 	if want := to.GetPodUid(); want != "" && want != t.GetPodUid() {
 		return nil, t, refuse(tunnelv1.Reason_REASON_NOT_FOUND, "Job %.253q runs in pod %s, and no longer in pod %.64s.", to.GetJob(), t.GetPodUid(), want)

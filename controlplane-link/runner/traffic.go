@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protodelim"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -20,7 +19,6 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
-	"switchyard.dev/tunnels/relay"
 )
 
 // trafficManager is the Service of the replicas of traffic-manager, and trafficPort the name of their port.
@@ -30,28 +28,7 @@ const trafficManager, trafficPort = "traffic-manager", "grpc"
 func (a *Agent) ServeTraffic(ctx context.Context, in *carrier.Incoming, caller *linkv1.Caller, to *linkv1.Traffic) {
 	record := a.cfg.Record.With("trafficCapture", to.GetCaptureNamespace()+"/"+to.GetCapture(), "replica", to.GetReplica())
 	far, t, refused := a.openTraffic(ctx, caller, to)
-	if refused != nil {
-		record.Info("a connection to traffic-manager was refused", "reason", refused.GetReason().String(), "message", refused.GetMessage())
-		in.Refuse(refused)
-		return
-	}
-	near, err := in.Accept()
-	if err == nil {
-		if _, err = protodelim.MarshalTo(near, t); err != nil || far == nil {
-			_ = near.Close() // the other end reads an end
-		}
-	}
-	if far == nil {
-		return
-	}
-	if err != nil {
-		relay.Cut(far)
-		return
-	}
-	record.Info("a connection to traffic-manager begins", "address", far.RemoteAddr().String())
-	defer context.AfterFunc(ctx, func() { relay.Cut(near); relay.Cut(far) })()
-	relay.Pipe(relay.Of(near), relay.Of(far))
-	record.Info("a connection to traffic-manager has ended")
+	answer(ctx, in, record, trafficManager, far, t, refused)
 }
 
 // openTraffic returns a connection to a replica, if one is requested, and the ticket for it.
