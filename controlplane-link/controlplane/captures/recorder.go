@@ -148,7 +148,7 @@ func (r *Recorder) record(ctx, left context.Context, at registry.Cluster, c Capt
 	user, err := r.Client(left, c.Org, c.Cluster, c.Author)
 	if err == nil {
 		_, err = recording.Record(ctx, recording.Config{
-			Client: user, Replicas: t.replicas, Dial: t.dial, Ticket: t.ticket, Each: w.each, Note: w.note, Name: c.Name, Left: left, Progress: &w.c.Progress, Save: w.save,
+			Client: user, Replicas: t.replicas, Dial: t.dial, Ticket: t.Ticket, Each: w.each, Note: w.note, Name: c.Name, Left: left, Progress: &w.c.Progress, Save: w.save,
 		}, recording.Asked{Sandbox: c.Sandbox, Workload: c.Workload, Traces: smarttests.TracesOf(c.Name), For: max(time.Until(c.Until), time.Nanosecond)})
 	}
 	begun := len(w.c.Progress.Captures) > 0

@@ -28,8 +28,6 @@ const (
 	soonest, latest = 2 * time.Second, 15 * time.Second
 	// saveWithin bounds a save.
 	saveWithin = time.Minute
-	// maxRecorded bounds a message of a segment: two bodies of 1 MiB, and headers.
-	maxRecorded = 8 << 20
 )
 
 // folder is that of the files of a capture. No job has such a name.
@@ -145,7 +143,7 @@ func Read(ctx context.Context, from results.Backend, c Capture, s Segment, each 
 	defer func() { _ = file.Close() }() // it was only read
 	for r := bufio.NewReaderSize(file, 64<<10); ; {
 		one := &trafficv1.Recorded{}
-		if err := (protodelim.UnmarshalOptions{MaxSize: maxRecorded}).UnmarshalFrom(r, one); errors.Is(err, io.EOF) {
+		if err := (protodelim.UnmarshalOptions{MaxSize: recording.MaxExchange}).UnmarshalFrom(r, one); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("read requests of capture %s: %w", c.Name, err)

@@ -5,4 +5,5 @@
 //	follow     reads a TrafficCapture that exists                      follow.go
 //	Progress   where a recording continues, and its counts            progress.go
 //	reading    every replica of traffic-manager, again where it was interrupted; each exchange once  read.go
+//	Tickets    the tickets of captures, and connections to replicas   tickets.go
 package recording

@@ -110,7 +110,7 @@ func recordTo(ctx context.Context, s *command.Session, asked recording.Asked, to
 	if err != nil {
 		return exit.Unavailable.Errorf("%w", err)
 	}
-	return run(ctx, s, recording.Config{Client: writer, Replicas: at.replicas, Dial: at.dial, Ticket: at.ticket}, asked, to)
+	return run(ctx, s, recording.Config{Client: writer, Replicas: at.replicas, Dial: at.dial, Ticket: at.Ticket}, asked, to)
 }
 
 // run records, and prints how complete the recording is.
