@@ -27,6 +27,15 @@ type Adoption struct {
 	Left []string
 }
 
+// add adds an object; left is why it stays as it is, empty: the store takes its specification.
+func (a *Adoption) add(r request, left string) {
+	if left != "" {
+		a.Left = append(a.Left, r.String()+": "+left)
+	} else {
+		a.Taken = append(a.Taken, r.String())
+	}
+}
+
 // Adopt takes the state of a cluster after the store was restored from a backup: the specifications of objects that
 // are newer than their rows, or have none, become those of the rows, with higher generations. It writes no object
 // itself. It works at any replica while the cluster has a session. dry: it changes nothing, and what the store would refuse
@@ -57,14 +66,10 @@ func (d *Delivery) Adopt(ctx context.Context, org, cluster string, dry bool) (ou
 			continue
 		}
 		left, err := s.adopt(ctx, e, r, o, dry)
-		switch {
-		case err != nil:
+		if err != nil {
 			return out, err
-		case left != "":
-			out.Left = append(out.Left, r.String()+": "+left)
-		default:
-			out.Taken = append(out.Taken, r.String())
 		}
+		out.add(r, left)
 	}
 	err = s.adoptGroups(ctx, dry, &out)
 	slices.Sort(out.Taken)
@@ -103,7 +108,7 @@ func (s *site) written(ctx context.Context, out *Adoption) (objects map[request]
 func (s *site) valid(r request, o client.Object, present int64, out *Adoption) bool {
 	n := crdv1.GenerationOf(o)
 	if n-present > longestGap {
-		out.Left = append(out.Left, fmt.Sprintf("%s: its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", r, crdv1.AnnotationGeneration, n, s.at.Name))
+		out.add(r, fmt.Sprintf("its annotation %s is %d, which no control plane has written: delete it in cluster %s, and apply it again", crdv1.AnnotationGeneration, n, s.at.Name))
 	}
 	return n > 0 && n-present <= longestGap && o.GetDeletionTimestamp() == nil
 }

@@ -39,14 +39,11 @@ func (s *site) adoptGroups(ctx context.Context, dry bool, out *Adoption) error {
 		} else if !known && !errors.Is(err, model.ErrNotFound) {
 			return err
 		}
-		switch left, err := s.adoptGroup(ctx, g, o, dry); {
-		case err != nil:
+		left, err := s.adoptGroup(ctx, g, o, dry)
+		if err != nil {
 			return err
-		case left != "":
-			out.Left = append(out.Left, r.String()+": "+left)
-		default:
-			out.Taken = append(out.Taken, r.String())
 		}
+		out.add(r, left)
 	}
 	return nil
 }

@@ -49,7 +49,10 @@ func (s *site) reconcileGroup(ctx context.Context, name string) (again reconcile
 		again.RequeueAfter = checkAgain
 		return again, s.noteGroup(ctx, g, newerMessage(s.at.Name, crdv1.GenerationOf(o)))
 	case !g.DeletedAt.IsZero() && ours:
-		return again, s.removeGroup(ctx, g, o)
+		if o.DeletionTimestamp == nil {
+			err = s.delete(ctx, g.Author, o, client.Preconditions{UID: &o.UID})
+		}
+		return again, err
 	case !g.DeletedAt.IsZero():
 		return again, s.jobs().FinishGroup(ctx, g, s.eventOf(g.Org, store.RunnerGroup, g.Name, "deleted"))
 	case o != nil && !ours:
@@ -128,17 +131,6 @@ func (s *site) applyGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.Job
 		return again, errors.Join(err, s.noteGroup(ctx, g, err.Error()))
 	}
 	return again, err
-}
-
-func (s *site) removeGroup(ctx context.Context, g model.RunnerGroup, o *crdv1.JobRunnerGroup) error {
-	if o.DeletionTimestamp != nil {
-		return nil
-	}
-	as, err := s.as(g.Author)
-	if err == nil {
-		err = as.Delete(ctx, o, client.Preconditions{UID: &o.UID})
-	}
-	return client.IgnoreNotFound(err)
 }
 
 // observeGroup records the status of the object of a group, at most once a second.

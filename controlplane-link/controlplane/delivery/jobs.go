@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -83,11 +82,7 @@ func (s *site) reconcileJob(ctx context.Context, name string) (again reconcile.R
 	case apply:
 		return s.applyJob(ctx, j, o)
 	case remove:
-		as, err := s.as(j.Author)
-		if err == nil {
-			err = as.Delete(ctx, o, client.Preconditions{UID: &o.UID})
-		}
-		return again, client.IgnoreNotFound(err)
+		return again, s.delete(ctx, j.Author, o, client.Preconditions{UID: &o.UID})
 	case finish:
 		if s.Discard != nil {
 			if err := s.Discard(ctx, j); err != nil {
@@ -178,7 +173,7 @@ func (s *site) observeJob(ctx context.Context, j model.Job, o *crdv1.Job) error 
 // recordJob records a state, if it differs from the last one in more than its usual reason. A job that leaves the queue makes room for another one.
 func (s *site) recordJob(ctx context.Context, j model.Job, a model.Attempt) error {
 	waits := a.Phase == model.PhaseQueued && j.Attempt.Phase == model.PhaseQueued && (usual[a.Reason] && usual[j.Attempt.Reason] || a.Reason == j.Attempt.Reason)
-	if waits || equalAttempts(a, j.Attempt) {
+	if waits || observed.Same(a, j.Attempt) {
 		return nil
 	}
 	if changed, err := s.jobs().Observe(ctx, j, a); !changed || err != nil {
@@ -194,12 +189,6 @@ func (s *site) recordJob(ctx context.Context, j model.Job, a model.Attempt) erro
 		s.add(request{store.Job, next})
 	}
 	return err
-}
-
-func equalAttempts(a, b model.Attempt) bool {
-	one, _ := json.Marshal(a) // it has texts, numbers and times
-	other, _ := json.Marshal(b)
-	return string(one) == string(other)
 }
 
 // collect collects the output of a job in the background, once at a time.

@@ -191,12 +191,9 @@ func (s *site) printed(ctx context.Context, j model.Job) (smarttests.Printed, bo
 			return problem, false, err
 		}
 		from, err = s.Output(ctx, j) // it can have been stored in between
-		if from == nil || err != nil {
-			return problem, err == nil, err
-		}
 	}
-	if err != nil {
-		return problem, false, err
+	if from == nil || err != nil {
+		return problem, err == nil, err
 	}
 	defer func() { _ = from.Close() }() // it was only read
 	if p := smarttests.Read(from); p.Problem == "" {

@@ -110,12 +110,16 @@ func (s *site) wanted(ctx context.Context, e *entry) (o crdv1.Object, fault, err
 
 // remove deletes the object that was read as the author of the deletion.
 func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reconcile.Result, err error) {
-	as, err := s.as(e.Author)
+	return s.refused(ctx, e, s.delete(ctx, e.Author, o, client.Preconditions{UID: new(o.GetUID()), ResourceVersion: new(o.GetResourceVersion())}))
+}
+
+// delete deletes an object as an author, if it is as it was read. Of one that is deleted already the watch is about to report it.
+func (s *site) delete(ctx context.Context, author model.Author, o client.Object, read client.Preconditions) error {
+	as, err := s.as(author)
 	if err == nil {
-		uid, version := o.GetUID(), o.GetResourceVersion()
-		err = as.Delete(ctx, o, client.Preconditions{UID: &uid, ResourceVersion: &version})
+		err = as.Delete(ctx, o, read)
 	}
-	return s.refused(ctx, e, client.IgnoreNotFound(err)) // the watch is about to report it
+	return client.IgnoreNotFound(err)
 }
 
 // refused records the refusal of a write, and returns the error, which is tried again with back-off. A conflict, or a cluster that does not answer is none. Without an error it does nothing.

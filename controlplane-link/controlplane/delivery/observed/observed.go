@@ -62,7 +62,7 @@ func Because(before model.Status, generation int64, reason, message string) mode
 }
 
 // Same reports whether two statuses are the same in the store.
-func Same(a, b model.Status) bool {
+func Same[S model.Status | model.Attempt](a, b S) bool {
 	one, _ := json.Marshal(a) // it has texts, numbers and times
 	other, _ := json.Marshal(b)
 	return bytes.Equal(one, other)
