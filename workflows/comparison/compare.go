@@ -4,8 +4,7 @@
 //	exchange   the input: a request with its response
 //	pairing    which exchanges of the runs are the same call
 //	structure  messages as trees of values: JSON, protobuf, text; decompression within a limit
-//	noise      what varies in the baseline, and what the fork does outside of that
-//	explain    findings in plain words
+//	noise      what varies in the baseline, what the fork does outside of that, and both in plain words
 package comparison
 
 import (

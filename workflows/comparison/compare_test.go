@@ -6,7 +6,6 @@ import (
 
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/exchange"
-	"switchyard.dev/workflows/comparison/explain"
 	"switchyard.dev/workflows/comparison/noise"
 )
 
@@ -28,7 +27,7 @@ func TestARedCallIsExplained(t *testing.T) {
 	}
 	want := "status: another value. The baseline had status 200 in all 3 runs; the fork had status 500 in all 3 runs. " +
 		"A place that varies by chance in each run looks like this in at most 3.1 % of comparisons."
-	if got := explain.Finding(r.Calls[0].Response[0]); got != want {
+	if got := r.Calls[0].Response[0].Explain(); got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }

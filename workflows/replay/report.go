@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"switchyard.dev/workflows/comparison"
-	"switchyard.dev/workflows/comparison/explain"
 	"switchyard.dev/workflows/comparison/noise"
 	"switchyard.dev/workflows/comparison/pairing"
 )
@@ -122,7 +121,7 @@ func (e *Endpoint) add(c *call) {
 
 func (e *Endpoint) compare(id string, compared comparison.Compared) {
 	for _, f := range compared.Response {
-		e.find(&Finding{Verdict: f.Colour, Path: f.Path, Expected: span(f.Baseline), Value: span(f.Fork), Why: explain.Finding(f), ErrorLevel: f.Level, Example: id, property: f.Property})
+		e.find(&Finding{Verdict: f.Colour, Path: f.Path, Expected: span(f.Baseline), Value: span(f.Fork), Why: f.Explain(), ErrorLevel: f.Level, Example: id, property: f.Property})
 	}
 	for _, p := range compared.Problems {
 		if !slices.Contains(e.Problems, p) {

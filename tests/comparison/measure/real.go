@@ -9,7 +9,6 @@ import (
 	"switchyard.dev/tests/comparison/live"
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/exchange"
-	"switchyard.dev/workflows/comparison/explain"
 	"switchyard.dev/workflows/comparison/noise"
 )
 
@@ -74,7 +73,7 @@ func explained(result comparison.Result) (red []string) {
 	for _, call := range result.Calls {
 		for _, f := range slices.Concat(call.Request, call.Response) {
 			if f.Colour == noise.Red {
-				red = append(red, call.Baseline[0].Name+" "+explain.Finding(f))
+				red = append(red, call.Baseline[0].Name+" "+f.Explain())
 			}
 		}
 	}

@@ -12,4 +12,5 @@
 //	format.go   formats of texts
 //	number.go   numbers, times and counters that vary
 //	finding.go  what a judgement states
+//	explain.go  a finding in plain words
 package noise

@@ -1,35 +1,31 @@
-// Package explain describes findings in plain words.
-package explain
+package noise
 
 import (
 	"fmt"
-	"slices"
 	"strings"
-
-	"switchyard.dev/workflows/comparison/noise"
 )
 
-// longest is how many characters of a value are shown.
-const longest = 60
+// longestShown is how many characters of a value are shown.
+const longestShown = 60
 
-// Finding returns two or three sentences: the place with what the baseline did in its runs and what the fork did, and what that means.
-func Finding(f noise.Finding) string {
+// Explain returns two or three sentences: the place with what the baseline did in its runs and what the fork did, and what that means.
+func (f Finding) Explain() string {
 	where := f.Path
 	if f.At != f.Path {
 		where += " (at " + f.At + ")"
 	}
-	text := fmt.Sprintf("%s: %s. The baseline had %s; the fork had %s.", where, what(f), runs(f.Baseline), runs(f.Fork))
+	text := fmt.Sprintf("%s: %s. The baseline had %s; the fork had %s.", where, f.what(), inRuns(f.Baseline), inRuns(f.Fork))
 	if f.Property != "value" && f.Property != "range" && f.Property != "stability" && f.Old != nil && f.New != nil {
 		text += fmt.Sprintf(" For example %s and %s.", short(f.Old.String()), short(f.New.String()))
 	}
-	return text + " " + meaning(f)
+	return text + " " + f.meaning()
 }
 
-func what(f noise.Finding) string {
+func (f Finding) what() string {
 	switch {
-	case f.Operation == noise.Remove:
+	case f.Operation == Remove:
 		return "removed"
-	case f.Operation == noise.Add:
+	case f.Operation == Add:
 		return "added"
 	case f.Property == "range":
 		return "outside of the values of the baseline"
@@ -43,13 +39,9 @@ func what(f noise.Finding) string {
 	return "another " + f.Property
 }
 
-func constant(all []string) bool {
-	return !slices.ContainsFunc(all, func(s string) bool { return s != all[0] })
-}
-
-func runs(all []string) string {
+func inRuns(all []string) string {
 	if constant(all) {
-		return fmt.Sprintf("%s in %s", short(all[0]), number(len(all)))
+		return fmt.Sprintf("%s in %s", short(all[0]), countOf(len(all)))
 	}
 	var shown []string
 	for _, s := range all {
@@ -58,7 +50,7 @@ func runs(all []string) string {
 	return strings.Join(shown, ", ")
 }
 
-func number(n int) string {
+func countOf(n int) string {
 	if n == 1 {
 		return "its only run"
 	}
@@ -69,15 +61,15 @@ func short(s string) string {
 	if s == "" {
 		return "none"
 	}
-	if runes := []rune(s); len(runes) > longest {
-		return string(runes[:longest]) + "…"
+	if runes := []rune(s); len(runes) > longestShown {
+		return string(runes[:longestShown]) + "…"
 	}
 	return s
 }
 
-func meaning(f noise.Finding) string {
+func (f Finding) meaning() string {
 	switch {
-	case f.Colour == noise.Yellow:
+	case f.Colour == Yellow:
 		return "This can be noise that the baseline's runs did not show: run both sides again."
 	case f.Level == 0:
 		return "Chance does not explain this."
