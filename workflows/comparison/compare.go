@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/exchange"
 	"switchyard.dev/workflows/comparison/noise"
 	"switchyard.dev/workflows/comparison/pairing"
@@ -48,11 +49,7 @@ type Result struct {
 // Compare pairs the exchanges of the runs of a baseline and of a fork, and judges each call.
 func Compare(baseline, fork []exchange.Run, o Options) Result {
 	pairs, unpaired := pairing.Find(baseline, fork)
-	r := Result{Unpaired: unpaired}
-	for _, p := range pairs {
-		r.Calls = append(r.Calls, o.call(p))
-	}
-	return r
+	return Result{Calls: lists.Map(pairs, o.call), Unpaired: unpaired}
 }
 
 // Colour is that of the worst finding.

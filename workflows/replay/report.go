@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/noise"
 	"switchyard.dev/workflows/comparison/pairing"
@@ -147,5 +148,5 @@ func (e *Endpoint) find(f *Finding) {
 
 // span returns what a side had in its runs, each value once.
 func span(values []string) string {
-	return strings.Join(slices.Compact(slices.Sorted(slices.Values(values))), ", ")
+	return strings.Join(lists.Unique(slices.Clone(values)), ", ")
 }

@@ -1,7 +1,11 @@
 // Package exchange is the input of the comparison: one request with its response, from any capture.
 package exchange
 
-import "strings"
+import (
+	"strings"
+
+	"switchyard.dev/eventbus/lists"
+)
 
 // Exchange is a request and its response. Empty fields are unknown.
 type Exchange struct {
@@ -32,13 +36,8 @@ type Field struct{ Name, Value string }
 
 // Value returns the values of a header, joined.
 func Value(fields []Field, name string) string {
-	var values []string
-	for _, f := range fields {
-		if strings.EqualFold(f.Name, name) {
-			values = append(values, f.Value)
-		}
-	}
-	return strings.Join(values, ", ")
+	named := lists.Filter(fields, func(f Field) bool { return strings.EqualFold(f.Name, name) })
+	return strings.Join(lists.Map(named, func(f Field) string { return f.Value }), ", ")
 }
 
 // Run is what one run of one side captured, in order.

@@ -3,6 +3,8 @@ package noise
 import (
 	"fmt"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // longestShown is how many characters of a value are shown.
@@ -43,11 +45,7 @@ func inRuns(all []string) string {
 	if constant(all) {
 		return fmt.Sprintf("%s in %s", short(all[0]), countOf(len(all)))
 	}
-	var shown []string
-	for _, s := range all {
-		shown = append(shown, short(s))
-	}
-	return strings.Join(shown, ", ")
+	return strings.Join(lists.Map(all, short), ", ")
 }
 
 func countOf(n int) string {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/structure"
 )
 
@@ -16,15 +17,11 @@ type judge struct {
 // Judge compares the values of a fork's runs with those of the baseline's; nil is a run without the value.
 func Judge(path string, baseline, fork []*structure.Value) []Finding {
 	j := &judge{k: len(baseline), n: len(fork)}
-	p := place{at: path}
-	for _, v := range baseline {
-		p.base = append(p.base, []*structure.Value{v})
-	}
-	for _, v := range fork {
-		p.fork = append(p.fork, []*structure.Value{v})
+	runs := func(all []*structure.Value) side {
+		return lists.Map(all, func(v *structure.Value) []*structure.Value { return []*structure.Value{v} })
 	}
 	if j.k > 0 && j.n > 0 {
-		j.places(path, []place{p})
+		j.places(path, []place{{at: path, base: runs(baseline), fork: runs(fork)}})
 	}
 	return j.findings
 }
@@ -59,7 +56,7 @@ func (j *judge) differs(path string, p place, name string, property func(*struct
 
 // places judges all elements of a path.
 func (j *judge) places(path string, all []place) {
-	var objects, lists, scalars []place
+	var objects, sequences, scalars []place
 	for _, p := range all {
 		if j.differs(path, p, "type", kindOf) {
 			if p.base.single() && p.fork.single() {
@@ -68,15 +65,15 @@ func (j *judge) places(path string, all []place) {
 		} else if base, fork := p.base.sets(kindOf), p.fork.sets(kindOf); constant(base) && slices.ContainsFunc(fork, func(s string) bool { return s != base[0] }) {
 			j.find(path, p, Yellow, "type", base, fork, 1)
 		}
-		for kind, to := range map[structure.Kind]*[]place{structure.Object: &objects, structure.List: &lists, "": &scalars} {
+		for kind, to := range map[structure.Kind]*[]place{structure.Object: &objects, structure.List: &sequences, "": &scalars} {
 			q := p.only(func(v *structure.Value) bool { return v.Kind == kind || kind == "" && v.Scalar() })
-			if q.base.filled() > 0 && q.fork.filled() > 0 {
+			if q.filled() {
 				*to = append(*to, q)
 			}
 		}
 	}
 	j.objects(path, objects)
-	j.lists(path, lists)
+	j.lists(path, sequences)
 	j.scalars(path, scalars)
 }
 
@@ -86,16 +83,13 @@ func (j *judge) objects(path string, all []place) {
 		return
 	}
 	if varying(all) {
-		values := func(v *structure.Value) (values []*structure.Value) {
-			for _, m := range v.Members {
-				values = append(values, m.Value)
-			}
-			return values
+		values := func(v *structure.Value) []*structure.Value {
+			return lists.Map(v.Members, func(m structure.Member) *structure.Value { return m.Value })
 		}
 		var below []place
 		for _, p := range all {
 			j.differs(path, p, "emptiness", emptiness)
-			below = append(below, place{at: p.at + "/*", base: p.base.spread(values), fork: p.fork.spread(values)})
+			below = append(below, p.below("*", values))
 		}
 		j.places(path+"/*", below)
 		return
@@ -104,7 +98,8 @@ func (j *judge) objects(path string, all []place) {
 		var below []place
 		for _, p := range all {
 			member := func(v *structure.Value) []*structure.Value { return []*structure.Value{v.Member(name)} }
-			q := place{at: p.at + "/" + name, base: p.base.spread(member), fork: p.fork.spread(member), loose: p.loose}
+			q := p.below(name, member)
+			q.loose = p.loose
 			exists := func(s side) bool { return s.only(func(*structure.Value) bool { return true }).filled() > 0 }
 			if name != p.skip && (exists(q.base) || exists(q.fork)) {
 				below = append(below, q)
@@ -131,8 +126,7 @@ func names(all []place) []string {
 			}
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return lists.Unique(names)
 }
 
 // varying reports whether objects are maps with keys of high cardinality: few names are in all values of the baseline; with
@@ -216,9 +210,7 @@ func (j *judge) noisy(path string, p place, w widths) {
 func (j *judge) stability(path string, p place, base, fork []string) bool {
 	random := func(v *structure.Value) bool { return v.Kind == structure.Text && isRandom(v.Text) }
 	distinct := func(s []string) bool {
-		s = slices.Clone(s)
-		slices.Sort(s)
-		return len(s) > 1 && len(slices.Compact(s)) == len(s)
+		return len(s) > 1 && len(lists.Set(s)) == len(s)
 	}
 	became := constant(base) && len(base) > 1 && distinct(fork) && p.fork.all(random)
 	ceased := constant(fork) && len(fork) > 1 && distinct(base) && p.base.all(random)
@@ -233,10 +225,9 @@ const maxUnseen = 0.002
 
 // unseen tests values that repeat: the fork always has one that no run of the baseline had.
 func (j *judge) unseen(path string, p place, base, fork []string) bool {
-	few := slices.Compact(slices.Sorted(slices.Values(base)))
 	level := Level(len(base), len(fork)) / 2
 	if !p.base.all(func(v *structure.Value) bool { return v.Kind == structure.Text || v.Kind == structure.Bool }) ||
-		level > maxUnseen || len(few) == len(base) || !constant(fork) || slices.Contains(base, fork[0]) || strings.Contains(fork[0], separator) {
+		level > maxUnseen || len(lists.Set(base)) == len(base) || !constant(fork) || slices.Contains(base, fork[0]) || strings.Contains(fork[0], separator) {
 		return false
 	}
 	j.find(path, p, Red, "value", base, fork, level)

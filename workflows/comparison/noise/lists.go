@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/structure"
 )
 
@@ -40,7 +41,9 @@ func (j *judge) lists(path string, all []place) {
 
 // pool returns all elements as one place.
 func pool(p place, loose bool) place {
-	return place{at: p.at + "/*", base: p.base.spread(elements), fork: p.fork.spread(elements), loose: loose}
+	q := p.below("*", elements)
+	q.loose = loose
+	return q
 }
 
 // sizes tests the length, and reports whether it differs.
@@ -62,12 +65,7 @@ func sequence(v *structure.Value) string { return v.String() }
 
 // multiset is the content of a list without its order.
 func multiset(v *structure.Value) string {
-	var all []string
-	for _, e := range v.Elements {
-		all = append(all, e.String())
-	}
-	slices.Sort(all)
-	return "{" + strings.Join(all, ",") + "}"
+	return "{" + strings.Join(slices.Sorted(slices.Values(lists.Map(v.Elements, (*structure.Value).String))), ",") + "}"
 }
 
 // flat judges lists of scalars; findings are of the list.
@@ -113,7 +111,7 @@ func index(p place) []place {
 		at := func(v *structure.Value) []*structure.Value {
 			return v.Elements[min(i, len(v.Elements)):min(i+1, len(v.Elements))]
 		}
-		if q := (place{at: fmt.Sprintf("%s/%d", p.at, i), base: p.base.spread(at), fork: p.fork.spread(at)}); q.base.filled() > 0 && q.fork.filled() > 0 {
+		if q := p.below(strconv.Itoa(i), at); q.filled() {
 			all = append(all, q)
 		}
 	}
@@ -150,11 +148,7 @@ func (j *judge) aligned(path string, p place, sized bool) []place {
 }
 
 func keys(v *structure.Value, key string) []string {
-	var all []string
-	for _, e := range v.Elements {
-		all = append(all, textOf(e.Member(key)))
-	}
-	return all
+	return lists.Map(v.Elements, func(e *structure.Value) string { return textOf(e.Member(key)) })
 }
 
 var identifying = regexp.MustCompile(`(?i)^(id|key|name|uuid|code|.*(id|key|name))$`)
@@ -167,9 +161,7 @@ func keyOf(base side) string {
 			return ""
 		}
 		if candidates == nil {
-			for _, m := range v.Elements[0].Members {
-				candidates = append(candidates, m.Name)
-			}
+			candidates = lists.Map(v.Elements[0].Members, func(m structure.Member) string { return m.Name })
 		}
 		candidates = slices.DeleteFunc(candidates, func(name string) bool { return !unique(v, name) })
 	}
@@ -233,7 +225,7 @@ func byKey(p place, key string, ordered bool) []place {
 		if !ordered {
 			at = fmt.Sprintf("%s/%s=%s", p.at, key, name)
 		}
-		if q := (place{at: at, base: of(base, name), fork: of(fork, name), skip: key}); q.base.filled() > 0 && q.fork.filled() > 0 {
+		if q := (place{at: at, base: of(base, name), fork: of(fork, name), skip: key}); q.filled() {
 			all = append(all, q)
 		}
 	}
@@ -252,12 +244,7 @@ func match(v *structure.Value, key string, wanted []string, ordered bool) map[st
 			rest = append(rest, e)
 		}
 	}
-	var lost []string
-	for _, name := range wanted {
-		if byName[name] == nil {
-			lost = append(lost, name)
-		}
-	}
+	lost := lists.Filter(wanted, func(name string) bool { return byName[name] == nil })
 	if len(lost) == len(rest) && (ordered || len(lost) == 1) {
 		for i, name := range lost {
 			byName[name] = rest[i]

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/structure"
 )
 
@@ -88,13 +89,7 @@ func apart(x, y []float64, tolerance, times float64, w widths) bool {
 	return gap(logs(x), logs(y), 0, w.logs) > times
 }
 
-func logs(all []float64) []float64 {
-	var logs []float64
-	for _, x := range all {
-		logs = append(logs, math.Log(x))
-	}
-	return logs
-}
+func logs(all []float64) []float64 { return lists.Map(all, math.Log) }
 
 // widths are the widest ranges of numbers in all elements of a list, as they are and as logarithms: those of one element are few.
 type widths struct{ plain, logs float64 }
@@ -116,7 +111,7 @@ func widest(all []place) (w widths) {
 func gap(x, y []float64, tolerance, wider float64) float64 {
 	distance := max(slices.Min(y)-slices.Max(x), slices.Min(x)-slices.Max(y)) - tolerance
 	width := max(slices.Max(x)-slices.Min(x), slices.Max(y)-slices.Min(y), wider)
-	all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(x, y))))
+	all := lists.Unique(slices.Concat(x, y))
 	resolution := math.Inf(1)
 	for i := 1; i < len(all); i++ {
 		resolution = min(resolution, all[i]-all[i-1])

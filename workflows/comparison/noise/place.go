@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/structure"
 )
 
@@ -44,19 +45,9 @@ const separator = " | "
 func (s side) sets(property func(*structure.Value) string) []string {
 	var sets []string
 	for _, run := range s {
-		switch len(run) {
-		case 0:
-			continue
-		case 1:
-			sets = append(sets, property(run[0]))
-			continue
+		if len(run) > 0 {
+			sets = append(sets, strings.Join(lists.Unique(lists.Map(run, property)), separator))
 		}
-		var set []string
-		for _, v := range run {
-			set = append(set, property(v))
-		}
-		slices.Sort(set)
-		sets = append(sets, strings.Join(slices.Compact(set), separator))
 	}
 	return sets
 }
@@ -137,6 +128,14 @@ func (s side) filled() (n int) {
 	}
 	return n
 }
+
+// below returns the place of the values that by returns for each value of a place.
+func (p place) below(name string, by func(*structure.Value) []*structure.Value) place {
+	return place{at: p.at + "/" + name, base: p.base.spread(by), fork: p.fork.spread(by)}
+}
+
+// filled reports whether both sides have values.
+func (p place) filled() bool { return p.base.filled() > 0 && p.fork.filled() > 0 }
 
 func (p place) only(keep func(*structure.Value) bool) place {
 	p.base, p.fork = p.base.only(keep), p.fork.only(keep)

@@ -10,6 +10,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Kind is the type of a value.
@@ -75,11 +77,7 @@ func (v *Value) Any() any {
 	case Number:
 		return json.Number(v.Text)
 	case List:
-		list := []any{}
-		for _, e := range v.Elements {
-			list = append(list, e.Any())
-		}
-		return list
+		return append([]any{}, lists.Map(v.Elements, (*Value).Any)...)
 	case Object:
 		object := map[string]any{}
 		for _, m := range v.Members {
