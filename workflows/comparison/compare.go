@@ -12,8 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/reflect/protoreflect"
-
 	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/workflows/comparison/exchange"
 	"switchyard.dev/workflows/comparison/noise"
@@ -23,10 +21,6 @@ import (
 
 // Options are how exchanges are compared; the zero value is usual.
 type Options struct {
-	// Limit is how many bytes a decoded body can have; 0: 8 MiB.
-	Limit int64
-	// Describe returns the protobuf messages of a call; nil if they are unknown.
-	Describe func(method, path string) (request, response protoreflect.MessageDescriptor)
 	// BaselineNames and ForkNames are texts that name the same thing on each side, in the same order: the name and address of its pod,
 	// its host. They do not count as differences.
 	BaselineNames, ForkNames []string
@@ -66,17 +60,13 @@ func (c Compared) Colour() noise.Colour {
 
 func (o Options) call(p pairing.Pair) Compared {
 	c := Compared{Pair: p}
-	var in, out protoreflect.MessageDescriptor
-	if some := first(p.Baseline); o.Describe != nil {
-		in, out = o.Describe(some.Method, some.Path)
-	}
-	of := func(descriptor protoreflect.MessageDescriptor, message func(*exchange.Exchange) exchange.Message) []noise.Finding {
+	of := func(message func(*exchange.Exchange) exchange.Message) []noise.Finding {
 		side := func(all []*exchange.Exchange, names []string) (values []*structure.Value) {
 			for _, e := range all {
 				if e == nil {
 					continue // a call that is not always made is no difference of its answer
 				}
-				v, problem := o.value(message(e), descriptor, alias(names))
+				v, problem := valueOf(message(e), alias(names))
 				if values = append(values, v); problem != nil {
 					c.Problems = append(c.Problems, problem.Error())
 				}
@@ -85,8 +75,8 @@ func (o Options) call(p pairing.Pair) Compared {
 		}
 		return below(noise.Judge("", side(p.Baseline, o.BaselineNames), side(p.Fork, o.ForkNames)))
 	}
-	c.Request = of(in, func(e *exchange.Exchange) exchange.Message { return e.Request })
-	c.Response = of(out, func(e *exchange.Exchange) exchange.Message { return e.Response })
+	c.Request = of(func(e *exchange.Exchange) exchange.Message { return e.Request })
+	c.Response = of(func(e *exchange.Exchange) exchange.Message { return e.Response })
 	return c
 }
 
@@ -96,10 +86,6 @@ func below(all []noise.Finding) []noise.Finding {
 		all[i].Path, all[i].At = strings.TrimPrefix(all[i].Path, "/"), strings.TrimPrefix(all[i].At, "/")
 	}
 	return all
-}
-
-func first(all []*exchange.Exchange) *exchange.Exchange {
-	return all[slices.IndexFunc(all, func(e *exchange.Exchange) bool { return e != nil })]
 }
 
 // alias returns a replacer of names by placeholders, the same on both sides.
@@ -116,9 +102,9 @@ func alias(names []string) *strings.Replacer {
 // derived headers state how a message was transferred; the body is compared without it.
 var derived = []string{"content-length", "transfer-encoding", "connection", "keep-alive"}
 
-// value returns a message as an object: status, headers, trailers and body.
-func (o Options) value(m exchange.Message, descriptor protoreflect.MessageDescriptor, names *strings.Replacer) (*structure.Value, error) {
-	body, err := structure.Body(m, structure.Options{Limit: o.Limit, Descriptor: descriptor})
+// valueOf returns a message as an object: status, headers, trailers and body.
+func valueOf(m exchange.Message, names *strings.Replacer) (*structure.Value, error) {
+	body, err := structure.Body(m, structure.MaxDecoded)
 	renamed(body, names)
 	members := []structure.Member{{Name: "body", Value: body}}
 	if m.Status != 0 {

@@ -61,7 +61,7 @@ func message(m *trafficv1.Message) exchange.Message {
 	}
 	return exchange.Message{
 		Status: int(m.GetStatus()), Header: fields(m.GetHeaders()), Trailer: fields(m.GetTrailers()), Body: m.GetBody(),
-		Size: int64(m.GetBodySize()), SHA256: hex.EncodeToString(m.GetBodySha256()), Filtered: m.GetElided(), //nolint:gosec // the size of a body
+		Size: int64(m.GetBodySize()), SHA256: hex.EncodeToString(m.GetBodySha256()), //nolint:gosec // the size of a body
 	}
 }
 

@@ -14,21 +14,20 @@ type Exchange struct {
 	// Call 0: the order of the run counts.
 	Test, Name string
 	Call       int
-	// Key, Trace and Parent are the routing key, the trace and the parent span.
-	Key, Trace, Parent string
-	Method, Path       string
-	Request, Response  Message
+	// Trace and Parent are the trace and the parent span.
+	Trace, Parent     string
+	Method, Path      string
+	Request, Response Message
 }
 
 // Message is one side of an exchange. Body is as it was sent, in its content encoding; it can be the beginning only: then Size is larger.
 type Message struct {
-	Status   int
-	Header   []Field
-	Trailer  []Field
-	Body     []byte
-	Size     int64
-	SHA256   string
-	Filtered []string // names that were removed before the capture
+	Status  int
+	Header  []Field
+	Trailer []Field
+	Body    []byte
+	Size    int64
+	SHA256  string
 }
 
 // Field is a header or trailer.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"switchyard.dev/workflows/comparison/exchange"
 )
@@ -23,29 +22,20 @@ import (
 // ErrTooLarge: a body is larger than the limit when it is decoded.
 var ErrTooLarge = errors.New("the decoded body exceeds the limit")
 
-// Options are how messages are decoded.
-type Options struct {
-	// Limit is how many bytes a decoded body can have; 0: 8 MiB.
-	Limit int64
-	// Descriptor is that of the messages, nil if unknown.
-	Descriptor protoreflect.MessageDescriptor
-}
+// MaxDecoded is how many bytes a decoded body usually can have.
+const MaxDecoded = 8 << 20
 
-const defaultLimit = 8 << 20
-
-// Body returns the body of a message as a value. Bodies that cannot be decoded are Opaque, with the problem.
-func Body(m exchange.Message, o Options) (*Value, error) {
-	if o.Limit == 0 {
-		o.Limit = defaultLimit
-	}
+// Body returns the body of a message as a value. Bodies that cannot be decoded, or have more than limit bytes then, are Opaque, with
+// the problem.
+func Body(m exchange.Message, limit int64) (*Value, error) {
 	if m.Size > int64(len(m.Body)) {
 		return opaque(m, m.Body), fmt.Errorf("only %d of %d bytes were captured", len(m.Body), m.Size)
 	}
-	plain, err := Decode(m.Body, exchange.Value(m.Header, "content-encoding"), o.Limit)
+	plain, err := Decode(m.Body, exchange.Value(m.Header, "content-encoding"), limit)
 	if err != nil {
 		return opaque(m, m.Body), err
 	}
-	value, err := parse(m, plain, o)
+	value, err := parse(m, plain, limit)
 	if err != nil {
 		return opaque(m, plain), err
 	}
@@ -105,7 +95,7 @@ func decode(body []byte, encoding string, limit int64) (plain []byte, err error)
 	return plain, nil
 }
 
-func parse(m exchange.Message, plain []byte, o Options) (*Value, error) {
+func parse(m exchange.Message, plain []byte, limit int64) (*Value, error) {
 	if len(plain) == 0 {
 		return &Value{Kind: Null, Text: "empty"}, nil
 	}
@@ -113,9 +103,9 @@ func parse(m exchange.Message, plain []byte, o Options) (*Value, error) {
 	first := bytes.TrimLeft(plain, " \t\r\n")
 	switch {
 	case strings.HasPrefix(media, "application/grpc"):
-		return grpc(m, plain, o)
+		return grpc(m, plain, limit)
 	case strings.Contains(media, "protobuf"):
-		return message(plain, o)
+		return Wire(plain)
 	case strings.Contains(media, "json") || len(first) > 0 && (first[0] == '{' || first[0] == '['):
 		if v, err := JSON(plain); err == nil || !utf8.Valid(plain) {
 			return v, err
@@ -127,14 +117,14 @@ func parse(m exchange.Message, plain []byte, o Options) (*Value, error) {
 	return Lines(string(plain)), nil
 }
 
-func grpc(m exchange.Message, plain []byte, o Options) (*Value, error) {
-	all, err := frames(plain, exchange.Value(m.Header, "grpc-encoding"), o.Limit)
+func grpc(m exchange.Message, plain []byte, limit int64) (*Value, error) {
+	all, err := frames(plain, exchange.Value(m.Header, "grpc-encoding"), limit)
 	if err != nil {
 		return nil, err
 	}
 	list := &Value{Kind: List}
 	for _, one := range all {
-		v, err := message(one, o)
+		v, err := Wire(one)
 		if err != nil {
 			return nil, err
 		}
@@ -144,11 +134,4 @@ func grpc(m exchange.Message, plain []byte, o Options) (*Value, error) {
 		return list.Elements[0], nil
 	}
 	return list, nil
-}
-
-func message(body []byte, o Options) (*Value, error) {
-	if o.Descriptor != nil {
-		return Described(body, o.Descriptor)
-	}
-	return Wire(body)
 }

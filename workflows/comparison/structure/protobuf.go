@@ -4,35 +4,17 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/types/dynamicpb"
 )
 
 var errNoMessage = errors.New("no protobuf message")
 
-// Described decodes a protobuf message with its descriptor, as protobuf's JSON form.
-func Described(body []byte, descriptor protoreflect.MessageDescriptor) (*Value, error) {
-	m := dynamicpb.NewMessage(descriptor)
-	if err := proto.Unmarshal(body, m); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", descriptor.FullName(), err)
-	}
-	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", descriptor.FullName(), err)
-	}
-	return JSON(text)
-}
-
-// Wire decodes a protobuf message without a descriptor: members are field numbers, each with the list of its values.
+// Wire decodes a protobuf message: members are field numbers, each with the list of its values.
 func Wire(body []byte) (*Value, error) { return wire(body, 0) }
 
 func wire(body []byte, depth int) (*Value, error) {

@@ -2,7 +2,7 @@
 //
 //	content.go   content encodings, within a limit, and the choice by content type
 //	json.go      JSON; numbers keep their text
-//	protobuf.go  protobuf by descriptor, or by field number without one; gRPC's frames
+//	protobuf.go  protobuf by field number; gRPC's frames
 //	text.go      text: members, lines, or one line
 package structure
 
