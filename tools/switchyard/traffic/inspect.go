@@ -45,15 +45,8 @@ func inspectCommand(s *command.Session) *cobra.Command {
 		}
 		all, err := recorded.List(in)
 		for _, m := range all {
-			text, wrong := []byte(line(s, m)), error(nil)
-			if s.Show.Form != show.Table {
-				text, wrong = record(m, s.Show.Form)
-			}
-			if wrong == nil {
-				_, wrong = s.Out.Write(text)
-			}
-			if wrong != nil {
-				return wrong
+			if err := printed(s, m); err != nil {
+				return err
 			}
 		}
 		return err

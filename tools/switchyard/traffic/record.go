@@ -126,13 +126,7 @@ func run(ctx context.Context, s *command.Session, cfg recording.Config, asked re
 			return nil
 		}
 		m := published.MetaOf(x, workload)
-		text := []byte(line(s, m))
-		if s.Show.Form != show.Table {
-			if text, err = record(m, s.Show.Form); err != nil {
-				return err
-			}
-		}
-		if _, err := s.Out.Write(text); err != nil {
+		if err := printed(s, m); err != nil {
 			return err
 		}
 		for _, o := range outputs {
@@ -179,6 +173,18 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(devel)"
+}
+
+// printed prints a request: one line, or its metadata with -o json or yaml.
+func printed(s *command.Session, m published.Meta) (err error) {
+	text := []byte(line(s, m))
+	if s.Show.Form != show.Table {
+		text, err = record(m, s.Show.Form)
+	}
+	if err == nil {
+		_, err = s.Out.Write(text)
+	}
+	return err
 }
 
 // line returns a request as one line.
