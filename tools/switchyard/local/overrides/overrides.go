@@ -124,11 +124,11 @@ func List(s *crdv1.SignadotSandbox) (all []Override) {
 		if m.Instance.Middleware != policy.Name {
 			continue
 		}
-		o := Override{Sandbox: s.Name, Name: forward(m.Instance), With: value(m.Instance, argHost)}
+		o := Override{Sandbox: s.Name, Name: forward(m.Instance), With: argument(m.Instance, argHost).Value}
 		if w := m.Workload; w != nil {
 			o.Workload = strings.Join([]string{w.Kind, w.Namespace, w.Name}, "/")
 		}
-		o.Policy, _ = policy.Parse(value(m.Instance, argPolicy)) // the operator reports one that is wrong
+		o.Policy, _ = policy.Parse(argument(m.Instance, argPolicy).Value) // the operator reports one that is wrong
 		x := lists.First(lists.Pointers(s.Spec.ExternalWorkloads), func(x *crdv1.SandboxExternalWorkload) bool { return x.Name == o.Name })
 		if o.Name != "" && x != nil && x.Tunnel != nil && len(x.Tunnel.BaselineToLocals) > 0 {
 			o.Port, o.With = x.Tunnel.BaselineToLocals[0].BaselinePort, x.Tunnel.BaselineToLocals[0].LocalAddress
@@ -140,19 +140,12 @@ func List(s *crdv1.SignadotSandbox) (all []Override) {
 
 // forward returns the external workload that a middleware names.
 func forward(m crdv1.MiddlewareInstance) string {
-	for _, a := range m.Args {
-		if a.Name == argHost && a.ValueFrom != nil {
-			return a.ValueFrom.Forward
-		}
+	if from := argument(m, argHost).ValueFrom; from != nil {
+		return from.Forward
 	}
 	return ""
 }
 
-func value(m crdv1.MiddlewareInstance, name string) string {
-	for _, a := range m.Args {
-		if a.Name == name {
-			return a.Value
-		}
-	}
-	return ""
+func argument(m crdv1.MiddlewareInstance, name string) crdv1.MiddlewareArg {
+	return lists.First(m.Args, func(a crdv1.MiddlewareArg) bool { return a.Name == name })
 }
