@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -44,14 +43,7 @@ func TestRequestsOfAnExternalWorkloadAreRecorded(t *testing.T) {
 		t.Error(err)
 	}
 
-	w.Must(w.Client.Delete(w.Context(), capture))
-	w.Gone(capture)
-	load.awaits(t, 50)
-	after := load.next()
-	load.end(t)
-	if ids := f.recorded(func([]int) error { return nil }); len(ids) > 0 && slices.Max(ids) >= after {
-		t.Errorf("request %d was recorded after the capture had ended", slices.Max(ids))
-	}
+	f.endRecording(t, capture, load)
 	w.Eventually("the second Service is deleted", func() error {
 		if all := f.ofExternal(); len(all) != 1 {
 			return fmt.Errorf("the external workload has %d Services", len(all))

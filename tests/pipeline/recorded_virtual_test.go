@@ -60,14 +60,7 @@ spec: {sandbox: recorded}`)
 	}
 	t.Logf("requests %d to %d were recorded, of %d", first, last, len(recorded))
 
-	w.Must(w.Client.Delete(w.Context(), capture))
-	w.Gone(capture)
-	load.awaits(t, 50)
-	after := load.next()
-	load.end(t)
-	if ids := f.recorded(func([]int) error { return nil }); len(ids) > 0 && slices.Max(ids) >= after {
-		t.Errorf("request %d was recorded after the capture had ended", slices.Max(ids))
-	}
+	after := f.endRecording(t, capture, load)
 	w.mu.Lock()
 	for id := 1; id < after; id++ {
 		if n := w.served["id="+strconv.Itoa(id)]; n != 1 {

@@ -117,14 +117,7 @@ spec: {sandbox: recorded, lease: {renewTime: "2026-11-30T14:00:00.000000Z"}}`)
 	recorded := f.recorded(func(ids []int) error { return holds(ids, first, last) })
 	t.Logf("requests %d to %d of one connection were recorded, of %d", first, last, len(recorded))
 
-	w.Must(w.Client.Delete(w.Context(), capture))
-	w.Gone(capture)
-	load.awaits(t, 50)
-	after := load.next()
-	load.end(t)
-	if ids := f.recorded(func([]int) error { return nil }); len(ids) > 0 && slices.Max(ids) >= after {
-		t.Errorf("request %d was recorded after the capture had ended", slices.Max(ids))
-	}
+	f.endRecording(t, capture, load)
 	if now := f.deployment(); now.Generation != before.Generation || now.UID != before.UID {
 		t.Errorf("the fork was changed: generation %d, then %d", before.Generation, now.Generation)
 	}
@@ -134,6 +127,21 @@ spec: {sandbox: recorded, lease: {renewTime: "2026-11-30T14:00:00.000000Z"}}`)
 		}
 		return nil
 	})
+}
+
+// endRecording deletes a capture, and ends a load later. It returns the number of a request after the end, and fails if that or a
+// later one was recorded.
+func (f *forked) endRecording(t *testing.T, capture *crdv1.TrafficCapture, load *steady) (after int) {
+	t.Helper()
+	f.Must(f.Client.Delete(f.Context(), capture))
+	f.Gone(capture)
+	load.awaits(t, 50)
+	after = load.next()
+	load.end(t)
+	if ids := f.recorded(func([]int) error { return nil }); len(ids) > 0 && slices.Max(ids) >= after {
+		t.Errorf("request %d was recorded after the capture had ended", slices.Max(ids))
+	}
+	return after
 }
 
 // holds returns which request from first to last was not recorded.
