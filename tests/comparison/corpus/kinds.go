@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // Noise is a kind of noise; kinds/README.md describes its members.
@@ -126,12 +128,7 @@ func load[T any](folder fs.FS, name string, check func(T) error) ([]T, error) {
 }
 
 func (n Noise) check() error {
-	count := 0
-	for _, is := range []bool{len(n.Text) > 0, n.Number != nil, n.Counter != nil, n.Choose != nil, n.Flap != nil, n.List != nil, n.Map != nil} {
-		if is {
-			count++
-		}
-	}
+	count := trues(len(n.Text) > 0, n.Number != nil, n.Counter != nil, n.Choose != nil, n.Flap != nil, n.List != nil, n.Map != nil)
 	if n.Name == "" || count != 1 {
 		return fmt.Errorf("kind %q has %d descriptions of its values; give it a name and exactly one", n.Name, count)
 	}
@@ -144,15 +141,15 @@ func (n Noise) check() error {
 }
 
 func (f Fault) check() error {
-	count := 0
-	for _, is := range []bool{f.Remove, f.Null, f.Retype, f.Empty, len(f.Text) > 0, len(f.Edit) > 0, len(f.Add) > 0, len(f.Multiply) > 0,
-		f.Negate, f.Round != nil, f.Invert, f.Swap, f.Drop != "", f.Duplicate, f.Reverse} {
-		if is {
-			count++
-		}
-	}
+	count := trues(f.Remove, f.Null, f.Retype, f.Empty, len(f.Text) > 0, len(f.Edit) > 0, len(f.Add) > 0, len(f.Multiply) > 0,
+		f.Negate, f.Round != nil, f.Invert, f.Swap, f.Drop != "", f.Duplicate, f.Reverse)
 	if f.Name == "" || count != 1 || len(f.On) == 0 {
 		return fmt.Errorf("fault %q has %d effects on %d types; give it a name, types and exactly one effect", f.Name, count, len(f.On))
 	}
 	return nil
+}
+
+// trues returns how many of the conditions hold.
+func trues(all ...bool) int {
+	return len(lists.Filter(all, func(is bool) bool { return is }))
 }
