@@ -45,15 +45,6 @@ func groupChange(g model.RunnerGroup) store.Change {
 	return store.Change{Kind: store.RunnerGroup, Org: g.Org, Cluster: g.Cluster, Name: g.Name}
 }
 
-// enough fails if a write has exceeded a maximum.
-func enough(ctx context.Context, t *database.Tx, what string, most int64, query, org string) error {
-	n, err := database.One(ctx, t, database.Column[int64], query, org)
-	if err == nil && n > most {
-		return fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, what, most)
-	}
-	return err
-}
-
 // PutGroup creates a runner group, or replaces its Spec, and returns it with its generation. Errors wrap
 // model.ErrMoved (its cluster or namespace would change) or ErrDeleting.
 func (s Store) PutGroup(ctx context.Context, g model.RunnerGroup, ev model.Event) (model.RunnerGroup, error) {
@@ -63,7 +54,7 @@ func (s Store) PutGroup(ctx context.Context, g model.RunnerGroup, ev model.Event
 		case errors.Is(err, model.ErrNotFound):
 			err = database.Must(ctx, t, model.ErrExists, insertGroup, g.Org, g.Name, g.Cluster, g.Namespace, g.Spec, generation, g.CreatedAt, author)
 			if err == nil {
-				err = enough(ctx, t, "runner groups", mostGroups, countGroups, g.Org)
+				err = store.Enough(ctx, t, "runner groups", mostGroups, countGroups, g.Org)
 			}
 		case err != nil:
 		case !old.DeletedAt.IsZero():

@@ -39,7 +39,7 @@ func (s Store) Submit(ctx context.Context, j model.Job, ev model.Event) (model.J
 		err = database.Must(ctx, t, model.ErrExists, insertJob, j.Org, j.Name, j.Group, j.Cluster, j.Namespace, j.Sandbox, j.RoutingKey, j.Spec, generation,
 			j.CreatedAt, database.JSON{Of: j.Author}, database.JSON{Of: j.Attempt})
 		if err == nil {
-			err = enough(ctx, t, "jobs", mostJobs, countJobs, j.Org)
+			err = store.Enough(ctx, t, "jobs", mostJobs, countJobs, j.Org)
 		}
 		return []store.Change{jobChange(j)}, err
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
@@ -41,6 +42,15 @@ func (t *tx) check(o thing, key []any, maxima ...maximum) {
 			t.fail(o.of(fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, m.what, m.most)))
 		}
 	}
+}
+
+// Enough fails with model.ErrTooMany if a write of another package has exceeded the maximum of an organisation; query counts.
+func Enough(ctx context.Context, t *database.Tx, what string, most int64, query, org string) error {
+	n, err := database.One(ctx, t, database.Column[int64], query, org)
+	if err == nil && n > most {
+		return fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, what, most)
+	}
+	return err
 }
 
 // insert adds a row to those that maxima count.

@@ -48,24 +48,15 @@ func scanWith(r database.Row, more ...any) (x model.TestExecution, err error) {
 	return x, err
 }
 
-// enough fails if a write has exceeded a maximum.
-func enough(ctx context.Context, t *database.Tx, what string, most int64, query, org string) error {
-	n, err := database.One(ctx, t, database.Column[int64], query, org)
-	if err == nil && n > most {
-		return fmt.Errorf("%w %s: the maximum is %d; delete one first", model.ErrTooMany, what, most)
-	}
-	return err
-}
-
 // PutTest creates a test, or replaces its specification, and returns it.
 func (s Store) PutTest(ctx context.Context, test model.Test, ev model.Event) (out model.Test, err error) {
 	err = s.Write(ctx, test.Org, ev, func(ctx context.Context, t *database.Tx, generation int64) ([]store.Change, error) {
 		_, err := database.Exec(ctx, t, putTest, test.Org, test.Name, database.JSON{Of: test.Spec}, generation, test.UpdatedAt)
 		if err == nil {
-			err = enough(ctx, t, "tests", mostTests, countTests, test.Org)
+			err = store.Enough(ctx, t, "tests", mostTests, countTests, test.Org)
 		}
 		if err == nil {
-			err = enough(ctx, t, "bytes of tests", mostTestBytes, sumTests, test.Org)
+			err = store.Enough(ctx, t, "bytes of tests", mostTestBytes, sumTests, test.Org)
 		}
 		if err == nil {
 			out, err = database.One(ctx, t, scanTest, selectTest, test.Org, test.Name)
@@ -121,7 +112,7 @@ func (s Store) Submit(ctx context.Context, x model.TestExecution, ev model.Event
 		err = database.Must(ctx, t, model.ErrExists, insert, x.Org, x.ID, x.Sequence, x.Cluster, x.Test, x.RunID, x.Sandbox, x.RoutingKey, x.Revision, x.Trigger,
 			x.Script, x.Timeout, x.CreatedAt, database.JSON{Of: x.Author}, database.JSON{Of: stored}, database.JSON{Of: x.Status})
 		if err == nil {
-			err = enough(ctx, t, "executions of tests", mostExecutions, countAll, x.Org)
+			err = store.Enough(ctx, t, "executions of tests", mostExecutions, countAll, x.Org)
 		}
 		return append(changes, change(x)), err
 	})
