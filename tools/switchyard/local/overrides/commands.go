@@ -40,13 +40,7 @@ func listCommand(s *command.Session) *cobra.Command {
 	var sandbox string
 	c := &cobra.Command{Use: "list", Short: "List the overrides of sandboxes", Args: cobra.NoArgs}
 	c.Flags().StringVarP(&sandbox, "sandbox", "s", "", "only those of this `sandbox`")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cluster, err := s.Writer()
-		if err != nil {
-			return err
-		}
-		ctx, cancel := s.Patiently(c.Context())
-		defer cancel()
+	c.RunE = s.InCluster(func(ctx context.Context, cluster client.WithWatch, _ []string) error {
 		var all crdv1.SignadotSandboxList
 		if sandbox != "" {
 			one, err := localenv.Sandbox(ctx, cluster, sandbox)
@@ -65,7 +59,7 @@ func listCommand(s *command.Session) *cobra.Command {
 			}
 		}
 		return s.Show.Report(out, rows.String())
-	}
+	})
 	return c
 }
 
