@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/preview/endpoints"
+	"switchyard.dev/eventbus/lists"
 	v2 "switchyard.dev/protos/controlplane/v2"
 )
 
@@ -94,13 +95,7 @@ func obstacles(st model.Status, generation int64) (text string) {
 
 // behind names the clusters that have not got a generation. cluster is that of the object; empty: all.
 func behind(st model.Status, cluster string, generation int64) string {
-	var names []string
-	for name, part := range st.Clusters {
-		if part.Generation < generation {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
+	names := lists.Filter(slices.Sorted(maps.Keys(st.Clusters)), func(name string) bool { return st.Clusters[name].Generation < generation })
 	switch {
 	case cluster != "":
 		return "cluster " + cluster
