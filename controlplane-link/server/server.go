@@ -381,3 +381,8 @@ func (s *Server) Agents() []*Agent {
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.agents))
 }
+
+// Current returns the sessions of this replica that are the newest ones of their clusters.
+func (s *Server) Current() []*Agent {
+	return slices.DeleteFunc(s.Agents(), func(a *Agent) bool { return a.Epoch < s.Epoch(a.Cluster) })
+}

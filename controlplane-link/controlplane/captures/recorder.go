@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,15 +81,9 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // follow begins captures of the sessions of this replica, ends those that users have ended, and leaves those of other sessions.
 func (r *Recorder) follow(ctx context.Context, running *sync.WaitGroup) {
-	current := map[*server.Agent]bool{}
-	for _, a := range r.Server.Agents() {
-		current[a] = a.Epoch >= r.Server.Epoch(a.Cluster)
-	}
+	current := r.Server.Current()
 	r.tidy(current)
-	for a, is := range current {
-		if !is {
-			continue
-		}
+	for _, a := range current {
 		all, err := r.Store.running(ctx, a.Cluster.Organisation, a.Cluster.Name)
 		if err != nil && ctx.Err() == nil {
 			r.Logger.Warn("the captures of a cluster cannot be read", "organisation", a.Cluster.Organisation, "cluster", a.Cluster.Name, "error", err)
@@ -100,11 +95,11 @@ func (r *Recorder) follow(ctx context.Context, running *sync.WaitGroup) {
 }
 
 // tidy leaves the captures of other sessions, and forgets those that can be tried again.
-func (r *Recorder) tidy(current map[*server.Agent]bool) {
+func (r *Recorder) tidy(current []*server.Agent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for id, of := range r.all {
-		if !current[of.agent] {
+		if !slices.Contains(current, of.agent) {
 			of.leave()
 		}
 		if !of.until.IsZero() && time.Now().After(of.until) {

@@ -102,10 +102,8 @@ func (d *Delivery) Run(ctx context.Context) error {
 // follow starts a site for each new session, and stops those of sessions that have ended or are not the newest.
 func (d *Delivery) follow(ctx context.Context, running *sync.WaitGroup) error {
 	current := map[registry.Cluster]*server.Agent{}
-	for _, a := range d.Server.Agents() {
-		if a.Epoch >= d.Server.Epoch(a.Cluster) {
-			current[a.Cluster] = a
-		}
+	for _, a := range d.Server.Current() {
+		current[a.Cluster] = a
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
