@@ -139,13 +139,7 @@ func (w Work) DownloadHAR(r *Call) (any, error) {
 		return nil, err
 	}
 	return Raw(func(ctx context.Context, out http.ResponseWriter) error {
-		out = paced{out, writeWithin}
-		header := out.Header()
-		header.Set("Content-Type", "application/json")
-		header.Set("Content-Disposition", "attachment; filename=capture.har")
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Content-Security-Policy", "sandbox")
-		header.Set("Cache-Control", "no-store")
+		out = download(out, "application/json", "attachment; filename=capture.har", "no-store")
 		archive := har.New(out, program.Built().Version)
 		for _, s := range all {
 			err := captures.Read(ctx, of.Files, c, s, func(one *trafficv1.Recorded) error { return archive.Add(one.GetExchange()) })

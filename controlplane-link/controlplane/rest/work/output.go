@@ -40,6 +40,17 @@ func (p paced) Write(part []byte) (int, error) {
 	return p.ResponseWriter.Write(part)
 }
 
+// download returns a paced writer with the headers of a file that browsers save, and do not show as a page of this site.
+func download(out http.ResponseWriter, media, disposition, cached string) http.ResponseWriter {
+	header := out.Header()
+	header.Set("Content-Type", media)
+	header.Set("Content-Disposition", disposition)
+	header.Set("Cache-Control", cached)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "sandbox")
+	return paced{out, writeWithin}
+}
+
 const mostTail = 1 << 20
 
 // StreamLogs returns an output stream of the job in the path, as Raw.
@@ -180,14 +191,8 @@ func (w Work) DownloadArtifact(r *Call) (any, error) {
 			return failure.New(http.StatusInternalServerError, "the artifact cannot be read")
 		}
 		defer func() { _ = file.Close() }() // it was only read
-		out = paced{out, writeWithin}
-		header := out.Header()
-		header.Set("Content-Type", cmp.Or(f.ContentType, "application/octet-stream"))
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("Content-Security-Policy", "sandbox")
-		header.Set("Content-Disposition", "attachment")
-		header.Set("Cache-Control", "private, no-cache")
-		header.Set("Etag", `"`+hex.EncodeToString(f.SHA256)+`"`)
+		out = download(out, cmp.Or(f.ContentType, "application/octet-stream"), "attachment", "private, no-cache")
+		out.Header().Set("Etag", `"`+hex.EncodeToString(f.SHA256)+`"`)
 		http.ServeContent(out, req.WithContext(ctx), path.Base(f.Path), m.At, file)
 		return nil
 	}), nil
