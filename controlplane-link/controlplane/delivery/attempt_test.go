@@ -76,7 +76,7 @@ func TestAttemptOf(t *testing.T) {
 		if canceled {
 			j.CanceledAt = time.Unix(1, 0)
 		}
-		return AttemptOf(o, j)
+		return attemptOf(o, j)
 	}
 	const began = `execution: {count: 2, podUID: p, begun: true, output: {state: Kept}}, runner: {runnerPod: {namespace: shop, name: r}}, `
 	for name, c := range map[string]struct {

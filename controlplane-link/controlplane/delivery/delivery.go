@@ -8,7 +8,7 @@
 //	reconcile  reads a row and its object, and does the step        reconcile.go, write.go
 //	observed   what a status has of an object; pure                 observed/
 //	Adopt      takes the state of a cluster after a restore         adopt.go
-//	jobs       the same for jobs, of which each is written once      jobs.go, attempt.go
+//	jobs       the same for jobs, of which each is written once      jobs.go
 //	groups     the same for runner groups, with their scaling       groups.go
 //	tests      executions of Smart Tests: their jobs, and the end    tests.go, testrun/
 //

@@ -16,6 +16,8 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/store"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/jobs"
+	"switchyard.dev/workflows/jobs/published"
 )
 
 const (
@@ -24,6 +26,10 @@ const (
 	// collectAgain is when a collection that has failed is tried again.
 	collectAgain = 5 * time.Second
 )
+
+// usual are the reasons for waiting that are not recorded: jobs have them for a while, and the status of their runner group
+// has the cause.
+var usual = map[string]bool{"": true, jobs.ReasonNoIdlePod: true, jobs.ReasonNoPods: true, jobs.ReasonPodsNotReady: true, jobs.ReasonRunnerGroupNotFound: true}
 
 // jobs has the jobs and runner groups.
 func (s *site) jobs() jobstore.Store { return jobstore.Store{Store: s.Store} }
@@ -158,9 +164,18 @@ func (s *site) endJob(ctx context.Context, j model.Job, reason, message string) 
 	return s.recordJob(ctx, j, j.Attempt.Ended(model.PhaseFailed, "", reason, message, time.Now().UTC()))
 }
 
+// attemptOf returns the state of a job that its object reports.
+func attemptOf(o *crdv1.Job, j model.Job) model.Attempt {
+	a := published.AttemptOf(o)
+	if a.CanceledBy == model.CanceledInternally && !j.CanceledAt.IsZero() {
+		a.CanceledBy = model.CanceledByRequest
+	}
+	return a
+}
+
 // observeJob records the state of the object of a job, and collects its output.
 func (s *site) observeJob(ctx context.Context, j model.Job, o *crdv1.Job) error {
-	a := AttemptOf(o, j)
+	a := attemptOf(o, j)
 	if err := s.recordJob(ctx, j, a); err != nil {
 		return err
 	}
