@@ -29,53 +29,53 @@ func (r *request) decodeAccount(a *model.ServiceAccount) error {
 	if in.Role != model.RoleMember && in.Role != model.RoleAdmin {
 		return specfile.Problems{{Path: "role", Text: fmt.Sprintf("is %q; use admin or member", in.Role)}}
 	}
-	a.Name, a.Description, a.Role, a.UpdatedAt = cmp.Or(a.Name, in.Name), in.Description, in.Role, r.now
+	a.Name, a.Description, a.Role, a.UpdatedAt = cmp.Or(a.Name, in.Name), in.Description, in.Role, r.Now
 	return nil
 }
 
 func (h *Handler) listServiceAccounts(r *request) (any, error) {
-	return encode.List(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.org()))
+	return encode.List(encode.ServiceAccount)(h.Store.ServiceAccounts(r.Context(), r.Org()))
 }
 
 func (h *Handler) getServiceAccount(r *request) (any, error) {
-	return one(encode.ServiceAccount, noAccount)(h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"]))
+	return one(encode.ServiceAccount, noAccount)(h.Store.ServiceAccount(r.Context(), r.Org(), r.Vars["serviceAccountName"]))
 }
 
 func (h *Handler) createServiceAccount(r *request) (any, error) {
-	a := model.ServiceAccount{Org: r.org(), Role: model.RoleMember, CreatedAt: r.now}
+	a := model.ServiceAccount{Org: r.Org(), Role: model.RoleMember, CreatedAt: r.Now}
 	if err := r.decodeAccount(&a); err != nil {
 		return nil, err
 	}
 	if err := identity.Valid("service account", a.Name); err != nil {
 		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
-	err := h.Store.CreateServiceAccount(r.Context(), a, r.event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
+	err := h.Store.CreateServiceAccount(r.Context(), a, r.Event("serviceAccount.create", tree{"name": a.Name, "role": a.Role}))
 	return one(encode.ServiceAccount, failure.Taken("service account"))(a, err)
 }
 
 func (h *Handler) updateServiceAccount(r *request) (any, error) {
-	a, err := h.Store.ServiceAccount(r.Context(), r.org(), r.vars["serviceAccountName"])
+	a, err := h.Store.ServiceAccount(r.Context(), r.Org(), r.Vars["serviceAccountName"])
 	if err == nil {
 		err = r.decodeAccount(&a)
 	}
 	if err == nil {
-		err = h.Store.UpdateServiceAccount(r.Context(), a, r.event("serviceAccount.update", tree{"name": a.Name, "role": a.Role}))
+		err = h.Store.UpdateServiceAccount(r.Context(), a, r.Event("serviceAccount.update", tree{"name": a.Name, "role": a.Role}))
 	}
 	return one(encode.ServiceAccount, noAccount)(a, err)
 }
 
 func (h *Handler) deleteServiceAccount(r *request) (any, error) {
-	name := r.vars["serviceAccountName"]
-	return nil, noAccount(h.Store.DeleteServiceAccount(r.Context(), r.org(), name, r.event("serviceAccount.delete", tree{"name": name})))
+	name := r.Vars["serviceAccountName"]
+	return nil, noAccount(h.Store.DeleteServiceAccount(r.Context(), r.Org(), name, r.Event("serviceAccount.delete", tree{"name": name})))
 }
 
 // keyOwner returns the owner of the API keys in a path. A member has access to its own keys only.
 func keyOwner(r *request) (model.Principal, error) {
-	if name, of := r.vars["serviceAccountName"]; of {
+	if name, of := r.Vars["serviceAccountName"]; of {
 		return model.Principal{Kind: model.KindServiceAccount, ID: name, Name: name}, nil
 	}
-	owner := model.Principal{Kind: model.KindUser, ID: r.vars["userId"]}
-	if self := r.caller.Principal; r.caller.Role != model.RoleAdmin && (self.Kind != owner.Kind || self.ID != owner.ID) {
+	owner := model.Principal{Kind: model.KindUser, ID: r.Vars["userId"]}
+	if self := r.Caller.Principal; r.Caller.Role != model.RoleAdmin && (self.Kind != owner.Kind || self.ID != owner.ID) {
 		return owner, failure.New(http.StatusForbidden, "access denied: API keys of others need role %s", model.RoleAdmin)
 	}
 	return owner, nil
@@ -88,10 +88,10 @@ func (h *Handler) checkedOwner(r *request) (model.Principal, error) {
 	case err != nil:
 		return owner, err
 	case owner.Kind == model.KindServiceAccount:
-		_, err = h.Store.ServiceAccount(r.Context(), r.org(), owner.ID)
+		_, err = h.Store.ServiceAccount(r.Context(), r.Org(), owner.ID)
 		return owner, noAccount(err)
 	}
-	_, err = h.Store.User(r.Context(), r.org(), owner.ID)
+	_, err = h.Store.User(r.Context(), r.Org(), owner.ID)
 	return owner, failure.Missing("user not found")(err)
 }
 
@@ -100,7 +100,7 @@ func (h *Handler) listKeys(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys, err := encode.List(encode.APIKey)(h.Store.APIKeys(r.Context(), r.org(), owner))
+	keys, err := encode.List(encode.APIKey)(h.Store.APIKeys(r.Context(), r.Org(), owner))
 	return v2.ListAPIKeysResponse{APIKeys: keys}, err
 }
 
@@ -116,8 +116,8 @@ func (h *Handler) createKey(r *request) (any, error) {
 		return nil, err
 	}
 	secret := newSecret()
-	k := model.APIKey{Org: r.org(), ID: newID("key"), Owner: owner, Description: in.Description, Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Store.CreateAPIKey(r.Context(), k, r.event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
+	k := model.APIKey{Org: r.Org(), ID: newID("key"), Owner: owner, Description: in.Description, Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.Now}
+	if err := h.Store.CreateAPIKey(r.Context(), k, r.Event("apiKey.create", tree{"id": k.ID, "owner": owner})); err != nil {
 		return nil, err
 	}
 	out, err := encode.APIKey(k)
@@ -127,8 +127,8 @@ func (h *Handler) createKey(r *request) (any, error) {
 
 func (h *Handler) deleteKey(r *request) (any, error) {
 	owner, err := keyOwner(r)
-	if id := r.vars["apiKeyId"]; err == nil {
-		err = h.Store.DeleteAPIKey(r.Context(), r.org(), owner, id, r.event("apiKey.delete", tree{"id": id, "owner": owner}))
+	if id := r.Vars["apiKeyId"]; err == nil {
+		err = h.Store.DeleteAPIKey(r.Context(), r.Org(), owner, id, r.Event("apiKey.delete", tree{"id": id, "owner": owner}))
 	}
 	return nil, failure.Missing("API key not found")(err)
 }
@@ -136,11 +136,11 @@ func (h *Handler) deleteKey(r *request) (any, error) {
 var noSecret = failure.Missing("secret not found")
 
 func (h *Handler) listSecrets(r *request) (any, error) {
-	return encode.List(encode.Secret)(h.Store.Secrets(r.Context(), r.org()))
+	return encode.List(encode.Secret)(h.Store.Secrets(r.Context(), r.Org()))
 }
 
 func (h *Handler) getSecret(r *request) (any, error) {
-	return one(encode.Secret, noSecret)(h.Store.Secret(r.Context(), r.org(), r.vars["secretName"]))
+	return one(encode.Secret, noSecret)(h.Store.Secret(r.Context(), r.Org(), r.Vars["secretName"]))
 }
 
 // secret is the body of createSecret and updateSecret.
@@ -158,15 +158,15 @@ func (h *Handler) createSecret(r *request, in secret, _ tree) (any, error) {
 	if err := identity.Valid("secret", s.Name); err != nil {
 		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
-	err = h.Store.CreateSecret(r.Context(), s, r.event("secret.create", tree{"name": s.Name}))
+	err = h.Store.CreateSecret(r.Context(), s, r.Event("secret.create", tree{"name": s.Name}))
 	return one(encode.Secret, failure.Taken("secret"))(s, err)
 }
 
 func (h *Handler) updateSecret(r *request, in secret, _ tree) (any, error) {
-	in.Name = r.vars["secretName"]
+	in.Name = r.Vars["secretName"]
 	s, err := r.secret(in)
 	if err == nil {
-		err = h.Store.UpdateSecret(r.Context(), s, r.event("secret.update", tree{"name": s.Name}))
+		err = h.Store.UpdateSecret(r.Context(), s, r.Event("secret.update", tree{"name": s.Name}))
 	}
 	if err != nil {
 		return nil, noSecret(err)
@@ -179,12 +179,12 @@ func (r *request) secret(in secret) (model.Secret, error) {
 	if in.Value == "" {
 		return model.Secret{}, specfile.Problems{{Path: "value", Text: "is missing"}}
 	}
-	return model.Secret{Org: r.org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.now, UpdatedAt: r.now}, nil
+	return model.Secret{Org: r.Org(), Name: in.Name, Value: in.Value, Description: in.Description, CreatedAt: r.Now, UpdatedAt: r.Now}, nil
 }
 
 func (h *Handler) deleteSecret(r *request) (any, error) {
-	name := r.vars["secretName"]
-	return nil, noSecret(h.Store.DeleteSecret(r.Context(), r.org(), name, r.event("secret.delete", tree{"name": name})))
+	name := r.Vars["secretName"]
+	return nil, noSecret(h.Store.DeleteSecret(r.Context(), r.Org(), name, r.Event("secret.delete", tree{"name": name})))
 }
 
 // listEvents serves the audit trail.
@@ -193,6 +193,6 @@ func (h *Handler) listEvents(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := encode.List(encode.Event)(h.Store.Events(r.Context(), r.org(), q))
+	events, err := encode.List(encode.Event)(h.Store.Events(r.Context(), r.Org(), q))
 	return v2.ListEventsResponse{Events: events}, err
 }

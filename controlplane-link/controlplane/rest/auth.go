@@ -49,24 +49,24 @@ func (h *Handler) authenticate(r *request) (caller model.Caller, err error) {
 	if secret == "" {
 		return caller, failure.New(http.StatusUnauthorized, "unauthorized: the request has no credential; send an API key in header %s, or a bearer token", headerAPIKey)
 	}
-	caller, err = h.checks.Caller(r.Context(), digest, by, r.now)
+	caller, err = h.checks.Caller(r.Context(), digest, by, r.Now)
 	if err != nil {
 		err = failure.As(err, checks.ErrExpired, http.StatusUnauthorized, "unauthorized: the token has expired; refresh it")
 		return caller, failure.As(err, model.ErrNotFound, http.StatusUnauthorized, "unauthorized: the credential is not valid")
 	}
 	r.guesses = false
-	h.checks.Use(r.Context(), caller, r.now, r.RemoteAddr, h.Logger.With("request", r.id))
+	h.checks.Use(r.Context(), caller, r.Now, r.RemoteAddr, h.Logger.With("request", r.id))
 	return caller, nil
 }
 
 // allows returns a failure if the caller may not call an operation.
 func (a access) allows(r *request) error {
-	caller := r.caller
+	caller := r.Caller
 	switch {
 	case a == open || a == anyone:
 		return nil
-	case caller.Org != r.org():
-		return failure.New(http.StatusForbidden, "access denied: the credential is not of organisation %q", r.org())
+	case caller.Org != r.Org():
+		return failure.New(http.StatusForbidden, "access denied: the credential is not of organisation %q", r.Org())
 	case caller.Principal.Kind != model.KindUser && caller.Principal.Kind != model.KindServiceAccount:
 		return failure.New(http.StatusForbidden, "access denied: a cluster token has no access to this operation")
 	case a == admin && caller.Role != model.RoleAdmin:
@@ -79,17 +79,17 @@ func (a access) allows(r *request) error {
 
 // getOrgs returns the organisation of the caller, and the caller.
 func (h *Handler) getOrgs(r *request) (any, error) {
-	org, err := h.Store.Organisation(r.Context(), r.caller.Org)
+	org, err := h.Store.Organisation(r.Context(), r.Caller.Org)
 	if err != nil {
 		return nil, err
 	}
 	out := v2.OrgsGetOrgNameResponse{Orgs: []v2.OrgsOrg{{Name: org.Name, DisplayName: org.DisplayName}}}
-	who := r.caller.Principal
+	who := r.Caller.Principal
 	switch who.Kind {
 	case model.KindCluster:
 		out.ClusterID = &who.ID
 	case model.KindUser:
-		u, err := h.Store.User(r.Context(), r.caller.Org, who.ID)
+		u, err := h.Store.User(r.Context(), r.Caller.Org, who.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -19,51 +19,51 @@ import (
 
 // noCluster replaces the text of an error about a cluster that does not exist.
 func (r *request) noCluster(err error) error {
-	return failure.Missing(fmt.Sprintf("cluster %q not found", r.vars["clusterName"]))(err)
+	return failure.Missing(fmt.Sprintf("cluster %q not found", r.Vars["clusterName"]))(err)
 }
 
 var noToken = failure.Missing("cluster token not found")
 
 func (h *Handler) listClusters(r *request) (any, error) {
-	return encode.List(encode.Cluster)(h.Store.Clusters(r.Context(), r.org()))
+	return encode.List(encode.Cluster)(h.Store.Clusters(r.Context(), r.Org()))
 }
 
 func (h *Handler) getCluster(r *request) (any, error) {
-	return one(encode.Cluster, r.noCluster)(h.Store.Cluster(r.Context(), r.org(), r.vars["clusterName"]))
+	return one(encode.Cluster, r.noCluster)(h.Store.Cluster(r.Context(), r.Org(), r.Vars["clusterName"]))
 }
 
 func (h *Handler) addCluster(r *request) (any, error) {
-	c := model.Cluster{Org: r.org(), Name: r.vars["clusterName"], CreatedAt: r.now}
+	c := model.Cluster{Org: r.Org(), Name: r.Vars["clusterName"], CreatedAt: r.Now}
 	if err := identity.Valid("cluster", c.Name); err != nil {
 		return nil, failure.New(http.StatusBadRequest, "%v", err)
 	}
-	err := h.Store.CreateCluster(r.Context(), c, r.event("cluster.add", tree{"name": c.Name}))
+	err := h.Store.CreateCluster(r.Context(), c, r.Event("cluster.add", tree{"name": c.Name}))
 	return one(encode.Cluster, failure.Taken("cluster"))(c, err)
 }
 
 func (h *Handler) deleteCluster(r *request) (any, error) {
-	name := r.vars["clusterName"]
-	err := h.Store.DeleteCluster(r.Context(), r.org(), name, r.event("cluster.delete", tree{"name": name}))
+	name := r.Vars["clusterName"]
+	err := h.Store.DeleteCluster(r.Context(), r.Org(), name, r.Event("cluster.delete", tree{"name": name}))
 	return nil, r.noCluster(err)
 }
 
 func (h *Handler) listClusterTokens(r *request) (any, error) {
-	name := r.vars["clusterName"]
-	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
+	name := r.Vars["clusterName"]
+	if _, err := h.Store.Cluster(r.Context(), r.Org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
-	return encode.List(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.org(), name))
+	return encode.List(encode.ClusterToken)(h.Store.ClusterTokens(r.Context(), r.Org(), name))
 }
 
 func (h *Handler) getClusterToken(r *request) (any, error) {
-	return one(encode.ClusterToken, noToken)(h.Store.ClusterToken(r.Context(), r.org(), r.vars["clusterName"], r.vars["tokenId"]))
+	return one(encode.ClusterToken, noToken)(h.Store.ClusterToken(r.Context(), r.Org(), r.Vars["clusterName"], r.Vars["tokenId"]))
 }
 
 func (h *Handler) createClusterToken(r *request) (any, error) {
-	name := r.vars["clusterName"]
+	name := r.Vars["clusterName"]
 	secret := newSecret()
-	k := model.ClusterToken{Org: r.org(), Cluster: name, ID: newID("tok"), Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.now}
-	if err := h.Store.CreateClusterToken(r.Context(), k, r.event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
+	k := model.ClusterToken{Org: r.Org(), Cluster: name, ID: newID("tok"), Masked: masked(secret), Digest: model.DigestOf(secret), CreatedAt: r.Now}
+	if err := h.Store.CreateClusterToken(r.Context(), k, r.Event("clusterToken.create", tree{"cluster": name, "id": k.ID})); err != nil {
 		return nil, r.noCluster(err)
 	}
 	out, err := encode.ClusterToken(k)
@@ -72,8 +72,8 @@ func (h *Handler) createClusterToken(r *request) (any, error) {
 }
 
 func (h *Handler) deleteClusterToken(r *request) (any, error) {
-	name, id := r.vars["clusterName"], r.vars["tokenId"]
-	err := h.Store.DeleteClusterToken(r.Context(), r.org(), name, id, r.event("clusterToken.delete", tree{"cluster": name, "id": id}))
+	name, id := r.Vars["clusterName"], r.Vars["tokenId"]
+	err := h.Store.DeleteClusterToken(r.Context(), r.Org(), name, id, r.Event("clusterToken.delete", tree{"cluster": name, "id": id}))
 	return nil, noToken(err)
 }
 
@@ -99,13 +99,13 @@ func (h *Handler) unreadable(r *request, cluster string, err error) error {
 	case isMissing(err), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.org(), "cluster", cluster, "error", err)
+	h.Logger.WarnContext(r.Context(), "A cluster cannot be read.", "request", r.id, "organisation", r.Org(), "cluster", cluster, "error", err)
 	return failure.New(http.StatusBadGateway, "cluster %q cannot be read; the log of the control plane has the error of request %s", cluster, r.id)
 }
 
 func (h *Handler) analyzeDevMesh(r *request) (any, error) {
-	name := r.vars["clusterName"]
-	if _, err := h.Store.Cluster(r.Context(), r.org(), name); err != nil {
+	name := r.Vars["clusterName"]
+	if _, err := h.Store.Cluster(r.Context(), r.Org(), name); err != nil {
 		return nil, r.noCluster(err)
 	}
 	statuses := listed(r.URL.Query().Get("status"))
@@ -118,14 +118,14 @@ func (h *Handler) analyzeDevMesh(r *request) (any, error) {
 	if len(namespaces) == 0 {
 		namespaces = []string{""} // all
 	}
-	of := r.org() + "/" + name
+	of := r.Org() + "/" + name
 	if _, busy := h.surveys.LoadOrStore(of, true); busy {
 		return nil, failure.New(http.StatusTooManyRequests, "another request reads the workloads of cluster %q now; send this one again", name)
 	}
 	defer h.surveys.Delete(of)
 	var reports []coverage.Report
 	for _, namespace := range namespaces {
-		found, err := h.Live.Sidecars(r.Context(), r.org(), name, namespace, r.caller.Author())
+		found, err := h.Live.Sidecars(r.Context(), r.Org(), name, namespace, r.Caller.Author())
 		if err != nil {
 			return nil, h.unreadable(r, name, err)
 		}
@@ -143,11 +143,11 @@ func (h *Handler) explainSandboxStatus(r *request) (any, error) {
 	case mode != "" && mode != string(v2.SandboxesExplainModeExplain):
 		return nil, failure.New(http.StatusBadRequest, "mode is %q; use explain", mode)
 	}
-	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	s, err := h.Store.Sandbox(r.Context(), r.Org(), r.Vars["sandboxName"])
 	if err != nil {
 		return nil, failure.Missing(sandboxNotFound)(err)
 	}
-	report, err := h.Live.Report(r.Context(), r.org(), s.Cluster, s.Name, r.caller.Author())
+	report, err := h.Live.Report(r.Context(), r.Org(), s.Cluster, s.Name, r.Caller.Author())
 	if err != nil && !isMissing(err) {
 		return nil, h.unreadable(r, s.Cluster, err)
 	}

@@ -22,26 +22,26 @@ const sessionFor = 2 * time.Minute
 // owner is the owner of the devboxes that the caller registers: those of an API key belong to the
 // organisation.
 func (r *request) owner() string {
-	if r.caller.Method == model.MethodBearer {
-		return r.caller.Principal.ID
+	if r.Caller.Method == model.MethodBearer {
+		return r.Caller.Principal.ID
 	}
 	return ""
 }
 
 // ofAnother reports whether a devbox is of another user.
 func (r *request) ofAnother(d model.Devbox) bool {
-	self := r.caller.Principal
+	self := r.Caller.Principal
 	return d.UserID != "" && (self.Kind != model.KindUser || self.ID != d.UserID)
 }
 
 // mayUse reports whether the caller may read a devbox, and use its session.
 func (r *request) mayUse(d model.Devbox) bool {
-	return !r.ofAnother(d) || r.caller.Role == model.RoleAdmin
+	return !r.ofAnother(d) || r.Caller.Role == model.RoleAdmin
 }
 
 // devbox returns the devbox in the path, if the caller may use it.
 func (h *Handler) devbox(r *request) (model.Devbox, error) {
-	d, err := h.Store.Devbox(r.Context(), r.org(), r.vars["devboxId"])
+	d, err := h.Store.Devbox(r.Context(), r.Org(), r.Vars["devboxId"])
 	if err != nil {
 		return d, failure.Missing("devbox not found")(err)
 	}
@@ -54,17 +54,17 @@ func (h *Handler) devbox(r *request) (model.Devbox, error) {
 // devboxOf returns a devbox as the API has it.
 func (h *Handler) devboxOf(r *request, d model.Devbox) (v2.Devbox, error) {
 	if d.UserID == "" {
-		return encode.Devbox(d, "", r.now), nil
+		return encode.Devbox(d, "", r.Now), nil
 	}
 	u, err := h.Store.User(r.Context(), d.Org, d.UserID)
 	if isMissing(err) {
 		err = nil
 	}
-	return encode.Devbox(d, u.Email, r.now), err
+	return encode.Devbox(d, u.Email, r.Now), err
 }
 
 func (h *Handler) listDevboxes(r *request) (any, error) {
-	kept, err := h.Store.Devboxes(r.Context(), r.org())
+	kept, err := h.Store.Devboxes(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -94,18 +94,18 @@ func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, erro
 			return nil, specfile.Problems{{Path: "metadata." + name, Text: "is missing"}}
 		}
 	}
-	d := model.Devbox{Org: r.org(), Metadata: in.Metadata, UserID: r.owner(), CreatedAt: r.now, UpdatedAt: r.now}
+	d := model.Devbox{Org: r.Org(), Metadata: in.Metadata, UserID: r.owner(), CreatedAt: r.Now, UpdatedAt: r.Now}
 	identity, err := json.Marshal([]string{d.Org, d.UserID, in.Metadata["name"], in.Metadata["machine-id"]})
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(identity)
 	d.ID = "dbx-" + hex.EncodeToString(sum[:16])
-	isNew, err := h.Store.RegisterDevbox(r.Context(), d, r.event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
+	isNew, err := h.Store.RegisterDevbox(r.Context(), d, r.Event("devbox.register", tree{"id": d.ID, "metadata": in.Metadata}))
 	if err != nil {
 		return nil, failure.As(err, model.ErrTooMany, http.StatusTooManyRequests, err.Error())
 	}
-	r.vars["devboxId"] = d.ID
+	r.Vars["devboxId"] = d.ID
 	answer := h.getDevbox
 	if in.Claim {
 		answer = h.claimDevbox
@@ -119,7 +119,7 @@ func (h *Handler) registerDevbox(r *request, in registration, _ tree) (any, erro
 func (h *Handler) deleteDevbox(r *request) (any, error) {
 	d, err := h.devbox(r)
 	if err == nil {
-		err = h.Store.DeleteDevbox(r.Context(), r.org(), d.ID, r.event("devbox.delete", tree{"id": d.ID}))
+		err = h.Store.DeleteDevbox(r.Context(), r.Org(), d.ID, r.Event("devbox.delete", tree{"id": d.ID}))
 	}
 	return nil, claimed(err)
 }
@@ -138,20 +138,20 @@ func (h *Handler) session(r *request, change func(id string) error) (any, error)
 
 func (h *Handler) claimDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
-		s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.now, RenewedAt: r.now, ValidUntil: r.now.Add(sessionFor)}
-		return h.Store.ClaimDevbox(r.Context(), r.org(), id, s, r.event("devbox.claim", tree{"id": id, "session": s.ID}))
+		s := model.DevboxSession{ID: newID("ses"), CreatedAt: r.Now, RenewedAt: r.Now, ValidUntil: r.Now.Add(sessionFor)}
+		return h.Store.ClaimDevbox(r.Context(), r.Org(), id, s, r.Event("devbox.claim", tree{"id": id, "session": s.ID}))
 	})
 }
 
 func (h *Handler) renewDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
-		return h.Store.RenewDevbox(r.Context(), r.org(), id, r.vars["devboxSessionId"], r.now, r.now.Add(sessionFor))
+		return h.Store.RenewDevbox(r.Context(), r.Org(), id, r.Vars["devboxSessionId"], r.Now, r.Now.Add(sessionFor))
 	})
 }
 
 func (h *Handler) releaseDevbox(r *request) (any, error) {
 	return h.session(r, func(id string) error {
-		return h.Store.ReleaseDevbox(r.Context(), r.org(), id, r.event("devbox.release", tree{"id": id}))
+		return h.Store.ReleaseDevbox(r.Context(), r.Org(), id, r.Event("devbox.release", tree{"id": id}))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/controlplane-link/controlplane/rest/work"
 	"switchyard.dev/eventbus/callers"
 )
 
@@ -108,7 +109,7 @@ func TestFaultsAreInTheLog(t *testing.T) {
 	}
 	log.Reset()
 	w := httptest.NewRecorder()
-	h.write(w, &request{Request: req, id: "req-1", status: http.StatusOK}, func() {})
+	h.write(w, &request{Call: work.Call{Request: req}, id: "req-1", status: http.StatusOK}, func() {})
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), "req-1") || !strings.Contains(log.String(), "unsupported type") || !strings.Contains(log.String(), "req-1") {
 		t.Errorf("%d %s, log %s", w.Code, w.Body, log)
 	}
@@ -117,7 +118,7 @@ func TestFaultsAreInTheLog(t *testing.T) {
 			t.Error("an entry of the audit trail was lost")
 		}
 	}()
-	(&request{Request: req}).event("x", tree{"x": func() {}})
+	(&request{Call: work.Call{Request: req}}).Event("x", tree{"x": func() {}})
 }
 
 // An address is refused before the store is asked, whatever unknown credentials it sends; other addresses and credentials

@@ -42,7 +42,7 @@ func (h *Handler) startDeviceLogin(r *request) (any, error) {
 	defer leave()
 	secret, code := newSecret(), rand.Text()[:8]
 	code = code[:4] + "-" + code[4:]
-	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.now, ExpiresAt: r.now.Add(loginFor), Address: from.Address()}
+	l := model.DeviceLogin{Device: model.DigestOf(secret), UserCode: code, CreatedAt: r.Now, ExpiresAt: r.Now.Add(loginFor), Address: from.Address()}
 	if err := h.Store.CreateDeviceLogin(r.Context(), l); err != nil {
 		return nil, failure.As(err, model.ErrExists, http.StatusServiceUnavailable, "too many logins are pending; send the request again")
 	}
@@ -64,14 +64,14 @@ func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error
 	switch {
 	case err != nil:
 		return nil, unknown(err)
-	case !r.now.Before(l.ExpiresAt):
+	case !r.Now.Before(l.ExpiresAt):
 		return nil, unknown(model.ErrNotFound)
 	case l.Denied:
 		return nil, failure.New(http.StatusForbidden, "access denied")
 	}
 	// A client adds a second to its interval after slow_down, so one that is a little early is accepted.
-	early := !l.PolledAt.IsZero() && r.now.Sub(l.PolledAt) < pollEvery/2
-	if err := h.Store.PolledDeviceLogin(r.Context(), device, r.now); err != nil {
+	early := !l.PolledAt.IsZero() && r.Now.Sub(l.PolledAt) < pollEvery/2
+	if err := h.Store.PolledDeviceLogin(r.Context(), device, r.Now); err != nil {
 		return nil, err
 	}
 	switch {
@@ -84,7 +84,7 @@ func (h *Handler) pollDeviceLogin(r *request, in deviceCode, _ tree) (any, error
 	if err != nil {
 		return nil, unknown(err)
 	}
-	return h.tokens(r, u, "login.finish", r.now.Add(refreshFor), func(s model.Session, ev model.Event) error {
+	return h.tokens(r, u, "login.finish", r.Now.Add(refreshFor), func(s model.Session, ev model.Event) error {
 		return unknown(h.Store.FinishDeviceLogin(r.Context(), device, s, ev))
 	})
 }
@@ -105,7 +105,7 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 	unknown := failure.Forbidden("access denied: the refresh token is unknown, was used, or has expired; log in again")
 	refresh := model.DigestOf(token)
 	old, err := h.Store.SessionByRefresh(r.Context(), refresh)
-	if err == nil && !r.now.Before(old.RefreshBy) {
+	if err == nil && !r.Now.Before(old.RefreshBy) {
 		err = model.ErrNotFound
 	}
 	u := model.User{}
@@ -122,13 +122,13 @@ func (h *Handler) refreshToken(r *request) (any, error) {
 
 // tokens begins a session of a user, which keep keeps, and returns its tokens. They can be refreshed until by.
 func (h *Handler) tokens(r *request, u model.User, what string, by time.Time, keep func(model.Session, model.Event) error) (any, error) {
-	r.caller = u.Caller()
+	r.Caller = u.Caller()
 	access, refresh := newSecret(), newSecret()
 	s := model.Session{
 		Org: u.Org, UserID: u.ID, Access: model.DigestOf(access), Refresh: model.DigestOf(refresh),
-		CreatedAt: r.now, ExpiresAt: r.now.Add(accessFor), RefreshBy: by,
+		CreatedAt: r.Now, ExpiresAt: r.Now.Add(accessFor), RefreshBy: by,
 	}
-	if err := keep(s, r.event(what, nil)); err != nil {
+	if err := keep(s, r.Event(what, nil)); err != nil {
 		return nil, err
 	}
 	return v2.AuthdevicesToken{Status: v2.AuthdevicesStatusCompleted, AccessToken: &access, RefreshToken: &refresh, ExpiresIn: new(int(accessFor.Seconds()))}, nil

@@ -29,8 +29,8 @@ const (
 
 // versions returns the versions of the plugin in the path, the highest one first.
 func (h *Handler) versions(r *request) ([]model.Plugin, error) {
-	kept, err := h.Store.Plugins(r.Context(), r.org())
-	return slices.DeleteFunc(kept, func(p model.Plugin) bool { return p.Name.Bare != r.vars["pluginName"] }), err
+	kept, err := h.Store.Plugins(r.Context(), r.Org())
+	return slices.DeleteFunc(kept, func(p model.Plugin) bool { return p.Name.Bare != r.Vars["pluginName"] }), err
 }
 
 func (h *Handler) listResourcePlugins(r *request) (any, error) {
@@ -38,7 +38,7 @@ func (h *Handler) listResourcePlugins(r *request) (any, error) {
 	if version != "" && version != latest && version != allVersions {
 		return nil, failure.New(http.StatusBadRequest, "version is %q; use %s or %s", version, latest, allVersions)
 	}
-	kept, err := h.Store.Plugins(r.Context(), r.org())
+	kept, err := h.Store.Plugins(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (h *Handler) version(r *request) (model.Plugin, error) {
 		return model.Plugin{}, err
 	}
 	if version := r.URL.Query().Get("version"); version != "" && version != latest {
-		name, err := spec.ParsePluginName(r.vars["pluginName"] + "@" + version)
+		name, err := spec.ParsePluginName(r.Vars["pluginName"] + "@" + version)
 		if err != nil {
 			return model.Plugin{}, failure.New(http.StatusBadRequest, "version %v", err)
 		}
@@ -78,8 +78,8 @@ func (h *Handler) getResourcePlugin(r *request) (any, error) {
 
 func (h *Handler) applyResourcePlugin(r *request, in spec.Plugin, body tree) (any, error) {
 	name, err := spec.ParsePluginName(in.Name)
-	if err == nil && name.Bare != r.vars["pluginName"] {
-		err = fmt.Errorf("is %q, and the path names %q", in.Name, r.vars["pluginName"])
+	if err == nil && name.Bare != r.Vars["pluginName"] {
+		err = fmt.Errorf("is %q, and the path names %q", in.Name, r.Vars["pluginName"])
 	}
 	if err != nil {
 		return nil, specfile.Problems{{Path: "name", Text: err.Error()}}
@@ -91,15 +91,15 @@ func (h *Handler) applyResourcePlugin(r *request, in spec.Plugin, body tree) (an
 	if err != nil {
 		return nil, err
 	}
-	p := model.Plugin{Org: r.org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.now, UpdatedAt: r.now}
-	err = h.Store.CreatePlugin(r.Context(), p, r.event("resourceplugin.apply", store.Specified(name.String(), p.Spec)))
+	p := model.Plugin{Org: r.Org(), Name: name.Defaulted(), Spec: text, CreatedAt: r.Now, UpdatedAt: r.Now}
+	err = h.Store.CreatePlugin(r.Context(), p, r.Event("resourceplugin.apply", store.Specified(name.String(), p.Spec)))
 	return nil, failure.As(err, model.ErrExists, http.StatusConflict, "resource plugin version already exists")
 }
 
 func (h *Handler) deleteResourcePlugin(r *request) (any, error) {
 	p, err := h.version(r)
 	if err == nil {
-		err = h.Store.DeletePlugin(r.Context(), r.org(), p.Name, r.event("resourceplugin.delete", tree{"name": p.Name.String()}))
+		err = h.Store.DeletePlugin(r.Context(), r.Org(), p.Name, r.Event("resourceplugin.delete", tree{"name": p.Name.String()}))
 	}
 	if errors.Is(err, model.ErrInUse) { // it names the sandboxes
 		return nil, failure.New(http.StatusBadRequest, "%v; delete them first", err)

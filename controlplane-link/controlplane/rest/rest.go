@@ -91,38 +91,31 @@ func New(c Config) *Handler {
 
 // request is a request of a caller to an operation.
 type request struct {
-	*http.Request
-	id  string
-	now time.Time
-	op  *operation
+	work.Call
+	id string
+	op *operation
 	// bodies bounds the bodies that are decoded; decoding is the share of this one.
 	bodies   *semaphore.Weighted
 	decoding int64
-	// vars are the variables of the path.
-	vars   map[string]string
-	caller model.Caller
 	// status is that of the answer.
 	status int
 	// guesses: it needs a credential, and has none that is valid or was lately.
 	guesses bool
 }
 
-// org is the organisation in the path.
-func (r *request) org() string { return r.vars["orgName"] }
-
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	ctx, cancel := context.WithTimeout(req.Context(), answerWithin)
 	defer cancel()
 	now := h.Now().UTC().Truncate(time.Microsecond)
-	r := &request{Request: req.WithContext(ctx), bodies: h.bodies, id: "req-" + rand.Text(), now: now, status: http.StatusOK, op: &operation{}}
+	r := &request{Call: work.Call{Request: req.WithContext(ctx), Now: now}, bodies: h.bodies, id: "req-" + rand.Text(), status: http.StatusOK, op: &operation{}}
 	secret, _ := r.credential()
 	r.guesses = !h.checks.Lately(model.DigestOf(secret), now)
 	body, err := h.answer(w, r)
 	if err != nil {
 		var text string
 		if r.status, text = failure.Status(err); r.status >= http.StatusInternalServerError && r.status != http.StatusNotImplemented {
-			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "operation", r.op.name, "organisation", r.org(), "error", err)
+			h.Logger.ErrorContext(req.Context(), "A request has failed.", "request", r.id, "method", req.Method, "operation", r.op.name, "organisation", r.Org(), "error", err)
 		}
 		body = errorBody(r, text)
 	}
@@ -154,10 +147,10 @@ func (h *Handler) answer(w http.ResponseWriter, r *request) (body any, err error
 	r.guesses = r.guesses && r.op.access != open
 	by := callers.Behind(r.RemoteAddr, h.Forwards) // as the limits know the caller
 	if r.op.access != open {
-		if r.caller, err = h.authenticate(r); err != nil {
+		if r.Caller, err = h.authenticate(r); err != nil {
 			return nil, err
 		}
-		by = callers.Caller{Kind: callers.Pod, Name: r.caller.Org + "/" + string(r.caller.Principal.Kind) + "/" + r.caller.Principal.ID}
+		by = callers.Caller{Kind: callers.Pod, Name: r.Caller.Org + "/" + string(r.Caller.Principal.Kind) + "/" + r.Caller.Principal.ID}
 		if h.Identified != nil {
 			h.Identified(r.RemoteAddr, by.Name)
 		}
@@ -198,11 +191,6 @@ func (h *Handler) write(w http.ResponseWriter, r *request, body any) {
 	}
 	w.WriteHeader(r.status)
 	_, _ = w.Write(append(text, '\n')) // The client has closed its connection.
-}
-
-// event returns the entry of a write in the audit trail. data has no secret.
-func (r *request) event(what string, data map[string]any) model.Event {
-	return store.Entry(r.caller, what, r.now, data)
 }
 
 // Maximum sizes of bodies, in bytes: of one, of one with a specification, and of all that are decoded at

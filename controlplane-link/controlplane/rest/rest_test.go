@@ -14,6 +14,7 @@ import (
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
+	"switchyard.dev/controlplane-link/controlplane/rest/work"
 	"switchyard.dev/protos"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/spec"
@@ -119,7 +120,7 @@ func TestPathsMatchExactly(t *testing.T) {
 		"/api/v2/orgs/acme/sandboxes/s/../../../other/sandboxes/s": "404",
 		"/api/v2/orgs/acme/sandboxes/s%2F..%2F..%2Fother":          "getSandbox orgName=acme sandboxName=s/../../other",
 	} {
-		r := &request{Request: httptest.NewRequest("GET", path, nil)}
+		r := &request{Call: work.Call{Request: httptest.NewRequest("GET", path, nil)}}
 		op, err := route(httptest.NewRecorder(), r)
 		var got string
 		if err != nil {
@@ -127,8 +128,8 @@ func TestPathsMatchExactly(t *testing.T) {
 			got = fmt.Sprint(status)
 		} else {
 			got = op.name
-			for _, name := range slices.Sorted(maps.Keys(r.vars)) {
-				got += " " + name + "=" + r.vars[name]
+			for _, name := range slices.Sorted(maps.Keys(r.Vars)) {
+				got += " " + name + "=" + r.Vars[name]
 			}
 		}
 		if got != want {

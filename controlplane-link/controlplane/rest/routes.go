@@ -63,7 +63,7 @@ func route(w http.ResponseWriter, r *request) (*operation, error) {
 		op := &operations[i]
 		vars, ok := decode.Match(op.path, parts)
 		if ok && op.method == r.Method {
-			r.vars = vars
+			r.Vars = vars
 			return op, nil
 		} else if ok {
 			allowed = append(allowed, op.method)

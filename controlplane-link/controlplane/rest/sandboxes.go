@@ -32,7 +32,7 @@ const (
 )
 
 func (h *Handler) listSandboxes(r *request) (any, error) {
-	all, err := h.Store.Sandboxes(r.Context(), r.org())
+	all, err := h.Store.Sandboxes(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -49,16 +49,16 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 	if err != nil {
 		return nil, err
 	}
-	jobs, err := h.work().PhasesOfSandboxes(r.Context(), r.org())
+	jobs, err := h.work().PhasesOfSandboxes(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
-	tests, err := teststore.Store{Store: h.Store}.Summaries(r.Context(), r.org())
+	tests, err := teststore.Store{Store: h.Store}.Summaries(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
 	return encode.Each(all, func(s model.Sandbox) (v2.Sandbox, error) {
-		out, err := encode.Sandbox(s, devboxes, previews, r.now)
+		out, err := encode.Sandbox(s, devboxes, previews, r.Now)
 		out.Status.Jobs = encode.PhaseCounts(jobs[s.Name])
 		out.Status.TestExecutions = encode.TestCounts(tests[teststore.Of{RoutingKey: s.RoutingKey, Revision: s.Generation}])
 		return out, err
@@ -67,7 +67,7 @@ func (h *Handler) sandboxes(r *request, all ...model.Sandbox) ([]v2.Sandbox, err
 
 // previews returns the domains of previews, by cluster.
 func (h *Handler) previews(r *request) (map[string]string, error) {
-	clusters, err := h.Store.Clusters(r.Context(), r.org())
+	clusters, err := h.Store.Clusters(r.Context(), r.Org())
 	out := map[string]string{}
 	for _, c := range clusters {
 		out[c.Name], _ = h.Previews(c)
@@ -80,7 +80,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 	if !slices.ContainsFunc(all, func(s model.Sandbox) bool { return s.Devbox() != "" }) {
 		return nil, nil
 	}
-	kept, err := h.Store.Devboxes(r.Context(), r.org())
+	kept, err := h.Store.Devboxes(r.Context(), r.Org())
 	out := map[string]model.Devbox{}
 	for _, d := range kept {
 		if r.mayUse(d) {
@@ -91,7 +91,7 @@ func (h *Handler) devboxesOf(r *request, all ...model.Sandbox) (map[string]model
 }
 
 func (h *Handler) getSandbox(r *request) (any, error) {
-	s, err := h.Store.Sandbox(r.Context(), r.org(), r.vars["sandboxName"])
+	s, err := h.Store.Sandbox(r.Context(), r.Org(), r.Vars["sandboxName"])
 	if err != nil {
 		return nil, failure.Missing(sandboxNotFound)(err)
 	}
@@ -99,8 +99,8 @@ func (h *Handler) getSandbox(r *request) (any, error) {
 }
 
 func (h *Handler) applySandbox(r *request, in decode.Specification[spec.SandboxSpec], body tree) (any, error) {
-	asked := spec.Sandbox{Name: r.vars["sandboxName"], Spec: in.Spec}
-	before, err := h.Store.Sandbox(r.Context(), r.org(), asked.Name)
+	asked := spec.Sandbox{Name: r.Vars["sandboxName"], Spec: in.Spec}
+	before, err := h.Store.Sandbox(r.Context(), r.Org(), asked.Name)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
@@ -115,11 +115,11 @@ func (h *Handler) applySandbox(r *request, in decode.Specification[spec.SandboxS
 	if err != nil {
 		return nil, err
 	}
-	s := model.Sandbox{Org: r.org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
+	s := model.Sandbox{Org: r.Org(), Name: asked.Name, Cluster: in.Spec.Cluster, Spec: text, Plugins: plugins, CreatedAt: r.Now, UpdatedAt: r.Now, Author: r.Caller.Author()}
 	if err := endpoints.Check(endpoints.Of(s), endpoints.Of(before)); err != nil {
 		return nil, err
 	}
-	ev := r.event("sandbox.apply", store.Specified(s.Name, s.Spec))
+	ev := r.Event("sandbox.apply", store.Specified(s.Name, s.Spec))
 	s, err = withKey(func(key string) (model.Sandbox, error) {
 		s.RoutingKey = key
 		return h.Store.PutSandbox(r.Context(), s, ev)
@@ -136,12 +136,12 @@ func (h *Handler) checkSandbox(r *request, asked spec.Sandbox, before model.Sand
 	if asked.Spec.Cluster == "" {
 		return nil, specfile.Problems{{Path: "spec.cluster", Text: "is missing; name a registered cluster"}}
 	}
-	if _, err := h.Store.Cluster(r.Context(), r.org(), asked.Spec.Cluster); err != nil {
+	if _, err := h.Store.Cluster(r.Context(), r.Org(), asked.Spec.Cluster); err != nil {
 		return nil, failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", asked.Spec.Cluster))
 	}
 	in := compile.Input{Sandbox: asked, RoutingKey: before.RoutingKey, Pinned: desired.Pinned(before)}
 	var err error
-	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{from: h.Store, org: r.org()}, asked, nil); err != nil {
+	if in.Plugins, err = sandboxes.PluginsFor(r.Context(), pluginsOf{from: h.Store, org: r.Org()}, asked, nil); err != nil {
 		return nil, err
 	}
 	out, err := compile.Sandbox(in)
@@ -167,8 +167,8 @@ func (h *Handler) deleteSandbox(r *request) (any, error) {
 			return nil, failure.New(http.StatusBadRequest, "force must be true or false, not %q", text)
 		}
 	}
-	name := r.vars["sandboxName"]
-	err := h.Store.DeleteSandbox(r.Context(), r.org(), name, force, r.now, r.event("sandbox.delete", tree{"name": name, "force": force}))
+	name := r.Vars["sandboxName"]
+	err := h.Store.DeleteSandbox(r.Context(), r.Org(), name, force, r.Now, r.Event("sandbox.delete", tree{"name": name, "force": force}))
 	return nil, failure.Missing("can't delete sandbox: not found")(err)
 }
 
@@ -206,7 +206,7 @@ func conflict(err error, kind, name string) error {
 }
 
 func (h *Handler) listRouteGroups(r *request) (any, error) {
-	all, err := h.Store.RouteGroups(r.Context(), r.org())
+	all, err := h.Store.RouteGroups(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (h *Handler) listRouteGroups(r *request) (any, error) {
 
 // groups returns route groups as the API has them, with the sandboxes that match.
 func (h *Handler) groups(r *request, all ...model.RouteGroup) ([]v2.RouteGroup, error) {
-	kept, err := h.Store.Sandboxes(r.Context(), r.org())
+	kept, err := h.Store.Sandboxes(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (h *Handler) groups(r *request, all ...model.RouteGroup) ([]v2.RouteGroup, 
 }
 
 func (h *Handler) getRouteGroup(r *request) (any, error) {
-	g, err := h.Store.RouteGroup(r.Context(), r.org(), r.vars["routegroupName"])
+	g, err := h.Store.RouteGroup(r.Context(), r.Org(), r.Vars["routegroupName"])
 	if err != nil {
 		return nil, failure.Missing(routeGroupNotFound)(err)
 	}
@@ -236,7 +236,7 @@ func (h *Handler) getRouteGroup(r *request) (any, error) {
 }
 
 func (h *Handler) applyRouteGroup(r *request, in decode.Specification[spec.GroupSpec], body tree) (any, error) {
-	name := r.vars["routegroupName"]
+	name := r.Vars["routegroupName"]
 	if _, err := compile.Group(compile.GroupInput{Group: spec.Group{Name: name, Spec: in.Spec}, MatchesLater: true}); err != nil {
 		return nil, err
 	}
@@ -244,15 +244,15 @@ func (h *Handler) applyRouteGroup(r *request, in decode.Specification[spec.Group
 	if err != nil {
 		return nil, err
 	}
-	g := model.RouteGroup{Org: r.org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.now, UpdatedAt: r.now, Author: r.caller.Author()}
-	before, err := h.Store.RouteGroup(r.Context(), r.org(), name)
+	g := model.RouteGroup{Org: r.Org(), Name: name, Cluster: in.Spec.Cluster, Spec: text, CreatedAt: r.Now, UpdatedAt: r.Now, Author: r.Caller.Author()}
+	before, err := h.Store.RouteGroup(r.Context(), r.Org(), name)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
 	if err := endpoints.Check(endpoints.OfGroup(g), endpoints.OfGroup(before)); err != nil {
 		return nil, err
 	}
-	ev := r.event("routegroup.apply", store.Specified(name, g.Spec))
+	ev := r.Event("routegroup.apply", store.Specified(name, g.Spec))
 	g, err = withKey(func(key string) (model.RouteGroup, error) {
 		g.RoutingKey = key
 		return h.Store.PutRouteGroup(r.Context(), g, ev)
@@ -264,7 +264,7 @@ func (h *Handler) applyRouteGroup(r *request, in decode.Specification[spec.Group
 }
 
 func (h *Handler) deleteRouteGroup(r *request) (any, error) {
-	name := r.vars["routegroupName"]
-	err := h.Store.DeleteRouteGroup(r.Context(), r.org(), name, r.now, r.event("routegroup.delete", tree{"name": name}))
+	name := r.Vars["routegroupName"]
+	err := h.Store.DeleteRouteGroup(r.Context(), r.Org(), name, r.Now, r.Event("routegroup.delete", tree{"name": name}))
 	return nil, failure.Missing("unable to delete routegroup: not found")(err)
 }

@@ -10,16 +10,12 @@ func (h *Handler) work() work.Work {
 	return work.Work{Store: jobstore.Store{Store: h.Store}, Streams: h.Streams, Kept: h.Kept, Captures: h.Captures, Comparing: h.comparing, Logger: h.Logger}
 }
 
-func (r *request) call() *work.Call {
-	return &work.Call{Request: r.Request, Now: r.now, Vars: r.vars, Caller: r.caller}
-}
-
 // forWork serves an operation for runner groups and jobs.
 func forWork(serve func(work.Work, *work.Call) (any, error)) func(*Handler, *request) (any, error) {
-	return func(h *Handler, r *request) (any, error) { return serve(h.work(), r.call()) }
+	return func(h *Handler, r *request) (any, error) { return serve(h.work(), &r.Call) }
 }
 
 // workOn is forWork with the body, as with.
 func workOn[T any](serve func(work.Work, *work.Call, T, tree) (any, error)) func(*Handler, *request) (any, error) {
-	return with(func(h *Handler, r *request, in T, body tree) (any, error) { return serve(h.work(), r.call(), in, body) })
+	return with(func(h *Handler, r *request, in T, body tree) (any, error) { return serve(h.work(), &r.Call, in, body) })
 }

@@ -44,7 +44,7 @@ func (w Work) captureIn(r *Call) (*captures.Recorder, captures.Capture, error) {
 	if err != nil {
 		return nil, captures.Capture{}, err
 	}
-	c, err := of.Store.Capture(r.Context(), r.org(), r.Vars["captureName"])
+	c, err := of.Store.Capture(r.Context(), r.Org(), r.Vars["captureName"])
 	return of, c, captureMissing(err)
 }
 
@@ -54,7 +54,7 @@ func (w Work) ListCaptures(r *Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encode.List(encode.Capture)(of.Store.Captures(r.Context(), r.org(), r.URL.Query().Get("sandbox")))
+	return encode.List(encode.Capture)(of.Store.Captures(r.Context(), r.Org(), r.URL.Query().Get("sandbox")))
 }
 
 // GetCapture returns the capture in the path.
@@ -73,7 +73,7 @@ func (w Work) CreateCapture(r *Call, in decode.Specification[v2.CaptureSpec], _ 
 	if err != nil || long <= 0 || long > recording.Longest {
 		return nil, specfile.Problems{{Path: "spec.duration", Text: fmt.Sprintf("is a time of at most %s, such as 10m", recording.Longest)}}
 	}
-	s, err := w.Sandbox(r.Context(), r.org(), in.Spec.Sandbox)
+	s, err := w.Sandbox(r.Context(), r.Org(), in.Spec.Sandbox)
 	if errors.Is(err, model.ErrNotFound) || err == nil && !s.DeletedAt.IsZero() {
 		return nil, failure.New(http.StatusNotFound, "spec.sandbox: sandbox %q not found", in.Spec.Sandbox)
 	}
@@ -81,10 +81,10 @@ func (w Work) CreateCapture(r *Call, in decode.Specification[v2.CaptureSpec], _ 
 		return nil, err
 	}
 	c := captures.Capture{
-		Org: r.org(), Cluster: s.Cluster, Sandbox: s.Name, Workload: ptr.Deref(in.Spec.Workload, ""), CreatedAt: r.Now, Until: r.Now.Add(long), Author: r.Caller.Author(),
+		Org: r.Org(), Cluster: s.Cluster, Sandbox: s.Name, Workload: ptr.Deref(in.Spec.Workload, ""), CreatedAt: r.Now, Until: r.Now.Add(long), Author: r.Caller.Author(),
 		Name: s.Name + "-" + strings.ToLower(rand.Text()[:10]),
 	}
-	err = of.Store.Create(r.Context(), c, r.event("capture.create", map[string]any{"name": c.Name, "sandbox": c.Sandbox, "workload": c.Workload}))
+	err = of.Store.Create(r.Context(), c, r.Event("capture.create", map[string]any{"name": c.Name, "sandbox": c.Sandbox, "workload": c.Workload}))
 	return encode.One(encode.Capture)(c, err)
 }
 
@@ -92,7 +92,7 @@ func (w Work) CreateCapture(r *Call, in decode.Specification[v2.CaptureSpec], _ 
 func (w Work) EndCapture(r *Call) (any, error) {
 	of, c, err := w.captureIn(r)
 	if err == nil && c.EndedAt.IsZero() {
-		err = of.Store.End(r.Context(), c, false, r.Now, r.event("capture.end", map[string]any{"name": c.Name}))
+		err = of.Store.End(r.Context(), c, false, r.Now, r.Event("capture.end", map[string]any{"name": c.Name}))
 	}
 	if err != nil {
 		return nil, captureMissing(err)
@@ -107,12 +107,12 @@ func (w Work) RemoveCapture(r *Call) (any, error) {
 		return nil, err
 	}
 	if c.EndedAt.IsZero() {
-		return nil, captureMissing(of.Store.End(r.Context(), c, true, r.Now, r.event("capture.delete", map[string]any{"name": c.Name})))
+		return nil, captureMissing(of.Store.End(r.Context(), c, true, r.Now, r.Event("capture.delete", map[string]any{"name": c.Name})))
 	}
 	if err := captures.Delete(r.Context(), of.Files, c); err != nil {
 		return nil, err
 	}
-	return nil, captureMissing(of.Store.Remove(r.Context(), c, r.event("capture.delete", map[string]any{"name": c.Name})))
+	return nil, captureMissing(of.Store.Remove(r.Context(), c, r.Event("capture.delete", map[string]any{"name": c.Name})))
 }
 
 // ListCapturedRequests returns the metadata of the newest requests of the capture in the path, at most query limit.

@@ -27,7 +27,7 @@ import (
 
 // runnerGroups returns runner groups as the API has them.
 func (w Work) runnerGroups(r *Call, all ...model.RunnerGroup) ([]v2.JobRunnerGroup, error) {
-	phases, err := w.Phases(r.Context(), r.org())
+	phases, err := w.Phases(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (w Work) runnerGroups(r *Call, all ...model.RunnerGroup) ([]v2.JobRunnerGro
 
 // ListGroups returns all runner groups.
 func (w Work) ListGroups(r *Call) (any, error) {
-	all, err := w.Groups(r.Context(), r.org())
+	all, err := w.Groups(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (w Work) ListGroups(r *Call) (any, error) {
 
 // GetGroup returns the runner group in the path.
 func (w Work) GetGroup(r *Call) (any, error) {
-	g, err := w.Group(r.Context(), r.org(), r.Vars["runnergroupName"])
+	g, err := w.Group(r.Context(), r.Org(), r.Vars["runnergroupName"])
 	if err != nil {
 		return nil, failure.Missing("unable to fetch runnergroup: not found")(err)
 	}
@@ -60,7 +60,7 @@ func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec]
 		return nil, err
 	}
 	g := model.RunnerGroup{
-		Org: r.org(), Name: name, Cluster: ptr.Deref(in.Spec.Cluster, ""), Namespace: cmp.Or(ptr.Deref(in.Spec.Namespace, ""), desired.DefaultNamespace), Spec: text,
+		Org: r.Org(), Name: name, Cluster: ptr.Deref(in.Spec.Cluster, ""), Namespace: cmp.Or(ptr.Deref(in.Spec.Namespace, ""), desired.DefaultNamespace), Spec: text,
 		CreatedAt: r.Now, UpdatedAt: r.Now, Author: r.Caller.Author(),
 	}
 	if _, err := desired.RunnerGroup(g, 0); err != nil {
@@ -72,10 +72,10 @@ func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec]
 	if g.Namespace == crdv1.SmartTestsNamespace {
 		return nil, failure.New(http.StatusForbidden, "spec.namespace: namespace %s is for Smart Tests; name another one", g.Namespace)
 	}
-	if _, err := w.Cluster(r.Context(), r.org(), g.Cluster); err != nil {
+	if _, err := w.Cluster(r.Context(), r.Org(), g.Cluster); err != nil {
 		return nil, failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.cluster: cluster %q not found", g.Cluster))
 	}
-	g, err = w.PutGroup(r.Context(), g, r.event("runnergroup.apply", store.Specified(name, g.Spec)))
+	g, err = w.PutGroup(r.Context(), g, r.Event("runnergroup.apply", store.Specified(name, g.Spec)))
 	if err != nil {
 		err = failure.As(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("runner group %q is being deleted; apply it again when the deletion has ended", name))
 		return nil, failure.As(err, model.ErrMoved, http.StatusConflict, fmt.Sprintf("spec.cluster and spec.namespace of runner group %q cannot be changed; delete it first", name))
@@ -86,13 +86,13 @@ func (w Work) ApplyGroup(r *Call, in decode.Specification[v2.JobRunnerGroupSpec]
 // RemoveGroup begins the deletion of the runner group in the path.
 func (w Work) RemoveGroup(r *Call) (any, error) {
 	name := r.Vars["runnergroupName"]
-	err := w.DeleteGroup(r.Context(), r.org(), name, r.Now, r.event("runnergroup.delete", map[string]any{"name": name}))
+	err := w.DeleteGroup(r.Context(), r.Org(), name, r.Now, r.Event("runnergroup.delete", map[string]any{"name": name}))
 	return nil, failure.Missing("unable to delete runnergroup: not found")(err)
 }
 
 // jobsAs returns jobs as the API has them.
 func (w Work) jobsAs(r *Call, all ...model.Job) ([]v2.Job, error) {
-	groups, err := w.Groups(r.Context(), r.org())
+	groups, err := w.Groups(r.Context(), r.Org())
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (w Work) jobsAs(r *Call, all ...model.Job) ([]v2.Job, error) {
 
 // ListJobs returns the jobs, the newest first, or those of query targetSandbox.
 func (w Work) ListJobs(r *Call) (any, error) {
-	all, err := w.Jobs(r.Context(), r.org(), r.URL.Query().Get("targetSandbox"))
+	all, err := w.Jobs(r.Context(), r.Org(), r.URL.Query().Get("targetSandbox"))
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ var jobMissing = failure.Missing("unable to fetch job: not found")
 
 // jobIn returns the job in the path.
 func (w Work) jobIn(r *Call) (model.Job, error) {
-	j, err := w.Job(r.Context(), r.org(), r.Vars["jobName"])
+	j, err := w.Job(r.Context(), r.Org(), r.Vars["jobName"])
 	if attempt := r.Vars["jobAttempt"]; err == nil && attempt != "" && attempt != "0" {
 		return j, failure.New(http.StatusNotFound, "attempt %q of job %q not found; the only one is 0", attempt, j.Name)
 	}
@@ -141,11 +141,11 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decod
 	if err != nil {
 		return nil, err
 	}
-	j := model.Job{Org: r.org(), Group: ptr.Deref(in.Spec.RunnerGroup, ""), Spec: text, CreatedAt: r.Now, Author: r.Caller.Author()}
+	j := model.Job{Org: r.Org(), Group: ptr.Deref(in.Spec.RunnerGroup, ""), Spec: text, CreatedAt: r.Now, Author: r.Caller.Author()}
 	if j.Group == "" {
 		return nil, specfile.Problems{{Path: "spec.runnerGroup", Text: "is missing; name a runner group"}}
 	}
-	g, err := w.Group(r.Context(), r.org(), j.Group)
+	g, err := w.Group(r.Context(), r.Org(), j.Group)
 	if err == nil && !g.DeletedAt.IsZero() {
 		return nil, failure.New(http.StatusConflict, "spec.runnerGroup: runner group %q is being deleted; name another one", j.Group)
 	}
@@ -166,7 +166,7 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decod
 	j.RoutingKey = of.RoutingKey
 	for range mostNames {
 		j.Name = published.Prefix(in.Spec) + strings.ToLower(rand.Text()[:10])
-		out, err := w.Submit(r.Context(), j, r.event("job.submit", store.Specified(j.Name, j.Spec)))
+		out, err := w.Submit(r.Context(), j, r.Event("job.submit", store.Specified(j.Name, j.Spec)))
 		if errors.Is(err, model.ErrExists) {
 			continue
 		}
@@ -185,11 +185,11 @@ func (w Work) target(r *Call, at string, c v2.JobRoutingContext, cluster string)
 	path, kind, name := at+".sandbox", "sandbox", sandbox
 	switch {
 	case sandbox != "":
-		of, err = w.Sandbox(r.Context(), r.org(), name)
+		of, err = w.Sandbox(r.Context(), r.Org(), name)
 	case group != "":
 		var g model.RouteGroup
 		path, kind, name = at+".routegroup", "route group", group
-		g, err = w.RouteGroup(r.Context(), r.org(), name)
+		g, err = w.RouteGroup(r.Context(), r.Org(), name)
 		of = model.Sandbox(g)
 	default:
 		return "", of, nil
@@ -209,7 +209,7 @@ func (w Work) CancelJob(r *Call) (any, error) {
 	if err := w.ofTest(r, name); err != nil {
 		return nil, err
 	}
-	j, err := w.Cancel(r.Context(), r.org(), name, r.Now, r.event("job.cancel", map[string]any{"name": name}))
+	j, err := w.Cancel(r.Context(), r.Org(), name, r.Now, r.Event("job.cancel", map[string]any{"name": name}))
 	if err != nil {
 		err = failure.As(failure.Missing("unable to cancel job: not found")(err), jobstore.ErrEnded, http.StatusConflict, "job is already finished")
 		return nil, failure.As(err, model.ErrDeleting, http.StatusConflict, fmt.Sprintf("job %q is being deleted", name))
@@ -223,5 +223,5 @@ func (w Work) RemoveJob(r *Call) (any, error) {
 	if err := w.ofTest(r, name); err != nil {
 		return nil, err
 	}
-	return nil, failure.Missing("unable to delete job: not found")(w.DeleteJob(r.Context(), r.org(), name, r.Now, r.event("job.delete", map[string]any{"name": name})))
+	return nil, failure.Missing("unable to delete job: not found")(w.DeleteJob(r.Context(), r.Org(), name, r.Now, r.Event("job.delete", map[string]any{"name": name})))
 }

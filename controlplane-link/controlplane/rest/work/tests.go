@@ -32,7 +32,7 @@ func (w Work) ofTest(r *Call, job string) error {
 	if !is {
 		return nil
 	}
-	if _, err := w.tests().Execution(r.Context(), r.org(), id); err != nil {
+	if _, err := w.tests().Execution(r.Context(), r.Org(), id); err != nil {
 		return nil //nolint:nilerr // it is another job of such a name, or its execution has expired
 	}
 	return failure.New(http.StatusConflict, "job %q is of test execution %q: cancel that", job, id)
@@ -40,12 +40,12 @@ func (w Work) ofTest(r *Call, job string) error {
 
 // ListTests returns all tests.
 func (w Work) ListTests(r *Call) (any, error) {
-	return encode.List(encode.Test)(w.tests().Tests(r.Context(), r.org()))
+	return encode.List(encode.Test)(w.tests().Tests(r.Context(), r.Org()))
 }
 
 // test returns the test in the path.
 func (w Work) test(r *Call) (model.Test, error) {
-	t, err := w.tests().Test(r.Context(), r.org(), r.Vars["testName"])
+	t, err := w.tests().Test(r.Context(), r.Org(), r.Vars["testName"])
 	return t, testMissing(err)
 }
 
@@ -56,7 +56,7 @@ func (w Work) GetTest(r *Call) (any, error) {
 
 // ApplyTest creates or changes the test in the path.
 func (w Work) ApplyTest(r *Call, in v2.TestSpec, _ decode.Tree) (any, error) {
-	t := model.Test{Org: r.org(), Name: r.Vars["testName"], Spec: in, UpdatedAt: r.Now}
+	t := model.Test{Org: r.Org(), Name: r.Vars["testName"], Spec: in, UpdatedAt: r.Now}
 	if err := smarttests.Accept(t); err != nil {
 		return nil, err
 	}
@@ -65,13 +65,13 @@ func (w Work) ApplyTest(r *Call, in v2.TestSpec, _ decode.Tree) (any, error) {
 			one.ID = new(smarttests.TriggerID(*one.SandboxOf))
 		}
 	}
-	return encode.One(encode.Test)(w.tests().PutTest(r.Context(), t, r.event("test.apply", map[string]any{"name": t.Name})))
+	return encode.One(encode.Test)(w.tests().PutTest(r.Context(), t, r.Event("test.apply", map[string]any{"name": t.Name})))
 }
 
 // RemoveTest deletes the test in the path.
 func (w Work) RemoveTest(r *Call) (any, error) {
 	name := r.Vars["testName"]
-	return nil, testMissing(w.tests().DeleteTest(r.Context(), r.org(), name, r.event("test.delete", map[string]any{"name": name})))
+	return nil, testMissing(w.tests().DeleteTest(r.Context(), r.Org(), name, r.Event("test.delete", map[string]any{"name": name})))
 }
 
 // RunTest runs the script in the body.
@@ -101,11 +101,11 @@ func (w Work) run(r *Call, s v2.TestExecutionSpec, script, timeout string) (any,
 	if err != nil {
 		return nil, err
 	}
-	x.Org, x.ID, x.CreatedAt, x.Author = r.org(), strings.ToLower(rand.Text()[:13]), r.Now, r.Caller.Author()
+	x.Org, x.ID, x.CreatedAt, x.Author = r.Org(), strings.ToLower(rand.Text()[:13]), r.Now, r.Caller.Author()
 	if err := w.locate(r, &x); err != nil {
 		return nil, err
 	}
-	ev := r.event("testexecution.submit", map[string]any{"id": x.ID, "test": x.Test, "cluster": x.Cluster, "sandbox": x.Sandbox})
+	ev := r.Event("testexecution.submit", map[string]any{"id": x.ID, "test": x.Test, "cluster": x.Cluster, "sandbox": x.Sandbox})
 	return encode.One(encode.TestExecution)(w.tests().Submit(r.Context(), x, ev))
 }
 
@@ -123,13 +123,13 @@ func (w Work) locate(r *Call, x *model.TestExecution) error {
 	if x.Cluster == "" {
 		return specfile.Problems{{Path: "spec.executionContext.cluster", Text: "is missing; name a registered cluster"}}
 	}
-	_, err = w.Cluster(r.Context(), r.org(), x.Cluster)
+	_, err = w.Cluster(r.Context(), r.Org(), x.Cluster)
 	return failure.As(err, model.ErrNotFound, http.StatusNotFound, fmt.Sprintf("spec.executionContext.cluster: cluster %q not found", x.Cluster))
 }
 
 // executionIn returns the execution in the path.
 func (w Work) executionIn(r *Call) (model.TestExecution, error) {
-	x, err := w.tests().Execution(r.Context(), r.org(), r.Vars["executionID"])
+	x, err := w.tests().Execution(r.Context(), r.Org(), r.Vars["executionID"])
 	return x, executionMissing(err)
 }
 
@@ -141,7 +141,7 @@ func (w Work) GetExecution(r *Call) (any, error) {
 // CancelExecution cancels the execution in the path.
 func (w Work) CancelExecution(r *Call) (any, error) {
 	id := r.Vars["executionID"]
-	err := w.tests().Cancel(r.Context(), r.org(), id, r.Now, r.event("testexecution.cancel", map[string]any{"id": id}))
+	err := w.tests().Cancel(r.Context(), r.Org(), id, r.Now, r.Event("testexecution.cancel", map[string]any{"id": id}))
 	return nil, failure.As(executionMissing(err), teststore.ErrEnded, http.StatusConflict, "test execution is already finished")
 }
 
@@ -154,7 +154,7 @@ func (w Work) QueryExecutions(r *Call) (any, error) {
 	var tests []model.Test
 	var err error
 	if q.Get("skipDeletedTests") == "true" {
-		if tests, err = w.tests().Tests(r.Context(), r.org()); err != nil {
+		if tests, err = w.tests().Tests(r.Context(), r.Org()); err != nil {
 			return nil, err
 		}
 	}
@@ -175,7 +175,7 @@ func (w Work) QueryExecutions(r *Call) (any, error) {
 	return encode.List(func(x model.TestExecution) (v2.TestexecutionsQueryResult, error) {
 		out, err := encode.TestExecution(x)
 		return v2.TestexecutionsQueryResult{Cursor: strconv.FormatInt(x.Sequence, 10), Execution: out}, err
-	})(w.tests().Executions(r.Context(), r.org(), l))
+	})(w.tests().Executions(r.Context(), r.Org(), l))
 }
 
 // ListExecutions returns the newest executions of the test in the path.
@@ -185,5 +185,5 @@ func (w Work) ListExecutions(r *Call) (any, error) {
 		return nil, err
 	}
 	hosted := func(x model.TestExecution) bool { return x.Spec.Hosted != nil && x.Test == t.Name }
-	return encode.List(encode.TestExecution)(w.tests().Executions(r.Context(), r.org(), teststore.List{Most: mostPage, Newest: true, Keep: hosted}))
+	return encode.List(encode.TestExecution)(w.tests().Executions(r.Context(), r.Org(), teststore.List{Most: mostPage, Newest: true, Keep: hosted}))
 }

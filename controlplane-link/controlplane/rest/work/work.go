@@ -48,10 +48,10 @@ type Call struct {
 // tests has the Smart Tests.
 func (w Work) tests() teststore.Store { return teststore.Store{Store: w.Store.Store} }
 
-// org is the organisation in the path.
-func (r *Call) org() string { return r.Vars["orgName"] }
+// Org is the organisation in the path.
+func (r *Call) Org() string { return r.Vars["orgName"] }
 
-// event returns the entry of a write in the audit trail. data has no secret.
-func (r *Call) event(what string, data map[string]any) model.Event {
+// Event returns the entry of a write in the audit trail. data has no secret.
+func (r *Call) Event(what string, data map[string]any) model.Event {
 	return store.Entry(r.Caller, what, r.Now, data)
 }
