@@ -39,8 +39,8 @@ func of(uid string, bodies uint32) *trafficv1.Capture {
 // exchange has one exchange over HTTP/1.1 on the listening port of port 8080.
 func (k *kept) exchange(request, response string) {
 	c := parse.New(k.Observer(25800), &parse.Memory{})
-	c.Read(parse.Request, []byte(request))
-	c.Read(parse.Response, []byte(response))
+	c.Offer(parse.Request, []byte(request))
+	c.Offer(parse.Response, []byte(response))
 	c.Close("closed by the client")
 }
 

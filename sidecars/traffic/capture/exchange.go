@@ -2,7 +2,8 @@ package capture
 
 import (
 	"crypto/sha256"
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"hash"
 	"math/rand/v2"
 	"strings"
@@ -44,7 +45,10 @@ type exchange struct {
 
 // begin returns nil if the exchange is not kept.
 func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchange {
-	id := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
+	var random [16]byte
+	binary.BigEndian.PutUint64(random[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(random[8:], rand.Uint64())
+	id := hex.EncodeToString(random[:])
 	trace, parent := record.Trace(first(h.Fields, "traceparent"), id)
 	key := routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil)
 	var entry *record.Entry
@@ -79,9 +83,10 @@ func protocol(h parse.Head) string {
 
 // headers returns those that are kept, and the names of the others.
 func (t *target) headers(s elide.Side, fields []parse.Field) ([]*trafficv1.Header, []string) {
-	all := make(map[string][]string, len(fields))
-	for _, f := range fields {
-		all[f.Name] = append(all[f.Name], f.Value)
+	room, all := make([]trafficv1.Header, len(fields)), make([]*trafficv1.Header, len(fields))
+	for i, f := range fields {
+		all[i] = &room[i]
+		all[i].Name, all[i].Value = f.Name, f.Value
 	}
 	return t.rules.Headers(s, all)
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -22,6 +23,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	books    *record.Books
 	captures []*target
+	// ports are the listening ports with captures.
+	ports map[int32]*port
 	// last is when the captures in the books were last attached.
 	last map[string]time.Time
 }
@@ -41,8 +44,17 @@ type Finished struct {
 type target struct {
 	*trafficv1.Capture
 	rules *elide.Rules
-	// ports are those of the application that are captured, by listening port.
-	ports map[int32]*trafficv1.Port
+}
+
+// port has the captures of a listening port, each with its port of the application. It is not changed.
+type port struct {
+	*Recorder
+	captures []captured
+}
+
+type captured struct {
+	*target
+	port *trafficv1.Port
 }
 
 // New returns a Recorder without captures.
@@ -58,6 +70,7 @@ func (r *Recorder) CountIn(counters func(capture string) *record.Counters) {
 // Set replaces the captures. An error names those that cannot be applied; the others are.
 func (r *Recorder) Set(captures []*trafficv1.Capture) error {
 	var all []*target
+	ports := map[int32]*port{}
 	var failed error
 	for _, c := range captures {
 		rules, err := elide.New(c)
@@ -65,9 +78,18 @@ func (r *Recorder) Set(captures []*trafficv1.Capture) error {
 			failed = errors.Join(failed, fmt.Errorf("capture %s: %w", c.GetName(), err))
 			continue
 		}
-		t := &target{Capture: c, rules: rules, ports: map[int32]*trafficv1.Port{}}
+		t := &target{Capture: c, rules: rules}
+		own := map[uint32]*trafficv1.Port{}
 		for _, p := range c.GetPorts() {
-			t.ports[int32(p.GetListening())] = p //nolint:gosec // a port
+			own[p.GetListening()] = p
+		}
+		for listening, p := range own {
+			of := ports[int32(listening)] //nolint:gosec // a port
+			if of == nil {
+				of = &port{Recorder: r}
+				ports[int32(listening)] = of //nolint:gosec // a port
+			}
+			of.captures = append(of.captures, captured{t, p})
 		}
 		all = append(all, t)
 	}
@@ -81,7 +103,7 @@ func (r *Recorder) Set(captures []*trafficv1.Capture) error {
 	for _, t := range append(r.captures, all...) {
 		r.last[t.GetUid()] = time.Now()
 	}
-	r.captures = all
+	r.captures, r.ports = all, ports
 	return failed
 }
 
@@ -115,23 +137,25 @@ type observer struct {
 	listening int32
 }
 
-// of returns the captures of the port.
-func (o observer) of() (all []*target) {
+// none is a port without captures.
+var none = &port{}
+
+// Seen implements parse.Observer.
+func (o observer) Seen() parse.Seen {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, t := range o.captures {
-		if t.ports[o.listening] != nil {
-			all = append(all, t)
-		}
+	p := cmp.Or(o.ports[o.listening], none)
+	for _, c := range p.captures {
+		o.books.Seen(c.Capture)
 	}
-	return all
+	return p
 }
 
-// Begin implements parse.Observer.
-func (o observer) Begin(h parse.Head) parse.Exchange {
+// Begin implements parse.Seen.
+func (p *port) Begin(h parse.Head) parse.Exchange {
 	var all copies
-	for _, t := range o.of() {
-		if c := o.begin(t, h, t.ports[o.listening]); c != nil {
+	for _, t := range p.captures {
+		if c := p.begin(t.target, h, t.port); c != nil {
 			all = append(all, c)
 		}
 	}
@@ -144,13 +168,15 @@ func (o observer) Begin(h parse.Head) parse.Exchange {
 	return all
 }
 
-// Unreadable implements parse.Observer.
-func (o observer) Unreadable(string) {
-	all := o.of()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, t := range all {
-		if e := o.books.Begin(t.Capture, "", 0); e != nil {
+// Unreadable implements parse.Seen.
+func (p *port) Unreadable(string) {
+	if len(p.captures) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.captures {
+		if e := p.books.Begin(t.Capture, "", 0); e != nil {
 			e.Lost(record.Unreadable)
 		}
 	}

@@ -34,6 +34,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 )
@@ -86,28 +87,45 @@ func New(c *trafficv1.Capture) (*Rules, error) {
 }
 
 // Headers returns the headers (or trailers) of a message that are kept, sorted by name, and the names of the others in lower case.
-// Bytes that are not UTF-8 are replaced.
-func (r *Rules) Headers(side Side, all map[string][]string) (kept []*trafficv1.Header, elided []string) {
+// Bytes that are not UTF-8 are replaced. It changes all, and returns a part of it.
+func (r *Rules) Headers(side Side, all []*trafficv1.Header) (kept []*trafficv1.Header, elided []string) {
 	hop := map[string]bool{}
-	for name, values := range all {
-		if strings.EqualFold(name, "connection") {
-			maps.Copy(hop, set(strings.Split(strings.Join(values, ","), ",")...))
+	for _, h := range all {
+		if strings.EqualFold(h.Name, "connection") {
+			maps.Copy(hop, set(strings.Split(h.Value, ",")...))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		lower := strings.ToLower(name)
-		if lower == "sd-return" { // a secret of sidecars (translate.ReturnHeader), not a header of the caller
+	slices.SortStableFunc(all, func(a, b *trafficv1.Header) int { return strings.Compare(a.Name, b.Name) })
+	kept = all[:0]
+	var room [64]byte
+	for _, h := range all {
+		lower := appendLower(room[:0], h.Name) // The lookups of string(lower) allocate nothing.
+		if string(lower) == "sd-return" {      // a secret of sidecars (translate.ReturnHeader), not a header of the caller
 			continue
 		}
-		if always[lower] || hop[lower] || r.headers[side][lower] {
-			elided = append(elided, strings.ToValidUTF8(lower, "\uFFFD"))
+		if always[string(lower)] || hop[string(lower)] || r.headers[side][string(lower)] {
+			elided = append(elided, strings.ToValidUTF8(string(lower), "\uFFFD"))
 			continue
 		}
-		for _, value := range all[name] {
-			kept = append(kept, &trafficv1.Header{Name: strings.ToValidUTF8(name, "\uFFFD"), Value: strings.ToValidUTF8(value, "\uFFFD")})
-		}
+		h.Name, h.Value = strings.ToValidUTF8(h.Name, "\uFFFD"), strings.ToValidUTF8(h.Value, "\uFFFD")
+		kept = append(kept, h)
 	}
 	return kept, slices.Compact(elided)
+}
+
+// appendLower appends a name in lower case.
+func appendLower(to []byte, name string) []byte {
+	for i := range len(name) {
+		c := name[i]
+		if c >= utf8.RuneSelf {
+			return append(to[:0], strings.ToLower(name)...)
+		}
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		to = append(to, c)
+	}
+	return to
 }
 
 // Body removes values from the body of a message with headers, body and body size. If it changes the body,

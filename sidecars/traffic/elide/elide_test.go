@@ -24,21 +24,28 @@ func rules(t testing.TB, paths ...string) *elide.Rules {
 	return r
 }
 
+// headers returns names with their values.
+func headers(pairs ...string) (all []*trafficv1.Header) {
+	for pair := range slices.Chunk(pairs, 2) {
+		all = append(all, &trafficv1.Header{Name: pair[0], Value: pair[1]})
+	}
+	return all
+}
+
 func TestHeadersByNameAndByHopAreRemoved(t *testing.T) {
 	r := rules(t)
-	all := map[string][]string{
-		"Authorization": {"Bearer canary"}, "authentication": {"canary"}, "Cookie": {"a=canary"}, "SET-COOKIE": {"canary", "canary"},
-		"Connection": {"close, X-Hop", "x-other"}, "X-Hop": {"canary"}, "X-Other": {"canary"}, "Proxy-Authorization": {"canary"},
-		"X-Api-Key": {"canary"}, "X-Kept": {"b", "a"}, "Odd": {"a\xff"}, "Sd-Return": {"canary"},
-	}
-	kept, elided := r.Headers(elide.Request, all)
+	kept, elided := r.Headers(elide.Request, headers(
+		"Authorization", "Bearer canary", "authentication", "canary", "Cookie", "a=canary", "SET-COOKIE", "canary", "X-Kept", "b",
+		"Connection", "close, X-Hop", "X-Hop", "canary", "X-Other", "canary", "Connection", "x-other", "Proxy-Authorization", "canary",
+		"X-Api-Key", "canary", "SET-COOKIE", "canary", "X-Kept", "a", "Odd", "a\xff", "Sd-Return", "canary",
+	))
 	if got := fmt.Sprint(kept); strings.Contains(got, "canary") || len(kept) != 3 || kept[0].Value != "a\ufffd" || kept[1].Value != "b" {
 		t.Errorf("kept are %v", kept)
 	}
 	if len(elided) != 9 || !slices.Contains(elided, "x-api-key") || !slices.Contains(elided, "x-hop") {
 		t.Errorf("removed are %q", elided)
 	}
-	kept, _ = r.Headers(elide.Response, map[string][]string{"X-Api-Key": {"of a request"}, "X-Secret": {"canary"}, "Authorization": {"canary"}})
+	kept, _ = r.Headers(elide.Response, headers("X-Api-Key", "of a request", "X-Secret", "canary", "Authorization", "canary"))
 	if len(kept) != 1 || kept[0].Value != "of a request" {
 		t.Errorf("kept of the response are %v", kept)
 	}

@@ -21,6 +21,7 @@ import (
 // unobserved is an observer of no exchange.
 type unobserved struct{}
 
+func (u unobserved) Seen() parse.Seen              { return u }
 func (unobserved) Begin(parse.Head) parse.Exchange { return nil }
 func (unobserved) Unreadable(string)               {}
 

@@ -37,9 +37,12 @@ type Conn struct {
 	observer Observer
 	memory   *Memory
 	opaque   atomic.Bool
+	offered  [2]offered
 
 	mu    sync.Mutex
 	sides [2]side
+	// seen is the request in the offered bytes, which has not begun; nil: there is none.
+	seen Seen
 	// known: it is known to be HTTP.
 	known bool
 	// queue has the requests of HTTP/1 without a whole response, and late is one with a whole response that has not ended.
@@ -48,6 +51,12 @@ type Conn struct {
 	// streams are those of HTTP/2.
 	streams map[uint32]*transaction
 	waiting int64
+}
+
+// offered are bytes of one side that are passed on and not read yet.
+type offered struct {
+	waits atomic.Bool // bytes are valid
+	bytes []byte
 }
 
 // New returns the reader of a connection that begins.
@@ -67,14 +76,69 @@ func (c *Conn) HTTP() bool {
 	return c.known
 }
 
-// Read takes bytes that one side sends.
-func (c *Conn) Read(s Side, b []byte) {
+// Offer takes bytes that one side sends, before they are passed on. Settle of the same side follows; until then they must not change.
+// When Offer returns, their requests are counted. The rest is read by Settle, or before the next bytes of the other side, which
+// can be their result.
+func (c *Conn) Offer(s Side, b []byte) {
+	if c.Opaque() {
+		return
+	}
+	if s == Request {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer c.recovered()
+		c.settle()
+		if c.Opaque() || !c.count(b) {
+			c.read(s, b)
+			return
+		}
+	}
+	c.offered[s].bytes = b
+	c.offered[s].waits.Store(true)
+}
+
+// Settle reads the offered bytes, if they are not read yet.
+func (c *Conn) Settle() {
 	if c.Opaque() {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.recovered()
+	c.settle()
+}
+
+func (c *Conn) settle() {
+	for s := range c.offered { // requests before their responses
+		if o := &c.offered[s]; o.waits.Load() {
+			o.waits.Store(false)
+			c.read(Side(s), o.bytes)
+		}
+	}
+}
+
+// count counts the request in bytes of the client. It returns false if only reading them shows how many there are.
+func (c *Conn) count(b []byte) bool {
+	o, is := c.sides[Request].(*one)
+	if !is || !c.known {
+		return false
+	}
+	begins, sure := o.begins(b)
+	if begins && sure {
+		c.seen = c.observer.Seen()
+	}
+	return sure
+}
+
+// take returns the request that is read now, which is counted.
+func (c *Conn) take() (s Seen) {
+	if s, c.seen = c.seen, nil; s == nil {
+		s = c.observer.Seen()
+	}
+	return s
+}
+
+func (c *Conn) read(s Side, b []byte) {
 	for len(b) > 0 && !c.Opaque() {
 		rest, err := c.sides[s].read(b)
 		if err != nil {
@@ -90,6 +154,7 @@ func (c *Conn) EOF(s Side) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.recovered()
+	c.settle()
 	if !c.Opaque() {
 		c.sides[s].end(s == Response)
 	}
@@ -100,6 +165,7 @@ func (c *Conn) Close(problem string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.recovered()
+	c.settle()
 	c.closeAll(problem)
 }
 
@@ -134,7 +200,7 @@ func (c *Conn) recovered() {
 // fail stops reading.
 func (c *Conn) fail(err error) {
 	if c.known {
-		c.observer.Unreadable(err.Error())
+		c.take().Unreadable(err.Error())
 	}
 	c.closeAll("the connection cannot be read any more")
 }
@@ -154,7 +220,7 @@ func (c *Conn) begin(h Head) (*transaction, error) {
 		return nil, errors.New("too many requests at once")
 	}
 	c.known = true
-	t := &transaction{method: h.Method, to: c.observer.Begin(h)}
+	t := &transaction{method: h.Method, to: c.take().Begin(h)}
 	if hasPrefixFold(value(h.Fields, "content-type"), "application/grpc") && h.Protocol == protocol2 {
 		t.messages = &[2]lengths{}
 	}

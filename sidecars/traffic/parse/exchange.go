@@ -27,11 +27,17 @@ type Head struct {
 	Fields                    []Field
 }
 
-// Observer is notified of exchanges. Its methods are called for one Conn at a time, and must not block.
+// Observer is notified of requests. Its method and those of the results are called for one Conn at a time, and must not block.
 type Observer interface {
-	// Begin returns the receiver of an exchange, or nil if it is not captured.
+	// Seen counts a request before its bytes are passed on. One method of the result is called after that, once.
+	Seen() Seen
+}
+
+// Seen is a request that is counted.
+type Seen interface {
+	// Begin returns the receiver of the exchange, or nil if it is not captured.
 	Begin(Head) Exchange
-	// Unreadable reports that a connection of HTTP cannot be read any more, and why. Exchanges after that are not seen.
+	// Unreadable reports that the connection cannot be read any more, and why. Exchanges after that are not seen.
 	Unreadable(reason string)
 }
 

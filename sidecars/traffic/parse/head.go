@@ -1,6 +1,7 @@
 package parse
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 	"strings"
@@ -94,6 +95,21 @@ func value(fields []Field, name string) string {
 
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// lengthOf returns the least length of the body after a head.
+func lengthOf(head []byte) (length uint64) {
+	for line := range bytes.Lines(head) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		name = bytes.TrimRight(name, " \t")
+		switch {
+		case len(name) == len("transfer-encoding") && strings.EqualFold(string(name), "transfer-encoding"):
+			return 0
+		case len(name) == len("content-length") && strings.EqualFold(string(name), "content-length"):
+			length, _ = strconv.ParseUint(string(bytes.TrimSpace(value)), 10, 63)
+		}
+	}
+	return length
 }
 
 // framing returns how a body ends: chunked, or after so many bytes; -1 if neither is stated.

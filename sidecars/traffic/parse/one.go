@@ -154,6 +154,18 @@ func (o *one) first(b []byte) (two bool, err error) {
 	return false, nil
 }
 
+// begins reports whether a request begins in the next bytes, and whether it is sure, without reading them, that no other one does.
+func (o *one) begins(b []byte) (begins, sure bool) {
+	switch {
+	case o.state == tunnel, o.state == fixed && uint64(len(b)) <= o.left:
+		return false, true
+	case o.state != head, len(o.gather.have) > 0, b[0] == '\r', b[0] == '\n':
+		return false, false
+	}
+	at, _ := endOfLines(b, 0)
+	return at > 0, at == len(b) || at > 0 && uint64(len(b)-at) <= lengthOf(b[:at])
+}
+
 func (o *one) request(block string) error {
 	h, err := readRequest(block)
 	if err != nil {

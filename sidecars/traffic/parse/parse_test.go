@@ -19,6 +19,8 @@ type seen struct {
 	ended  []string
 	broken []string
 	skip   bool
+	// counted are the requests that were counted, and begun those of them that followed.
+	counted, begun int
 }
 
 type one struct {
@@ -34,7 +36,13 @@ func describe(h parse.Head) string {
 	return text
 }
 
+func (s *seen) Seen() parse.Seen {
+	s.counted++
+	return s
+}
+
 func (s *seen) Begin(h parse.Head) parse.Exchange {
+	s.begun++
 	if s.skip {
 		return nil
 	}
@@ -42,7 +50,11 @@ func (s *seen) Begin(h parse.Head) parse.Exchange {
 	x.text[0].WriteString(describe(h) + " ")
 	return x
 }
-func (s *seen) Unreadable(reason string)              { s.broken = append(s.broken, reason) }
+
+func (s *seen) Unreadable(reason string) {
+	s.begun++
+	s.broken = append(s.broken, reason)
+}
 func (x *one) Respond(h parse.Head)                   { x.text[1].WriteString(describe(h) + " ") }
 func (x *one) Body(s parse.Side, b []byte)            { x.text[s].Write(b) }
 func (x *one) Message(s parse.Side)                   { x.text[s].WriteString("|") }
@@ -69,17 +81,37 @@ type sent struct {
 	text string
 }
 
-// follow reads a conversation in pieces of at most so many bytes, and its end.
+// follow reads a conversation in pieces of at most so many bytes, and its end. Whether bytes are settled at once or late shows nowhere.
 func follow(all []sent, piece func() int, problem string) *seen {
+	s, late := converse(all, piece, false, problem), converse(all, piece, true, problem)
+	if !slices.Equal(s.ended, late.ended) || !slices.Equal(s.broken, late.broken) {
+		s.broken = append(s.broken, fmt.Sprintf("read late: %q, %q", late.ended, late.broken))
+	}
+	return s
+}
+
+func converse(all []sent, piece func() int, late bool, problem string) *seen {
 	s := &seen{}
 	c := parse.New(s, &parse.Memory{})
+	var offered [2][]byte
+	settle := func(side parse.Side) {
+		counted := s.counted - len(s.broken)
+		c.Settle()
+		if s.counted-len(s.broken) > counted {
+			s.broken = append(s.broken, "a request is counted after it is passed on")
+		}
+		for i := range offered[side] {
+			offered[side][i] = 'X' // the buffer is used again
+		}
+	}
 	for _, one := range all {
 		for b := []byte(one.text); len(b) > 0; {
+			settle(one.by)
 			n := min(piece(), len(b))
-			buffer := bytes.Clone(b[:n])
-			c.Read(one.by, buffer)
-			for i := range buffer {
-				buffer[i] = 'X' // the buffer is used again
+			offered[one.by] = bytes.Clone(b[:n])
+			c.Offer(one.by, offered[one.by])
+			if !late {
+				settle(one.by)
 			}
 			b = b[n:]
 		}
@@ -88,6 +120,9 @@ func follow(all []sent, piece func() int, problem string) *seen {
 		c.EOF(parse.Response)
 	}
 	c.Close(problem)
+	if s.counted != s.begun {
+		s.broken = append(s.broken, fmt.Sprintf("%d requests are counted, and %d begin", s.counted, s.begun))
+	}
 	return s
 }
 

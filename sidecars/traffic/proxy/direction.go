@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,21 @@ type direction struct {
 	first *atomic.Pointer[string]
 	// begins is called at the first bytes, and is nil then.
 	begins func()
+}
+
+// transfer receives or sends bytes without waiting: then the error is EAGAIN. It is no blocking call for the scheduler, which would
+// wake a thread for it when the process was idle. n is 0 after an error.
+func transfer(call, fd uintptr, b []byte) (n int, err error) {
+	for {
+		n, _, errno := unix.RawSyscall6(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0) //nolint:gosec // that many bytes
+		switch errno {
+		case 0:
+			return int(n), nil //nolint:gosec // at most len(b)
+		case unix.EINTR:
+		default:
+			return 0, errno
+		}
+	}
 }
 
 // pass copies until the end. An end of the stream is passed on. When reading fails, the other end is reset; when writing
@@ -47,30 +63,31 @@ func (d *direction) pass() {
 	}
 }
 
-// copy copies until the end of the stream, or an error of either end. Bytes are read by parse before they are passed on, so
-// that their answer finds them.
+// copy copies until the end of the stream, or an error of either end. Bytes are offered to parse before they are passed on, and
+// read by it after that. If the other end takes them later, they are read before.
 func (d *direction) copy() (readErr, writeErr error) {
-	raw, err := d.from.SyscallConn()
-	if err != nil {
+	from, err := d.from.SyscallConn()
+	to, also := d.to.SyscallConn()
+	if err := errors.Join(err, also); err != nil {
 		return err, nil
 	}
 	var buffer *[size]byte
-	var n int
-	attempt := func(fd uintptr) bool {
+	var n, written int
+	read := func(fd uintptr) bool {
 		buffer = buffers.Get().(*[size]byte)
-		for {
-			if n, readErr = unix.Read(int(fd), buffer[:]); !errors.Is(readErr, unix.EINTR) {
-				break
-			}
-		}
+		n, readErr = transfer(unix.SYS_RECVFROM, fd, buffer[:])
 		if errors.Is(readErr, unix.EAGAIN) {
 			buffers.Put(buffer)
 			return false
 		}
 		return true
 	}
+	write := func(fd uintptr) bool {
+		written, _ = transfer(unix.SYS_SENDTO, fd, buffer[:n])
+		return true
+	}
 	for {
-		if err := raw.Read(attempt); err != nil {
+		if err := from.Read(read); err != nil {
 			return err, nil
 		}
 		if n > 0 {
@@ -78,8 +95,13 @@ func (d *direction) copy() (readErr, writeErr error) {
 				d.begins()
 				d.begins = nil
 			}
-			d.conn.Read(d.side, buffer[:n])
-			_, writeErr = d.to.Write(buffer[:n])
+			d.conn.Offer(d.side, buffer[:n])
+			written = 0
+			writeErr = to.Write(write)
+			d.conn.Settle()
+			if written < n && writeErr == nil {
+				_, writeErr = d.to.Write(buffer[written:n])
+			}
 		}
 		buffers.Put(buffer)
 		if n <= 0 || readErr != nil || writeErr != nil {

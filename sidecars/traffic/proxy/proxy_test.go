@@ -30,6 +30,7 @@ type counted struct {
 	broken []string
 }
 
+func (c *counted) Seen() parse.Seen                { return c }
 func (c *counted) Begin(parse.Head) parse.Exchange { return exchange{c} }
 func (c *counted) Unreadable(reason string) {
 	c.mu.Lock()
@@ -67,7 +68,7 @@ func before(t *testing.T, app net.Listener) (*proxy.Proxy, *counted, string) {
 	return p, c, fmt.Sprintf("127.0.0.1:%d", listening)
 }
 
-func listen(t *testing.T) net.Listener {
+func listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -300,6 +301,70 @@ func TestAListeningPortGetsAnotherDestination(t *testing.T) {
 		t.Errorf("two destinations of one port: %v", err)
 	}
 	reaches("other")
+}
+
+// following waits, in the exchange /second, for what its bytes cause at the two ends.
+type following struct {
+	exchange
+	seen              *atomic.Int32
+	arrived, answered chan struct{}
+}
+
+func (f following) Seen() parse.Seen {
+	f.seen.Add(1)
+	return f
+}
+
+func (f following) Begin(h parse.Head) parse.Exchange {
+	if h.Target != "/second" {
+		return f.exchange
+	}
+	<-f.arrived
+	return f
+}
+
+func (f following) Respond(parse.Head) { <-f.answered }
+
+// A request is counted before it arrives at the application. Both messages are read after they are passed on.
+func TestRequestsAreCountedBeforeTheyArriveAndReadAfterThat(t *testing.T) {
+	f := following{exchange{&counted{ended: map[string]int{}}}, new(atomic.Int32), make(chan struct{}), make(chan struct{})}
+	arrive, answer := sync.OnceFunc(func() { close(f.arrived) }), sync.OnceFunc(func() { close(f.answered) })
+	app := listen(t)
+	served := int32(0)
+	go func() {
+		_ = http.Serve(app, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // for this test
+			if served++; f.seen.Load() != served {
+				t.Errorf("%d requests are counted when %s arrives", f.seen.Load(), r.URL)
+			}
+			if r.URL.Path == "/second" {
+				arrive()
+			}
+			echo(w, r)
+		}))
+	}()
+	p := &proxy.Proxy{Observer: func(int32) parse.Observer { return f }, Logger: slog.New(slog.DiscardHandler)}
+	t.Cleanup(p.Close)
+	t.Cleanup(arrive)
+	t.Cleanup(answer)
+	listening := port.Of(t)
+	if err := p.Listen(proxy.Port{Application: int32(app.Addr().(*net.TCPAddr).Port), Listening: int32(listening)}); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
+	for _, path := range []string{"first", "second", "third"} {
+		a, err := client.Post(fmt.Sprintf("http://127.0.0.1:%d/%s", listening, path), "text/plain", strings.NewReader("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(a.Body); string(text) != "hello" || err != nil {
+			t.Fatalf("%s: %q, %v", path, text, err)
+		}
+		_ = a.Body.Close()
+		if path == "second" {
+			answer()
+		}
+	}
+	f.await(t, "", 3)
 }
 
 // Open connections continue when the proxy stops listening.

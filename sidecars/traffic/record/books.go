@@ -93,10 +93,10 @@ type Entry struct {
 	ended  bool
 }
 
-// Begin counts an exchange of a capture as seen. bytes is the room that it needs now. It returns nil, and has counted why, if
-// the exchange is not to be kept.
+// Begin begins an exchange of a capture, after Seen. bytes is the room that it needs now. It returns nil, and has
+// counted why, if the exchange is not to be kept.
 func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
-	of := b.seen(c)
+	of := b.of(c)
 	if !Selects(c, trace) {
 		of.SampledOut++
 		return nil
@@ -109,17 +109,18 @@ func (b *Books) Begin(c *trafficv1.Capture, trace string, bytes int64) *Entry {
 	return e
 }
 
-// Skip counts an exchange of a capture as seen and sampled out.
-func (b *Books) Skip(c *trafficv1.Capture) { b.seen(c).SampledOut++ }
+// Skip counts an exchange of a capture as sampled out, after Seen.
+func (b *Books) Skip(c *trafficv1.Capture) { b.of(c).SampledOut++ }
 
-// seen counts an exchange as seen.
-func (b *Books) seen(c *trafficv1.Capture) *book {
+// Seen counts an exchange of a capture as seen.
+func (b *Books) Seen(c *trafficv1.Capture) { b.of(c).Seen++ }
+
+func (b *Books) of(c *trafficv1.Capture) *book {
 	of := b.captures[c.GetUid()]
 	if of == nil {
 		of = &book{Counters: b.Counters(c.GetUid())}
 		b.captures[c.GetUid()] = of
 	}
-	of.Seen++
 	return of
 }
 

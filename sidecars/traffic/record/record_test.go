@@ -66,18 +66,22 @@ func TestATraceComesFromTheHeaderOrIsOwn(t *testing.T) {
 
 func TestBytesInFlightAreBoundedForAllCaptures(t *testing.T) {
 	b, one, two := record.New(100), &trafficv1.Capture{Uid: "1", Sample: 1}, &trafficv1.Capture{Uid: "2", Sample: 1}
-	first := b.Begin(one, "t", 60)
-	if b.Begin(two, "t", 41) != nil {
+	begin := func(c *trafficv1.Capture, bytes int64) *record.Entry {
+		b.Seen(c)
+		return b.Begin(c, "t", bytes)
+	}
+	first := begin(one, 60)
+	if begin(two, 41) != nil {
 		t.Error("101 bytes are in flight")
 	}
-	second := b.Begin(two, "t", 20)
+	second := begin(two, 20)
 	if !second.Grow(20) || first.Grow(1) {
 		t.Error("the exchanges have not 100 bytes together")
 	}
 	if !second.Grow(60) || second.Grow(1) || second.Finish() != 0 {
 		t.Error("what the lost exchange had is not free, or a lost one has a number")
 	}
-	third := b.Begin(two, "t", 100)
+	third := begin(two, 100)
 	if third == nil || third.Finish() != 1 || third.Finish() != 1 || b.InFlight("2") != 1 || b.Forget("2") {
 		t.Error("an exchange in flight has no number, or its capture can be forgotten")
 	}
@@ -199,6 +203,7 @@ func (s *sim) step() {
 	case n < 40:
 		e := &exchange{of: c, fate: "flight", replicas: map[*replica]bool{}}
 		trace := fmt.Sprint(s.Uint64())
+		c.books.Seen(s.capture)
 		if e.entry = c.books.Begin(s.capture, trace, int64(s.IntN(8))); e.entry == nil {
 			e.fate = "lost"
 			if !record.Sampled(trace, s.capture.Sample) {
