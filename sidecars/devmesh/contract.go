@@ -27,6 +27,10 @@ const (
 	// tcpSocket probes into requests for it: a connection to a redirected port only shows that
 	// the sidecar listens.
 	ProbePath = "/probe/tcp/"
+	// AddressPath on ReadinessPort answers 200 with the address that the connection has arrived at: that
+	// of the pod. One that was forwarded has another address than its client sees. By that
+	// traffic-manager knows that an address is a sidecar's.
+	AddressPath = "/address"
 )
 
 // Environment of the sidecar container.

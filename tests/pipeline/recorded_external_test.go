@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -135,7 +136,9 @@ func (f *forked) record(replica *corev1.Pod) (stop func()) {
 	dir := f.TempDir()
 	token := filepath.Join(dir, "token")
 	f.Must(os.WriteFile(token, []byte(f.Token("signadot", trafficmanager.DeploymentName, forktraffic.Audience, replica)), 0o600))
-	config := attach.Config{Manager: f.manager, Roots: f.tls.roots, TokenFile: token, StateFile: filepath.Join(dir, "attachments"), Logger: f.logger}
+	callers, err := trafficmanager.NewSidecarCallers(prometheus.NewRegistry())
+	f.Must(err)
+	config := attach.Config{Manager: f.manager, Roots: f.tls.roots, TokenFile: token, StateFile: filepath.Join(dir, "attachments"), Callers: callers, Logger: f.logger}
 	return background.Run(f, func(ctx context.Context) error { return attach.Run(ctx, config) })
 }
 

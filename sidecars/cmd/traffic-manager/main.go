@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	if settings.Token != "" {
-		if err := record(ctx, all, settings, logger); err != nil {
+		if err := record(ctx, all, settings, config); err != nil {
 			return err
 		}
 	}

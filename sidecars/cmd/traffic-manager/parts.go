@@ -19,14 +19,18 @@ import (
 const drain = 10 * time.Second
 
 // record starts to record requests of external and virtual workloads in this process, as the traffic container does those of forks.
-func record(ctx context.Context, all *errgroup.Group, s manager.Settings, logger *slog.Logger) error {
+func record(ctx context.Context, all *errgroup.Group, s manager.Settings, c manager.Config) error {
 	roots, err := trust.ReadRoots(filepath.Join(s.TLSDir, "ca.crt"), s.TLSDir)
 	if err != nil {
 		return err
 	}
+	callers, err := manager.NewSidecarCallers(c.Metrics)
+	if err != nil {
+		return err
+	}
 	own := attach.Config{
-		Manager: manager.DeploymentName + "." + s.Namespace + ".svc:7444", Roots: roots, Logger: logger,
-		TokenFile: s.Token, StateFile: filepath.Join(s.Store, "attachments"),
+		Manager: manager.DeploymentName + "." + s.Namespace + ".svc:7444", Roots: roots, Logger: c.Logger,
+		TokenFile: s.Token, StateFile: filepath.Join(s.Store, "attachments"), Callers: callers,
 	}
 	// Callers learn one by one that this replica ends: it serves its ports until then.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))

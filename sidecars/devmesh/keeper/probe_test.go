@@ -71,3 +71,17 @@ func TestARefusedProbeIsLoggedOncePerChange(t *testing.T) {
 	r.logged(fails, 2)
 	r.logged(succeeds, 1)
 }
+
+// traffic-manager sends requests back to an address that a sidecar states as its own.
+func TestASidecarStatesTheAddressOfItsPod(t *testing.T) {
+	r := newRig(t)
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("http://%s:%d%s", r.address, devmesh.ReadinessPort, devmesh.AddressPath), http.NoBody)
+	r.must(err)
+	if got, err := do(http.DefaultTransport, request); err != nil || got.Status != http.StatusOK || got.Body != r.address {
+		t.Errorf("it answers with %d and %q, not %s: %v", got.Status, got.Body, r.address, err)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,6 +42,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
+	mux.HandleFunc("GET "+devmesh.AddressPath, address)
 	mux.Handle("GET "+devmesh.ProbePath+"{port}", &probe{ip: c.PodIP, logger: c.Logger, refusing: map[uint16]bool{}})
 	l, err := callers.Listen(fmt.Sprintf(":%d", devmesh.ReadinessPort), "probes", maxProbes, 0, c.Logger)
 	if err != nil {
@@ -62,6 +64,13 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		return err
 	}
 	return nil
+}
+
+// address answers with the address of the pod that the client has connected to.
+func address(w http.ResponseWriter, r *http.Request) {
+	if local, is := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); is {
+		_, _ = io.WriteString(w, local.AddrPort().Addr().Unmap().String()) // the client finds out
+	}
 }
 
 // probe reports whether the workload accepts connections at a port. It connects to the pod's

@@ -50,7 +50,9 @@ type Config struct {
 	Roots   *trust.Roots
 	// TokenFile has the pod's token, and StateFile the last attachments.
 	TokenFile, StateFile string
-	Logger               *slog.Logger
+	// Callers are those of proxy.Proxy.
+	Callers proxy.Callers
+	Logger  *slog.Logger
 }
 
 // Agent is the container.
@@ -97,7 +99,7 @@ func Run(ctx context.Context, cfg Config) error {
 	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
 	a.keepCounters()
 	a.override = override.New(a.overrideOf, cfg.Logger)
-	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Override: a.overridden, Logger: cfg.Logger}
+	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Override: a.overridden, Callers: cfg.Callers, Logger: cfg.Logger}
 	a.load()
 	var all sync.WaitGroup
 	all.Go(func() { a.keepAttached(ctx, out.client) })

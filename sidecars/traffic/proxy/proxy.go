@@ -31,7 +31,9 @@ type Proxy struct {
 	Observer func(listening int32) parse.Observer
 	// Override connects to what answers instead of a port of the application; nil, also as its result: the application does.
 	Override func(host string, application int32) (Conn, error)
-	Logger   *slog.Logger
+	// Callers are those that requests are sent back to (Caller); nil: none is.
+	Callers Callers
+	Logger  *slog.Logger
 
 	memory    parse.Memory
 	other     atomic.Uint64
@@ -49,8 +51,17 @@ type Conn interface {
 	CloseWrite() error
 }
 
-// Caller in place of the host in Port.To is the address of the client: a sidecar that takes its requests back.
+// Caller in place of the host in Port.To is the address of the client: a sidecar that takes its requests back. Where the network hides the
+// addresses of pods it is another one, which Callers refuse.
 const Caller = "caller"
+
+// Callers knows the callers that requests can be sent back to.
+type Callers interface {
+	// Check returns nil if they can be sent back to this address, else why not.
+	Check(host string) error
+	// Failed counts a connection with a request that was not sent back, for that reason or because the caller does not accept it.
+	Failed()
+}
 
 // Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
 // if that is empty, to the application at the address to which the client has connected.
@@ -167,6 +178,9 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		if port.Returns && asks(client) {
 			p.returned.fail(port, hostOf(client.RemoteAddr()), err.Error(), time.Now())
+			if p.Callers != nil {
+				p.Callers.Failed()
+			}
 		}
 		cut(client)
 		return
@@ -207,12 +221,12 @@ func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
 		}
 		to = net.JoinHostPort(host, strconv.Itoa(int(port.Application)))
 	} else if back, returns := strings.CutPrefix(to, Caller+":"); returns {
-		host, _, err := net.SplitHostPort(client.RemoteAddr().String())
-		if err != nil {
-			return nil, err
+		host := hostOf(client.RemoteAddr())
+		if p.Callers == nil {
+			return nil, errors.New("no request is sent back to a caller here")
 		}
-		if isOwn(host) {
-			return nil, errors.New("a connection of this pod would come back to it for ever")
+		if err := p.Callers.Check(host); err != nil {
+			return nil, err
 		}
 		to = net.JoinHostPort(host, back)
 	}

@@ -3,8 +3,6 @@ package proxy
 import (
 	"maps"
 	"net"
-	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -115,18 +113,3 @@ func asks(client net.Conn) bool {
 }
 
 const asksWithin = time.Second
-
-// isOwn reports whether an address is one of this pod.
-func isOwn(host string) bool {
-	address, err := netip.ParseAddr(host)
-	return err != nil || address.IsLoopback() || slices.ContainsFunc(ownAddresses(), func(a net.Addr) bool {
-		of, err := netip.ParsePrefix(a.String())
-		return err == nil && of.Addr() == address.Unmap()
-	})
-}
-
-// ownAddresses returns the addresses of this pod, which it has from its start to its end.
-var ownAddresses = sync.OnceValue(func() []net.Addr {
-	all, _ := net.InterfaceAddrs()
-	return all
-})
