@@ -175,8 +175,9 @@ func (d *Decision) live(in Input) condition.Condition {
 	if len(unserved) > 0 && (len(served) == 0 || in.Capture.Spec.Workload != "") {
 		first = no(ReasonNotServed, "%s", unserved[0].Unserved)
 	}
+	waits := d.move(in, lists.Filter(served, in.moves))
 	for _, f := range served {
-		pods, now, wrong := in.fork(f)
+		pods, now, wrong := in.fork(f, waits)
 		d.Status.Pods = append(d.Status.Pods, pods...)
 		if now != nil {
 			redirected = append(redirected, *now)

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
@@ -66,17 +67,11 @@ func (d *Decision) end(in Input, cause string) {
 	if cause == ReasonDisabled || cause == ReasonSandboxDeleted {
 		d.Conditions[crdv1.ConditionAccepted] = condition.False(cause, message+".")
 	}
-	waits := in.returning()
-	switch {
-	case len(d.Status.Pods) == 0:
-		waits = ""
-	case waits != "":
-		d.Status.Draining = nil
-	case d.Status.Draining == nil:
-		d.Status.Draining, waits = new(in.Now), "open connections drain"
-	case in.Now.Sub(d.Status.Draining.Time) < drain:
-		waits = "open connections drain"
-	default:
+	waits := ""
+	if len(d.Status.Pods) > 0 { // What another capture has redirected, that one drains at its end.
+		waits = d.drained(in, in.returning(lists.Filter(in.Forks, func(f Fork) bool { return !in.redirectedByOthers(f) })))
+	}
+	if waits == "" {
 		d.Status.Pods = nil
 	}
 	d.Conditions[crdv1.ConditionReady] = condition.False(cause, message+".")
@@ -89,14 +84,26 @@ func (d *Decision) end(in Input, cause string) {
 	d.Conditions[crdv1.ConditionEnded] = condition.True(cause, message+".")
 }
 
-// returning returns the next condition to wait for until no proxy sends requests to a container of the capture; empty: nothing.
-func (in Input) returning() string {
-	if len(in.Capture.Status.Redirected) > 0 {
-		return "the Services are being changed back"
+// drained returns the condition to wait for until connections have drained; empty: they have. The drain begins when waits, another
+// condition, is empty.
+func (d *Decision) drained(in Input, waits string) string {
+	switch {
+	case waits != "":
+		d.Status.Draining = nil
+	case d.Status.Draining == nil:
+		d.Status.Draining, waits = new(in.Now), "open connections drain"
+	case in.Now.Sub(d.Status.Draining.Time) < drain:
+		waits = "open connections drain"
 	}
-	for _, f := range in.Forks {
-		if in.redirectedByOthers(f) {
-			continue // The other capture drains them at its end.
+	return waits
+}
+
+// returning returns the next condition to wait for until no proxy sends requests of these members to a container of the capture;
+// empty: nothing.
+func (in Input) returning(forks []Fork) string {
+	for _, f := range forks {
+		if in.Capture.Redirects(f.name()) != nil {
+			return "the Services are being changed back"
 		}
 		for _, m := range f.mapped() {
 			if m.second && m.override == in.overrides() {

@@ -16,8 +16,8 @@ import (
 )
 
 // fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
-// there is none.
-func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.CapturedFork, wrong *condition.Condition) {
+// there is none. waits is the result of move.
+func (in Input) fork(f Fork, waits string) (pods []crdv1.CapturedPod, redirected *crdv1.CapturedFork, wrong *condition.Condition) {
 	name := f.name()
 	was := in.Capture.Redirects(name)
 	ports := f.Ports
@@ -25,8 +25,8 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 		ports = was.Ports // They stay as long as the capture.
 	}
 	wrong = f.Trouble
-	if wrong == nil && was != nil && moved(was.Ports, f.Ports) {
-		wrong = no(ReasonServicesPending, "Requests of %s are passed on to another destination from now on, so recording begins again.", f)
+	if wrong == nil && waits != "" && in.moves(f) {
+		wrong = no(ReasonServicesPending, "Requests of %s are passed on to another destination from now on, so recording begins again: %s.", f, waits)
 	}
 	if wrong != nil { // Attached pods stay attached: proxies can still send requests to them.
 		return lists.Filter(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool { return p.Workload == name }), nil, wrong
@@ -34,7 +34,36 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 	if wrong = in.unfit(f, ports); wrong != nil {
 		return nil, nil, wrong
 	}
-	ready, listening, missing := 0, true, ""
+	pods, ready, listening, missing := in.pods(f, ports)
+	switch {
+	case missing != "":
+		return pods, nil, no(ReasonContainerMissing, "Pod %s of %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
+			missing, f, traffic.ContainerName, replacePods(f.Workload))
+	case len(pods) == 0 && f.Workload == nil:
+		return nil, nil, no(ReasonManagerUnavailable, "Requests of %s pass traffic-manager, which has no ready pod: check Deployment traffic-manager.", f)
+	case len(pods) == 0:
+		return nil, nil, no(ReasonNoPods, "%s has no pod: see its conditions.", f)
+	case !ready:
+		return pods, was, no(ReasonNoPods, "%s has no ready pod: see its conditions.", f)
+	case !listening:
+		return pods, nil, in.notListening(f)
+	}
+	if was == nil {
+		if waits != "" {
+			return pods, nil, no(ReasonServicesPending, "Waiting until traffic-manager knows where requests of %s are passed on to.", f)
+		}
+		if wrong := in.unsettled(f); wrong != nil {
+			return pods, nil, wrong
+		}
+		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of %s are being changed.", f)
+	}
+	return pods, was, in.notReached(f, was)
+}
+
+// pods returns the pods of a fork to attach with these ports: whether one is ready, whether they are listening, and one without the
+// container that records.
+func (in Input) pods(f Fork, ports []crdv1.CapturedPort) (pods []crdv1.CapturedPod, ready, listening bool, missing string) {
+	listening = true
 	for _, p := range lists.Pointers(f.Pods) {
 		switch {
 		case p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
@@ -45,44 +74,44 @@ func (in Input) fork(f Fork) (pods []crdv1.CapturedPod, redirected *crdv1.Captur
 			missing, listening = p.Name, false
 			continue
 		}
-		applied := in.applied(p)
-		pods = append(pods, crdv1.CapturedPod{Name: p.Name, UID: p.UID, Workload: name, Ports: ports, Applied: applied, Addresses: f.addresses(p)})
+		applied := in.applied(p) && !in.moves(f) // the ports that it has applied had another destination
+		pods = append(pods, crdv1.CapturedPod{Name: p.Name, UID: p.UID, Workload: f.name(), Ports: ports, Applied: applied, Addresses: f.addresses(p)})
 		if isReady(p) {
-			ready++
-			listening = listening && applied
+			ready, listening = true, listening && applied
 		}
 	}
 	slices.SortFunc(pods, func(a, b crdv1.CapturedPod) int { return strings.Compare(a.Name, b.Name) })
 	if f.Workload == nil { // Only pods that have applied the capture get requests.
 		listening = slices.ContainsFunc(pods, func(p crdv1.CapturedPod) bool { return p.Applied })
 	}
-	switch {
-	case missing != "":
-		return pods, nil, no(ReasonContainerMissing, "Pod %s of %s has no container %s, because it was created before captures were enabled. Replace the pods of the fork: %s",
-			missing, f, traffic.ContainerName, replacePods(f.Workload))
-	case len(pods) == 0 && f.Workload == nil:
-		return nil, nil, no(ReasonManagerUnavailable, "Requests of %s pass traffic-manager, which has no ready pod: check Deployment traffic-manager.", f)
-	case len(pods) == 0:
-		return nil, nil, no(ReasonNoPods, "%s has no pod: see its conditions.", f)
-	case ready == 0:
-		return pods, was, no(ReasonNoPods, "%s has no ready pod: see its conditions.", f)
-	case !listening:
-		return pods, nil, in.notListening(f)
-	}
-	if was == nil {
-		if wrong := in.unsettled(f); wrong != nil {
-			return pods, nil, wrong
-		}
-		return pods, &crdv1.CapturedFork{Name: name, Ports: ports, Since: in.Now}, no(ReasonServicesPending, "The Services of %s are being changed.", f)
-	}
-	return pods, was, in.notReached(f, was)
+	return pods, ready, listening, missing
 }
 
-// moved reports whether requests of a port that is recorded are to be passed on to another destination now.
-func moved(was, now []crdv1.CapturedPort) bool {
-	return slices.ContainsFunc(was, func(w crdv1.CapturedPort) bool {
-		return slices.ContainsFunc(now, func(n crdv1.CapturedPort) bool { return n.Application == w.Application && n.To != w.To })
+// moves reports whether requests of a port that is attached are to be passed on to another destination now.
+func (in Input) moves(f Fork) bool {
+	return slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool {
+		return p.Workload == f.name() && slices.ContainsFunc(p.Ports, func(w crdv1.CapturedPort) bool {
+			return slices.ContainsFunc(f.Ports, func(n crdv1.CapturedPort) bool { return n.Application == w.Application && n.To != w.To })
+		})
 	})
+}
+
+// move returns what members wait for of which the requests are to be passed on to another destination; empty: nothing. What proxies
+// send to traffic-manager belongs to the old one, so that is served until none does. Then the pods get the new one, and are
+// redirected to when they know it. status.draining is when the present step began.
+func (d *Decision) move(in Input, moving []Fork) (waits string) {
+	since := d.Status.Draining
+	if len(moving) == 0 {
+		if since != nil && in.Now.Sub(since.Time) < settle {
+			return "traffic-manager has just got another destination"
+		}
+		d.Status.Draining = nil
+		return ""
+	}
+	if waits = d.drained(in, in.returning(moving)); waits == "" {
+		d.Status.Draining = new(in.Now)
+	}
+	return waits
 }
 
 // unfit returns why the requests of a fork cannot be recorded; nil: they can.

@@ -65,12 +65,28 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 	w.followExternal().decide(0).is(t, "Ready", "True", "Recording")
 
 	// The destination of its requests changes, as that of a virtual workload does when its baseline gets sidecars.
+	// What proxies still send to traffic-manager belongs to the old one.
 	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "caller:8080"}}
-	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
-	if s := w.in.Capture.Status; len(s.Redirected) > 0 || len(s.Pods) != 2 || s.Pods[0].Ports[0].To != "10.0.0.9:80" {
-		t.Fatalf("the capture is %+v", s)
+	passes := func(to, reason string) {
+		t.Helper()
+		w.is(t, "Ready", "False", reason)
+		if s := w.in.Capture.Status; len(s.Redirected) > 0 || len(s.Pods) != 2 || s.Pods[0].Ports[0].To != to {
+			t.Fatalf("the capture is %+v", s)
+		}
 	}
-	w.followExternal().apply("n").decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	w.decide(0)
+	passes("10.0.0.9:80", trafficcapture.ReasonServicesPending)
+	w.decide(30 * time.Second) // the external workload has the second Service in its status
+	passes("10.0.0.9:80", trafficcapture.ReasonServicesPending)
+	w.followExternal().decide(0) // and not any more
+	passes("10.0.0.9:80", trafficcapture.ReasonServicesPending)
+	w.decide(9 * time.Second) // proxies of a mesh
+	passes("10.0.0.9:80", trafficcapture.ReasonServicesPending)
+	w.decide(2 * time.Second)
+	passes("caller:8080", trafficcapture.ReasonNotApplied)
+	w.apply("m", "n").decide(2 * time.Second) // replicas that have got it late
+	passes("caller:8080", trafficcapture.ReasonServicesPending)
+	w.decide(2*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
 	if r := w.in.Capture.Redirects(external); r == nil || r.Ports[0].To != "caller:8080" {
 		t.Fatalf("it is redirected as %+v", r)
 	}

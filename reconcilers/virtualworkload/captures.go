@@ -48,7 +48,9 @@ func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
 func (d *Decision) capture(in Input) {
 	r := recorders.Of(in.Captures, crdv1.CapturedName(crdv1.KindVirtualWorkload, in.Workload.Name))
 	if len(r.Listening) > 0 && in.Known() {
-		d.Redirected, d.Returning = r.Redirected, recorders.SidecarsOf(in.Pods).With > 0
+		d.Returning = recorders.SidecarsOf(in.Pods).With > 0
+		// What sidecars send elsewhere than back to them is sent to traffic-manager again, so no request is until it has the other destination.
+		d.Redirected = r.Redirected && r.Returning == d.Returning
 		v := recorders.VirtualOf(in.Workload, d.Services, in.Services)
 		for i := range v.Firsts {
 			d.second(in, r, &v.Firsts[i], v.Baselines[i])

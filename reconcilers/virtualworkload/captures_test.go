@@ -53,8 +53,14 @@ func TestRedirectedRequestsAreInTheFact(t *testing.T) {
 	in := input()
 	in.Captures = []crdv1.TrafficCapture{capture(true)}
 	for sidecar, from := range map[string]string{"sidecar:1": "", "": "cart"} { // Without a sidecar it is for meshes.
+	to := &in.Captures[0].Status.Pods[0].Ports[0].To
 		in.Pods[0].Spec.Containers[0].Image = sidecar
 		d := virtualworkload.Decide(in)
+		*to = map[string]string{"sidecar:1": "10.0.0.2:80", "": "caller:8080"}[sidecar]
+		if d := virtualworkload.Decide(in); d.Redirected || len(d.Seconds) != 1 {
+			t.Errorf("with sidecar %q requests are redirected to traffic-manager, which passes them on to %s", sidecar, *to)
+		}
+		*to = map[string]string{"sidecar:1": "caller:8080", "": "10.0.0.2:80"}[sidecar]
 		made := d.Seconds[0].Service.DeepCopy()
 		made.Spec.ClusterIP = "10.0.0.9"
 		d.Redirect(map[string]*corev1.Service{"cart": made})

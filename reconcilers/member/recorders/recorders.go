@@ -6,6 +6,7 @@ package recorders
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -14,6 +15,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/services"
+	"switchyard.dev/sidecars/traffic/proxy"
 )
 
 // ManagedBy is the managed-by label of EndpointSlices. It keeps the controllers of Kubernetes from
@@ -29,8 +31,8 @@ type Recorders struct {
 	// does, they are those of all pods: proxies send requests to them until they learn otherwise.
 	Listening map[int32]int32
 	Addresses []string
-	// Redirected reports whether requests are sent to them.
-	Redirected bool
+	// Redirected reports whether requests are sent to them, and Returning whether they pass these on to the sidecars that sent them.
+	Redirected, Returning bool
 }
 
 // Of returns what captures attach for the member with a name of crdv1.CapturedName.
@@ -46,6 +48,7 @@ func Of(captures []crdv1.TrafficCapture, name string) Recorders {
 			}
 			for _, p := range pod.Ports {
 				r.Listening[p.Application] = p.Listening
+				r.Returning = r.Returning || strings.HasPrefix(p.To, proxy.Caller+":")
 			}
 			attached = append(attached, pod.Addresses...)
 			if pod.Applied {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/eventbus/lists"
@@ -82,11 +83,21 @@ func restricted(c *trafficv1.Capture) bool {
 }
 
 // stateOf returns what a container has reported of these captures, which it has got last.
-func stateOf(report *trafficv1.Applied, captures []string, last *trafficv1.Attachments, of source) state {
+func stateOf(report *trafficv1.Applied, captures []*trafficv1.Capture, last *trafficv1.Attachments, of source) state {
 	s := state{source: of, problem: clip(report.GetProblem())}
-	s.applied, s.unknown = appliedBy(report, captures, last)
+	s.applied, s.unknown = appliedBy(report, unchanged(captures, last.GetCaptures()), last)
 	s.applied, s.unanswered = withoutUnanswered(report, s.applied, last.GetCaptures())
 	return s
+}
+
+// unchanged returns the UIDs of captures, without those that have other ports or destinations in the newest ones.
+func unchanged(captures, newest []*trafficv1.Capture) []string {
+	same := func(c *trafficv1.Capture) bool {
+		return !slices.ContainsFunc(newest, func(n *trafficv1.Capture) bool {
+			return n.GetUid() == c.GetUid() && !slices.EqualFunc(n.GetPorts(), c.GetPorts(), func(a, b *trafficv1.Port) bool { return proto.Equal(a, b) })
+		})
+	}
+	return lists.Map(lists.Filter(captures, same), (*trafficv1.Capture).GetUid)
 }
 
 // appliedBy returns which of these captures a container has applied by its report, and which it does not know: one of an earlier

@@ -145,12 +145,25 @@ func TestACaptureThatAContainerDoesNotKnowIsNotApplied(t *testing.T) {
 	last := &trafficv1.Attachments{Captures: []*trafficv1.Capture{{Uid: "over"}, {Uid: "traces", Traces: "ab"}}, Override: &trafficv1.Override{Uid: "over"}}
 	b, of := newBooks(time.Now), source{"cart", "p", "i"}
 	b.grant("p", last.GetCaptures()...)
-	b.attach(b.begin("p"), stateOf(&trafficv1.Applied{Version: 1, Overrides: true}, []string{"over", "traces"}, last, of))
+	b.attach(b.begin("p"), stateOf(&trafficv1.Applied{Version: 1, Overrides: true}, last.GetCaptures(), last, of))
 	if p := b.pods("over"); len(p) != 1 || !p[0].GetApplied() || p[0].GetProblem() != "" || p[0].GetUnknown() {
 		t.Errorf("the override is %v", p)
 	}
 	if p := b.pods("traces"); len(p) != 1 || p[0].GetApplied() || !p[0].GetUnknown() {
 		t.Errorf("the capture is %v", p)
+	}
+}
+
+// A container that has got a capture before its requests had another destination passes them on to the former one.
+func TestACaptureWithAnotherDestinationIsNotApplied(t *testing.T) {
+	of := func(to string) []*trafficv1.Capture {
+		return []*trafficv1.Capture{{Uid: "a", Ports: []*trafficv1.Port{{Listening: 8080, To: to}}}, {Uid: "b"}}
+	}
+	last := &trafficv1.Attachments{Captures: of("caller:80")}
+	for to, want := range map[string]string{"caller:80": "[a b]", "10.0.0.9:80": "[b]"} {
+		if s := stateOf(&trafficv1.Applied{}, of(to), last, source{}); fmt.Sprint(s.applied) != want {
+			t.Errorf("with %s it has applied %v", to, s.applied)
+		}
 	}
 }
 

@@ -65,7 +65,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 	reports, failed := make(chan *trafficv1.Applied), make(chan error, 1)
 	go func() { failed <- receive(ctx, stream.Recv, reports) }()
 	last, silent := &trafficv1.Attachments{}, time.NewTimer(reportWithin)
-	sent := map[uint64][]string{}
+	sent := map[uint64][]*trafficv1.Capture{}
 	for {
 		changed := s.cluster.changed.Next()
 		next, err := s.attachments(ctx, who)
@@ -77,7 +77,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			if err := stream.Send(next); err != nil {
 				return err
 			}
-			last, sent[next.Version] = next, lists.Map(next.GetCaptures(), (*trafficv1.Capture).GetUid)
+			last, sent[next.Version] = next, next.GetCaptures()
 			delete(sent, next.Version-min(next.Version, maxVersions))
 		}
 		select {
