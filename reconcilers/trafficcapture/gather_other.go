@@ -11,6 +11,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/lists"
@@ -97,7 +99,11 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 	if err := r.config.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list the TrafficCaptures: %w", err)
 	}
-	r.ports.take(all.Items, r.config.Now())
+	var served discoveryv1.EndpointSliceList
+	if err := r.config.Client.List(ctx, &served, client.MatchingLabels{discoveryv1.LabelManagedBy: recorders.ManagedBy}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the endpoints in pods of %s: %w", ManagerName, err)
+	}
+	r.ports.take(all.Items, served.Items, r.config.Now())
 	to := map[int32]string{}
 	for _, s := range firstOf(own) {
 		for _, p := range s.Spec.Ports {
@@ -122,7 +128,7 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 }
 
 // claim is a port of a member, and portBook has the listening ports of claims. Only the leader writes the status of captures,
-// so its book has all of them. It is safe for concurrent use.
+// so its book has all of them. Application 0 is one that is not known. It is safe for concurrent use.
 type claim struct {
 	namespace, member string
 	application       int32
@@ -141,8 +147,9 @@ type holding struct {
 // forgotten is how long a listening port is kept for a claim that no capture has: nodes and proxies learn late of an end.
 const forgotten = 10 * time.Minute
 
-// take notes the ports in the status of all captures.
-func (b *portBook) take(all []crdv1.TrafficCapture, now time.Time) {
+// take notes the ports in the status of all captures, and those of endpoints in pods of traffic-manager: a capture that attaches no pod any
+// more leaves them until proxies send no requests there.
+func (b *portBook) take(all []crdv1.TrafficCapture, served []discoveryv1.EndpointSlice, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held == nil {
@@ -154,13 +161,30 @@ func (b *portBook) take(all []crdv1.TrafficCapture, now time.Time) {
 				continue
 			}
 			for _, p := range pod.Ports {
-				by := claim{all[i].Namespace, pod.Workload, p.Application}
-				if was, held := b.held[p.Listening]; !held || was.by == by {
-					b.held[p.Listening] = holding{by, now}
-				}
+				b.note(claim{all[i].Namespace, pod.Workload, p.Application}, p.Listening, now)
 			}
 		}
 	}
+	for i := range served {
+		s := &served[i]
+		if by := metav1.GetControllerOfNoCopy(s); by != nil && recorders.Are(s) {
+			for _, p := range s.Ports {
+				b.note(claim{s.Namespace, crdv1.CapturedName(by.Kind, by.Name), 0}, *p.Port, now)
+			}
+		}
+	}
+}
+
+// note notes that a listening port is in use, unless another member has it. b.mu is held.
+func (b *portBook) note(by claim, listening int32, now time.Time) {
+	was, held := b.held[listening]
+	switch {
+	case held && (was.by.namespace != by.namespace || was.by.member != by.member):
+		return
+	case held && (by.application == 0 || was.by.application != 0 && was.by != by):
+		by = was.by
+	}
+	b.held[listening] = holding{by, now}
 }
 
 // of returns the listening port of a claim; 0 if none is free.

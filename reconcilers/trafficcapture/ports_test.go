@@ -6,6 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -45,19 +48,19 @@ func TestEachPortOfAMemberHasAListeningPortOfItsOwn(t *testing.T) {
 		c.Status.Pods = []crdv1.CapturedPod{{Workload: by.member, Ports: []crdv1.CapturedPort{{Application: by.application, Listening: listening}}}, {Workload: "fork", Ports: []crdv1.CapturedPort{{Listening: FirstPort + 1}}}}
 		return c
 	}
-	book.take([]crdv1.TrafficCapture{attached(b, FirstPort)}, now) // of the former leader
+	book.take([]crdv1.TrafficCapture{attached(b, FirstPort)}, nil, now) // of the former leader
 	if got := book.of(a, now); got != FirstPort+1 {
 		t.Errorf("a has %d", got)
 	}
 	if got := book.of(b, now); got != FirstPort {
 		t.Errorf("b has %d", got)
 	}
-	book.take([]crdv1.TrafficCapture{attached(claim{"other", "X/a", 80}, FirstPort)}, now)
+	book.take([]crdv1.TrafficCapture{attached(claim{"other", "X/a", 80}, FirstPort)}, nil, now)
 	if got := book.of(b, now); got != FirstPort {
 		t.Errorf("b has %d after another claim of its port", got)
 	}
 	later := now.Add(forgotten + time.Second)
-	book.take([]crdv1.TrafficCapture{attached(a, FirstPort+1)}, later)
+	book.take([]crdv1.TrafficCapture{attached(a, FirstPort+1)}, nil, later)
 	if got := book.of(claim{"shop", "X/c", 80}, later); got != FirstPort {
 		t.Errorf("c has %d, and not the port that is free again", got)
 	}
@@ -66,6 +69,40 @@ func TestEachPortOfAMemberHasAListeningPortOfItsOwn(t *testing.T) {
 	}
 	if got := book.of(claim{"shop", "X/d", 80}, later); got != 0 {
 		t.Errorf("d has %d, and none is free", got)
+	}
+}
+
+// A capture that attaches no pod any more, as while traffic-manager has no ready one, leaves endpoints until proxies send no requests there.
+// A manager that starts then gives their ports to no other member.
+func TestAPortThatEndpointsHaveIsNotGivenToAnother(t *testing.T) {
+	now := time.Unix(0, 0)
+	first := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
+	first.Spec.Ports = []corev1.ServicePort{{Name: "http", TargetPort: intstr.FromInt32(80)}}
+	meta := func() metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{}, OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "a", Controller: new(true)}}}
+	}
+	served := recorders.Recorders{Listening: map[int32]int32{80: FirstPort}, Addresses: []string{"10.0.0.1", "fd00::1"}}.Slices(first, meta, nil)
+	tunnel := served[0].DeepCopy() // of the first Service
+	tunnel.Name, tunnel.Ports[0].Port = "tunnel", new(int32(FirstPort+1))
+	a, b := claim{"shop", "X/a", 80}, claim{"shop", "X/b", 80}
+	var book portBook
+	take := func(all []crdv1.TrafficCapture, now time.Time) {
+		book.take(all, []discoveryv1.EndpointSlice{*served[0], *tunnel, *served[1]}, now)
+	}
+	take(nil, now)
+	if got := book.of(b, now); got != FirstPort+1 {
+		t.Errorf("b has %d", got)
+	}
+	take(nil, now.Add(forgotten))
+	later := now.Add(2 * forgotten)
+	if got := book.of(claim{"shop", "X/c", 80}, later); got != FirstPort+1 { // which b does not have any more
+		t.Errorf("c has %d, while the endpoints are there", got)
+	}
+	take([]crdv1.TrafficCapture{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Status: crdv1.TrafficCaptureStatus{
+		Pods: []crdv1.CapturedPod{{Workload: "X/a", Ports: []crdv1.CapturedPort{{Application: 80, Listening: FirstPort}}}},
+	}}}, later)
+	if got := book.of(a, later); got != FirstPort {
+		t.Errorf("a has %d", got)
 	}
 }
 

@@ -106,8 +106,7 @@ func (r Recorders) Slices(first *corev1.Service, meta func() metav1.ObjectMeta, 
 			TypeMeta:   metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 			ObjectMeta: meta(), AddressType: family, Endpoints: byFamily[family],
 		}
-		s.Name = crdv1.ObjectName(crdv1.MaxServiceName, second, "recorders", string(family))
-		s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = second, ManagedBy
+		s.Name, s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = sliceName(second, family), second, ManagedBy
 		for _, p := range recorded {
 			port := r.Listening[p.TargetPort.IntVal]
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Protocol: &p.Protocol, Port: &port, AppProtocol: p.AppProtocol})
@@ -115,4 +114,13 @@ func (r Recorders) Slices(first *corev1.Service, meta func() metav1.ObjectMeta, 
 		out = append(out, s)
 	}
 	return out
+}
+
+func sliceName(second string, family discoveryv1.AddressType) string {
+	return crdv1.ObjectName(crdv1.MaxServiceName, second, "recorders", string(family))
+}
+
+// Are reports whether the endpoints of a slice are pods of traffic-manager.
+func Are(s *discoveryv1.EndpointSlice) bool {
+	return s.Name == sliceName(s.Labels[discoveryv1.LabelServiceName], s.AddressType)
 }
