@@ -183,8 +183,12 @@ func keepSidecars(o metav1.Object) {
 		kept = func(string) bool { return true } // Messages report problems of all containers of a fork.
 	}
 	states := kept
+	var notReady []corev1.PodCondition
 	if p.Labels["app"] == trafficcapture.ManagerName {
 		states = func(string) bool { return true } // Requests of external workloads pass pods of traffic-manager that are ready.
+	}
+	if p.Labels["app"] == trafficcapture.ManagerName || p.Labels[crdv1.LabelForkedWorkload] != "" {
+		notReady = trim.NotReady(p)
 	}
 	addresses := p.Status.PodIPs
 	if p.Spec.HostNetwork || p.Labels[crdv1.LabelForkedWorkload] != "" {
@@ -201,6 +205,7 @@ func keepSidecars(o metav1.Object) {
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
 		PodIPs:                addresses,
+		Conditions:            notReady,
 		ContainerStatuses:     readiness(p.Status.ContainerStatuses, states),
 		InitContainerStatuses: readiness(p.Status.InitContainerStatuses, kept),
 	}

@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"flag"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/trafficcapture"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -161,6 +163,17 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	gated.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: "False", LastProbeTime: metav1.Now()}, {Type: corev1.ContainersReady, Status: "True"}, {Type: "lb", Status: "False", Message: "no target"}, {Type: "x"}}
 	if _, err := transform(keepSidecars)(gated); err != nil || len(gated.Spec.ReadinessGates) != 1 || len(gated.Status.Conditions) != 3 || gated.Status.Conditions[2].Message != "no target" || !gated.Status.Conditions[0].LastProbeTime.IsZero() {
 		t.Errorf("of a pod of a fork that waits for a readiness gate there is %+v, %+v, %v", gated.Spec, gated.Status, err)
+	}
+	for _, status := range []corev1.ConditionStatus{"False", "Unknown", "True"} {
+		replica := pod.DeepCopy()
+		replica.Labels["app"], replica.Status.Conditions = trafficcapture.ManagerName, []corev1.PodCondition{{Type: corev1.PodReady, Status: status, LastProbeTime: metav1.Now()}, {Type: "x"}}
+		var want []corev1.PodCondition
+		if status != "True" {
+			want = []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}
+		}
+		if _, err := transform(keepSidecars)(replica); err != nil || !slices.Equal(replica.Status.Conditions, want) {
+			t.Errorf("of a pod of traffic-manager on a node that may not answer (%s) there is %+v, %v", status, replica.Status, err)
+		}
 	}
 	plain := pod.DeepCopy()
 	plain.Spec.InitContainers = nil

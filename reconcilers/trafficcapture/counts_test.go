@@ -13,7 +13,8 @@ func TestCapturesOfSomeRequestsAreKnownIfEachReplicaKnowsThem(t *testing.T) {
 		p.Status.Phase, p.Status.ContainerStatuses = corev1.PodRunning, []corev1.ContainerStatus{{Ready: ready}}
 		return p
 	}
-	ready, starting := replica(true), replica(false)
+	ready, starting, lost := replica(true), replica(false), replica(true)
+	lost.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
 	current, old := &trafficv1.Counts{Restricts: true, Evicted: 1}, &trafficv1.Counts{}
 	for name, c := range map[string]struct {
 		replicas []corev1.Pod
@@ -24,6 +25,7 @@ func TestCapturesOfSomeRequestsAreKnownIfEachReplicaKnowsThem(t *testing.T) {
 		"one of an earlier release":            {[]corev1.Pod{ready, ready}, []*trafficv1.Counts{current, old}, false},
 		"one of it that is not ready":          {[]corev1.Pod{starting, ready}, []*trafficv1.Counts{old, current}, false},
 		"one that does not answer":             {[]corev1.Pod{ready, ready}, []*trafficv1.Counts{nil, current}, false},
+		"one on a node that does not answer":   {[]corev1.Pod{lost, ready}, []*trafficv1.Counts{nil, current}, true},
 		"one that is not ready and is silent":  {[]corev1.Pod{ready, starting}, []*trafficv1.Counts{current, nil}, true},
 		"one that is not ready and is current": {[]corev1.Pod{ready, starting}, []*trafficv1.Counts{current, current}, true},
 	} {

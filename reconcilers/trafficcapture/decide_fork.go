@@ -232,9 +232,13 @@ func records(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == traffic.ContainerName })
 }
 
-// isReady reports whether all containers of a pod that is not being deleted are ready.
+// isReady reports whether a pod that is not being deleted is ready, with all its containers. Those of a pod on a node that does not
+// answer stay ready.
 func isReady(p *corev1.Pod) bool {
 	all := p.Status.ContainerStatuses
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue }) {
+		return false
+	}
 	return p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning && len(all) > 0 && !slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready })
 }
 

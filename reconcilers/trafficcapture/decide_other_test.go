@@ -91,6 +91,15 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 		t.Fatalf("it is redirected as %+v", r)
 	}
 
+	// A replica on a node that does not answer gets no requests, though its containers were ready last.
+	lost := replica("n", true)
+	lost.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	w.in.Forks[0].Pods = []corev1.Pod{replica("m", true), lost}
+	w.decide(0).is(t, "Ready", "True", "Recording")
+	if pods := w.in.Capture.Status.Pods; len(pods) != 1 || pods[0].Name != "m" {
+		t.Fatalf("it is attached to %+v", pods)
+	}
+
 	// Without a replica its requests go to the workstation again.
 	w.in.Forks[0].Pods = nil
 	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonManagerUnavailable)

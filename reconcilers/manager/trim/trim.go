@@ -50,6 +50,16 @@ func keepGates(p *corev1.Pod, gates []corev1.PodReadinessGate, conditions []core
 	}
 }
 
+// NotReady returns the condition Ready of a pod if it is not True. The containers of a pod on a node that does not answer stay ready.
+func NotReady(p *corev1.Pod) []corev1.PodCondition {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && len(p.Spec.ReadinessGates) == 0 { // else Troubles does
+			return []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
+	return nil
+}
+
 // again caps the recorded restart count: a container that was restarted this often counts as crash-looping.
 const again = 2
 
