@@ -50,7 +50,6 @@ type Settings struct {
 	Resources  corev1.ResourceRequirements
 	// Manager is the host:port of traffic-manager, and CA the authorities of its certificate, in PEM.
 	Manager, CA string
-	LogLevel    string
 }
 
 // Part returns the traffic container of a pod. A pod in which other containers or pods of the node could interfere with
@@ -60,14 +59,11 @@ func (s Settings) Part(pod corev1.PodSpec) Part {
 		return Part{}
 	}
 	token, state, noToken := ContainerName+"-token", ContainerName+"-state", ContainerName+"-no-api-token"
-	args := []string{"-manager", s.Manager, "-token", tokenFolder + "/token", "-state", stateFolder + "/attachments"}
-	if s.LogLevel != "" {
-		args = append(args, "-log-level", s.LogLevel)
-	}
 	return Part{
 		PullSecret: s.PullSecret,
 		Container: &corev1.Container{
-			Name: ContainerName, Image: s.Image, ImagePullPolicy: s.PullPolicy, Args: args,
+			Name: ContainerName, Image: s.Image, ImagePullPolicy: s.PullPolicy,
+			Args:          []string{"-manager", s.Manager, "-token", tokenFolder + "/token", "-state", stateFolder + "/attachments"},
 			Env:           []corev1.EnvVar{{Name: "TRAFFIC_MANAGER_CA", Value: s.CA}},
 			Resources:     s.Resources,
 			RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
