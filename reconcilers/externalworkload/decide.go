@@ -83,7 +83,7 @@ func Decide(in Input) Decision {
 	if d.Standing == nil {
 		d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, slices.Concat(d.Services, d.Beside))
 	}
-	d.SurplusSlices = surplus(in, in.Slices, d.Slices)
+	d.SurplusSlices = member.Surplus(in.Slices, in.Workload.UID, d.Slices)
 	return d
 }
 

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/member/recorders"
 )
@@ -32,19 +31,7 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 			d.Endpoints = append(d.Endpoints, d.endpointsObject(in, s.Name, ports))
 		}
 	}
-	d.SurplusEndpoints = surplus(in, in.Endpoints, d.Endpoints)
-}
-
-// surplus returns the objects of one kind that the external workload owns and that are not wanted.
-func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
-	var out []P
-	for i := range have {
-		o := P(&have[i])
-		if apply.IsOwned(o, in.Workload.UID) && !slices.ContainsFunc(wanted, func(w P) bool { return w.GetName() == o.GetName() }) {
-			out = append(out, o)
-		}
-	}
-	return out
+	d.SurplusEndpoints = member.Surplus(in.Endpoints, in.Workload.UID, d.Endpoints)
 }
 
 // carried returns the ports of a Service that the tunnel carries, with the port of the proxy pod, and

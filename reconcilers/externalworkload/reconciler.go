@@ -102,32 +102,14 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
 	beside, also := member.ApplyServices(ctx, w, in.Workload.UID, d.Beside, in.Services, nil)
 	services.CaptureRefusals = beside.ServiceRefusals
-	made, errs := Made{Made: services}, []error{err, also}
-	for _, s := range d.Slices {
-		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))
-		errs = append(errs, made.refused(err))
-	}
-	for _, e := range d.Endpoints {
-		_, err := apply.Apply(ctx, w, e, find(in.Endpoints, e.Name))
-		errs = append(errs, made.refused(err))
-	}
+	made := Made{Made: services}
+	err = errors.Join(err, also, member.ApplyAll(ctx, w, d.Slices, in.Slices, made.refused), member.ApplyAll(ctx, w, d.Endpoints, in.Endpoints, made.refused))
 	surplus := append(apply.Objects(d.SurplusSlices), apply.Objects(d.SurplusEndpoints)...)
-	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, surplus...))
-	return made, errors.Join(errs...)
-}
-
-// find returns the object of this name out of a list, or nil.
-func find[T any, P apply.Object[T]](list []T, name string) P {
-	for i := range list {
-		if p := P(&list[i]); p.GetName() == name {
-			return p
-		}
-	}
-	return nil
+	return made, errors.Join(err, w.DeleteSurplus(ctx, in.Workload, surplus...))
 }
 
 // refused records a refusal to write endpoints, and returns every other error.
-func (m *Made) refused(err error) error {
+func (m *Made) refused(_ string, err error) error {
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
 		m.EndpointsRefusal = refusal
 		return nil

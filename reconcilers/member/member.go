@@ -7,18 +7,18 @@
 // the deletion, and a starting leader withdraws those that were deleted while there was no leader. So a
 // namespace can be deleted while the operator is down.
 //
-//	Get, OwnedBy        members, by name or by owner                   member.go
-//	Observed, Recorded  their facts, and whether the log has them      member.go
-//	Name                the name of a member                           name.go
-//	Seen                the state of its baseline                      seen.go
-//	StatusIsCurrent     whether a status is of the spec's baseline     current.go
-//	Groups, ConfigsOf, NamedBy  the users of a sandbox, or of a member  groups.go
-//	Write               a member of any kind, written                  write.go
-//	WatchBaselines      which sandboxes a new baseline enqueues        appear.go
-//	Lifecycle           how members begin, are concluded and end       lifecycle.go
-//	State               the fact of a member, put on the log           state.go
-//	Mapping, Made       the Services that replace a baseline's         services.go
-//	Needs               dependencies of the controllers of members     needs.go
+//	Get, OwnedBy        members, by name or by owner
+//	Observed, Recorded  their facts, and whether the log has them
+//	Name                the name of a member
+//	Seen                the state of its baseline
+//	StatusIsCurrent     whether a status is of the spec's baseline
+//	Groups, ConfigsOf, NamedBy  the users of a sandbox, or of a member
+//	Write               a member of any kind, written
+//	WatchBaselines      which sandboxes a new baseline enqueues
+//	Lifecycle           how members begin, are concluded and end
+//	State               the fact of a member, put on the log
+//	Mapping, Made       the Services that replace a baseline's
+//	Needs               dependencies of the controllers of members
 package member
 
 import (

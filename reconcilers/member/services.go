@@ -64,15 +64,33 @@ func AsStated(info *crdv1.WorkloadRoutingInfo, m metav1.Object, services []corev
 // SurplusServices returns those of the Services that the member with this UID made and that
 // no Mapping wants.
 func SurplusServices(services []corev1.Service, m types.UID, wanted []Mapping) []*corev1.Service {
-	var out []*corev1.Service
-	for i := range services {
-		s := &services[i]
-		wants := func(m Mapping) bool { return m.Service != nil && m.Service.Name == s.Name }
-		if apply.IsOwned(s, m) && !slices.ContainsFunc(wanted, wants) {
-			out = append(out, s)
+	all := lists.Map(wanted, func(m Mapping) *corev1.Service { return m.Service })
+	return Surplus(services, m, lists.Filter(all, func(s *corev1.Service) bool { return s != nil }))
+}
+
+// Surplus returns the objects of one kind that the member with this UID made and that are not wanted.
+func Surplus[T any, P apply.Object[T]](have []T, m types.UID, wanted []P) (out []P) {
+	for i := range have {
+		o := P(&have[i])
+		if apply.IsOwned(o, m) && !slices.ContainsFunc(wanted, func(w P) bool { return w.GetName() == o.GetName() }) {
+			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// ApplyAll writes objects of one kind; have are the known ones. refused gets the error of each, and returns those to retry.
+func ApplyAll[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, wanted []P, have []T, refused func(name string, err error) error) error {
+	var errs []error
+	for _, o := range wanted {
+		var before P
+		if i := slices.IndexFunc(have, func(h T) bool { return P(&h).GetName() == o.GetName() }); i >= 0 {
+			before = P(&have[i])
+		}
+		_, err := apply.Apply(ctx, w, o, before)
+		errs = append(errs, refused(o.GetName(), err))
+	}
+	return errors.Join(errs...)
 }
 
 // serviceNamed returns the Service of this name, or nil.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -57,11 +56,7 @@ func (d *Decision) capture(in Input) {
 		}
 	}
 	d.Surplus = member.SurplusServices(in.Own, in.Workload.UID, d.Seconds)
-	for _, s := range lists.Pointers(in.Slices) {
-		if !slices.ContainsFunc(d.Slices, func(w *discoveryv1.EndpointSlice) bool { return w.Name == s.Name }) {
-			d.SurplusSlices = append(d.SurplusSlices, s)
-		}
-	}
+	d.SurplusSlices = member.Surplus(in.Slices, in.Workload.UID, d.Slices)
 }
 
 // second adds the second Service of one of the baseline's.
@@ -92,14 +87,8 @@ func (d *Decision) surplus() []client.Object {
 // +kubebuilder:rbac:groups=signadot.com,resources=virtualworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (member.Made, error) {
 	made, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Seconds, in.Own, nil)
-	errs := []error{err}
 	made.CaptureRefusals = made.ServiceRefusals
-	for _, s := range d.Slices {
-		have := lists.First(lists.Pointers(in.Slices), func(o *discoveryv1.EndpointSlice) bool { return o.Name == s.Name })
-		_, err := apply.Apply(ctx, w, s, have)
-		errs = append(errs, made.RefuseCapture(s.Name, err))
-	}
-	return made, errors.Join(errs...)
+	return made, errors.Join(err, member.ApplyAll(ctx, w, d.Slices, in.Slices, made.RefuseCapture))
 }
 
 // Redirect has the status and the fact name the second Services that have an address. made are those that exist, by the

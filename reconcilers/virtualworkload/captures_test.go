@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -43,8 +44,8 @@ func TestSecondServicesOfCaptures(t *testing.T) {
 	if *slice.Ports[0].Port != 8081 || slice.Endpoints[0].Addresses[0] != "10.1.0.1" {
 		t.Errorf("its endpoints are %+v", slice)
 	}
-	in.Own, in.Slices, in.Captures = []corev1.Service{*second}, nil, nil
-	if d := virtualworkload.Decide(in); len(d.Surplus) != 1 || len(d.Seconds) != 0 {
+	in.Own, in.Slices, in.Captures = []corev1.Service{*second}, []discoveryv1.EndpointSlice{*slice}, nil
+	if d := virtualworkload.Decide(in); len(d.Surplus) != 1 || len(d.SurplusSlices) != 1 || len(d.Seconds) != 0 {
 		t.Errorf("without a capture %d are deleted, and %d wanted", len(d.Surplus), len(d.Seconds))
 	}
 }
@@ -52,15 +53,15 @@ func TestSecondServicesOfCaptures(t *testing.T) {
 func TestRedirectedRequestsAreInTheFact(t *testing.T) {
 	in := input()
 	in.Captures = []crdv1.TrafficCapture{capture(true)}
-	for sidecar, from := range map[string]string{"sidecar:1": "", "": "cart"} { // Without a sidecar it is for meshes.
 	to := &in.Captures[0].Status.Pods[0].Ports[0].To
+	for sidecar, from := range map[string]string{"sidecar:1": "", "": "cart"} { // Without a sidecar it is for meshes.
 		in.Pods[0].Spec.Containers[0].Image = sidecar
-		d := virtualworkload.Decide(in)
 		*to = map[string]string{"sidecar:1": "10.0.0.2:80", "": "caller:8080"}[sidecar]
 		if d := virtualworkload.Decide(in); d.Redirected || len(d.Seconds) != 1 {
 			t.Errorf("with sidecar %q requests are redirected to traffic-manager, which passes them on to %s", sidecar, *to)
 		}
 		*to = map[string]string{"sidecar:1": "caller:8080", "": "10.0.0.2:80"}[sidecar]
+		d := virtualworkload.Decide(in)
 		made := d.Seconds[0].Service.DeepCopy()
 		made.Spec.ClusterIP = "10.0.0.9"
 		d.Redirect(map[string]*corev1.Service{"cart": made})
