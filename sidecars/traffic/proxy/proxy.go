@@ -210,10 +210,7 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
 	to := port.To
 	if to == "" {
-		host, _, err := net.SplitHostPort(client.LocalAddr().String())
-		if err != nil {
-			return nil, err
-		}
+		host := hostOf(client.LocalAddr())
 		if p.Override != nil {
 			if c, err := p.Override(host, port.Application); c != nil || err != nil {
 				return c, err
