@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
@@ -57,7 +57,7 @@ var (
 // Asked is a recording that a user asks for.
 type Asked struct {
 	Sandbox string
-	// Workload is the name of a baseline of the sandbox; empty: all.
+	// Workload is the name of a baseline of the sandbox, or of an external or virtual workload in it; empty: all.
 	Workload string
 	// Traces is the beginning of the IDs of the traces to record, 16 digits; empty: all.
 	Traces string
@@ -175,33 +175,15 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 
 // spacesOf returns the namespaces of the members of a sandbox that are asked for.
 func spacesOf(s *crdv1.SignadotSandbox, asked Asked) ([]string, error) {
-	in, names := map[string]bool{}, map[string]bool{}
-	add := func(name, namespace string) {
-		names[name] = true
-		if asked.Workload == "" || asked.Workload == name {
-			in[namespace] = true
-		}
-	}
-	if custom := s.Spec.Customization; custom != nil {
-		for _, p := range custom.Patches {
-			add(p.Target.Name, p.Target.Namespace)
-		}
-	}
-	for _, x := range s.Spec.ExternalWorkloads {
-		if x.Baseline != nil && !x.Baseline.Fake {
-			add(x.Baseline.Name, x.Baseline.Namespace)
-		}
-	}
-	for _, v := range s.Spec.VirtualWorkloads {
-		add(v.Baseline.Name, v.Baseline.Namespace)
-	}
+	all := s.Routed()
+	in := lists.Filter(all, func(r crdv1.Routed) bool { return asked.Workload == "" || r.Is(asked.Workload) })
 	switch {
-	case len(names) == 0:
+	case len(all) == 0:
 		return nil, fmt.Errorf("%w: sandbox %s has no fork, no external workload with a baseline, and no virtual workload", ErrNoFork, asked.Sandbox)
 	case len(in) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s has forks, external and virtual workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(slices.Sorted(maps.Keys(names)), ", "), asked.Workload)
+		return nil, fmt.Errorf("%w: sandbox %s has forks, external and virtual workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(lists.Unique(lists.Map(all, crdv1.Routed.String)), ", "), asked.Workload)
 	}
-	return slices.Sorted(maps.Keys(in)), nil
+	return lists.Unique(lists.Map(in, func(r crdv1.Routed) string { return r.Namespace })), nil
 }
 
 // record records until the end. It deletes the captures whatever happens; err is that of their creation.

@@ -3,6 +3,7 @@ package recording
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -22,9 +23,11 @@ func TestMembersOfEachKindAreRecorded(t *testing.T) {
 	s.Spec.ExternalWorkloads = []crdv1.SandboxExternalWorkload{
 		{Name: "x", Baseline: &crdv1.ExternalBaseline{ObjectRef: at("external")}}, {Name: "none"}, {Name: "fake", Baseline: &crdv1.ExternalBaseline{ObjectRef: at("fake"), Fake: true}},
 	}
-	for workload, want := range map[string][]string{"": {"ns-external", "ns-forked", "ns-virtual"}, "virtual": {"ns-virtual"}, "fake": nil} {
+	for workload, want := range map[string][]string{"": {"ns-external", "ns-forked", "ns-virtual"}, "virtual": {"ns-virtual"}, "v": {"ns-virtual"}, "x": {"ns-external"}, "fake": nil, "none": nil} {
 		if got, err := spacesOf(s, Asked{Workload: workload}); !slices.Equal(got, want) || errors.Is(err, ErrNoFork) != (want == nil) {
 			t.Errorf("workload %q: %v, %v", workload, got, err)
+		} else if err != nil && !strings.Contains(err.Error(), " of forked, v (baseline virtual), x (baseline external), and none of "+workload) {
+			t.Error(err)
 		}
 	}
 }
