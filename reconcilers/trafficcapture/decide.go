@@ -69,6 +69,8 @@ type Input struct {
 	Sandbox *crdv1.SignadotSandbox
 	// Forks are the members of the sandbox in the namespace that the capture names, and those that it is attached to.
 	Forks []Fork
+	// Workstation is the external workload that answers an override first; nil: another address does.
+	Workstation *crdv1.SignadotExternalWorkload
 	// Counts are those of all replicas of traffic-manager; nil: none answers, for the reason Trouble.
 	Counts  *trafficv1.Counts
 	Trouble string
@@ -160,10 +162,8 @@ func (d *Decision) live(in Input) condition.Condition {
 	switch {
 	case in.Sandbox == nil:
 		return condition.False(ReasonSandboxNotFound, fmt.Sprintf("SignadotSandbox %s does not exist: create it.", in.Capture.Spec.Sandbox))
-	case len(in.Forks) == 0 && in.Capture.Spec.Workload != "":
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork, external or virtual workload %s in namespace %s: name one of its objects, or the baseline.", in.Capture.Spec.Sandbox, in.Capture.Spec.Workload, in.Capture.Namespace))
 	case len(in.Forks) == 0:
-		return condition.False(ReasonNoFork, fmt.Sprintf("Sandbox %s has no fork, no external workload with a baseline, and no virtual workload in namespace %s: create the capture in the namespace of one.", in.Capture.Spec.Sandbox, in.Capture.Namespace))
+		return in.noMember()
 	}
 	if wrong := in.unrestricted(); wrong != nil {
 		return *wrong
@@ -191,14 +191,34 @@ func (d *Decision) live(in Input) condition.Condition {
 		return *first
 	}
 	names := lists.Map(served, Fork.name)
-	if o := in.Capture.Spec.Override; o != nil {
-		return condition.True("Overriding", fmt.Sprintf("Each request that begins now is sent to %s first (switchyard override list names the process): %s.", o.Targets[0].Address, condition.List(names, 3, ", ")))
+	if in.overrides() {
+		return in.overriding(condition.List(names, 3, ", "))
 	}
 	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
 	for _, f := range unserved {
 		message += " " + f.Unserved
 	}
 	return condition.True("Recording", message)
+}
+
+// noMember returns that the sandbox has no such member in the namespace, and the names of those that it has.
+func (in Input) noMember() condition.Condition {
+	const most = 10 // names in a message
+	spec, namespace, problem := in.Capture.Spec, in.Capture.Namespace, ""
+	of := func(r crdv1.Routed) string { return r.Namespace }
+	here := lists.Filter(in.Sandbox.Routed(), func(r crdv1.Routed) bool { return r.Namespace == namespace })
+	switch spaces := lists.Unique(lists.Map(in.Sandbox.Routed(), of)); {
+	case slices.ContainsFunc(here, func(r crdv1.Routed) bool { return spec.Workload == "" || r.Is(spec.Workload) }):
+		problem = fmt.Sprintf("The members of sandbox %s in namespace %s are not created yet: see the conditions of the sandbox.", spec.Sandbox, namespace)
+	case len(here) > 0:
+		names := lists.Unique(lists.Map(here, crdv1.Routed.String))
+		problem = fmt.Sprintf("Sandbox %s has no fork, external or virtual workload %s in namespace %s: name one of %s.", spec.Sandbox, spec.Workload, namespace, condition.List(names, most, ", "))
+	case len(spaces) > 0:
+		problem = fmt.Sprintf("Sandbox %s has no fork, no external workload with a baseline, and no virtual workload in namespace %s: create the capture in namespace %s.", spec.Sandbox, namespace, condition.List(spaces, most, " or "))
+	default:
+		problem = fmt.Sprintf("Sandbox %s has no fork, no external workload with a baseline, and no virtual workload: add one to its spec.", spec.Sandbox)
+	}
+	return condition.False(ReasonNoFork, problem)
 }
 
 // member returns the member.

@@ -30,7 +30,7 @@ var ends = map[string]string{
 	ReasonDisabled:       "Captures are disabled",
 	ReasonLeaseExpired:   "The client that records did not renew the lease: start it again",
 	ReasonTimeLimit:      "A capture with a lease ends after one hour: create another one, or one without a lease",
-	ReasonSandboxDeleted: "The sandbox was deleted",
+	ReasonSandboxDeleted: "Its sandbox was deleted",
 }
 
 // ended returns why a capture has ended; false while it is live. lease is its last change.
@@ -63,6 +63,9 @@ func (d *Decision) end(in Input, cause string) {
 	message := ends[cause]
 	if cause == ReasonDisabled {
 		message = in.Disabled
+	}
+	if cause == ReasonSandboxDeleted {
+		message = "SignadotSandbox " + in.Capture.Spec.Sandbox + " was deleted"
 	}
 	if cause == ReasonDisabled || cause == ReasonSandboxDeleted {
 		d.Conditions[crdv1.ConditionAccepted] = condition.False(cause, message+".")

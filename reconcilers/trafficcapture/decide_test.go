@@ -226,12 +226,24 @@ func TestWhatStandsInTheWayIsStated(t *testing.T) {
 		says   string
 	}{
 		"there is no sandbox": {func(w *world) { w.in.Sandbox = nil }, trafficcapture.ReasonSandboxNotFound, "SignadotSandbox feature does not exist"},
-		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no virtual workload in namespace shop"},
-		"a name of no fork":   {func(w *world) { w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket" }, trafficcapture.ReasonNoFork, "virtual workload basket"},
-		"no port":             {func(w *world) { w.in.Forks[0].Ports = nil }, trafficcapture.ReasonNoPorts, "no Service with a TCP port"},
-		"another port":        {func(w *world) { w.in.Forks[0].Ports, w.in.Capture.Spec.Port = nil, 9090 }, trafficcapture.ReasonNoPorts, "port 9090"},
-		"no pod":              {func(w *world) { w.in.Forks[0].Pods = nil }, trafficcapture.ReasonNoPods, "has no pod"},
-		"no ready pod":        {func(w *world) { w.in.Forks[0].Pods = []corev1.Pod{podOf("a", false)} }, trafficcapture.ReasonNoPods, "no ready pod"},
+		"there is no fork":    {func(w *world) { w.in.Forks = nil }, trafficcapture.ReasonNoFork, "no virtual workload: add one to its spec"},
+		"a name of no member": {func(w *world) {
+			w.in.Forks, w.in.Capture.Spec.Workload = nil, "basket"
+			w.in.Sandbox.Spec.Customization = &crdv1.SandboxCustomization{Patches: []crdv1.TargetedPatch{{Target: crdv1.ObjectRef{Namespace: "shop", Name: "cart"}}}}
+			w.in.Sandbox.Spec.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "my-ads", Baseline: crdv1.ObjectRef{Namespace: "shop", Name: "ads"}}}
+		}, trafficcapture.ReasonNoFork, "no fork, external or virtual workload basket in namespace shop: name one of cart, my-ads (baseline ads)."},
+		"a member of which the object is not created": {func(w *world) {
+			w.in.Forks, w.in.Capture.Spec.Workload = nil, "my-ads"
+			w.in.Sandbox.Spec.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "my-ads", Baseline: crdv1.ObjectRef{Namespace: "shop", Name: "ads"}}}
+		}, trafficcapture.ReasonNoFork, "in namespace shop are not created yet"},
+		"members in other namespaces": {func(w *world) {
+			w.in.Forks = nil
+			w.in.Sandbox.Spec.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "my-ads", Baseline: crdv1.ObjectRef{Namespace: "pay", Name: "ads"}}}
+		}, trafficcapture.ReasonNoFork, "create the capture in namespace pay."},
+		"no port":      {func(w *world) { w.in.Forks[0].Ports = nil }, trafficcapture.ReasonNoPorts, "no Service with a TCP port"},
+		"another port": {func(w *world) { w.in.Forks[0].Ports, w.in.Capture.Spec.Port = nil, 9090 }, trafficcapture.ReasonNoPorts, "port 9090"},
+		"no pod":       {func(w *world) { w.in.Forks[0].Pods = nil }, trafficcapture.ReasonNoPods, "has no pod"},
+		"no ready pod": {func(w *world) { w.in.Forks[0].Pods = []corev1.Pod{podOf("a", false)} }, trafficcapture.ReasonNoPods, "no ready pod"},
 		"a pod from before": {func(w *world) { w.in.Forks[0].Pods[0].Spec.InitContainers = nil }, trafficcapture.ReasonContainerMissing,
 			"kubectl delete deployment feature-cart-1 -n shop --cascade=orphan"},
 		"other ports":        {func(w *world) { w.in.Forks[0].Others = []*crdv1.TrafficCapture{other} }, trafficcapture.ReasonOtherPorts, "TrafficCapture other"},
@@ -448,6 +460,30 @@ func TestAnOverrideBegins(t *testing.T) {
 	w.in.Forks[0].Seconds[services.TrafficName("feature-cart", true)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
 	w.decide(5*time.Second).decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending) // routes are those of a capture
 	w.follow().decide(0).is(t, "Ready", "True", "Overriding")
+}
+
+// The condition of an override names the process that answers, and the user of its workstation.
+func TestAnOverrideNamesWhatAnswers(t *testing.T) {
+	w := newWorld()
+	w.in.Capture.Spec.Override = &crdv1.CaptureOverride{Targets: []crdv1.OverrideTarget{{Port: 8080, Address: "10.0.0.1:8080"}}}
+	w.live().is(t, "Ready", "True", "Overriding")
+	x := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: "feature-override-1"}}
+	x.Spec.Tunnel = &crdv1.TunnelSpec{BaselineToLocals: []crdv1.TunnelPort{{BaselinePort: 9090, LocalAddress: "localhost:1"}, {BaselinePort: 8080, LocalAddress: "localhost:9999"}}}
+	for _, c := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "Each request that begins now is sent to 10.0.0.1:8080 first: feature-cart."},
+		{func() { w.in.Workstation = x }, "No workstation with localhost:9999 is connected, so the fork answers alone: feature-cart. Run switchyard connect --sandbox feature, and see SignadotExternalWorkload signadot/feature-override-1."},
+		{func() {
+			x.Status.Tunnel = &crdv1.TunnelStatus{Health: &crdv1.TunnelHealth{Connected: true}, Info: &crdv1.TunnelInfo{Labels: map[string]string{"user": "ann", "host": "laptop"}}}
+		}, `Each request that begins now is sent to localhost:9999 on the workstation of user "ann", host "laptop", first: feature-cart. SignadotExternalWorkload signadot/feature-override-1 has its tunnel.`},
+	} {
+		c.change()
+		if got := w.decide(0).was.Conditions[crdv1.ConditionReady].Message; got != c.want {
+			t.Errorf("the message is %q, want %q", got, c.want)
+		}
+	}
 }
 
 // A refused Service stops the captures that need it, and no others of the fork.

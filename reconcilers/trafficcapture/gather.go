@@ -44,6 +44,9 @@ func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input
 	if err == nil {
 		in.Sandbox = sandbox
 	}
+	if in.Workstation, err = r.workstation(ctx, in.Sandbox, c.Spec.Override); err != nil {
+		return in, err
+	}
 	all, err := publish.Members(ctx, r.config.Client, client.InNamespace(c.Namespace))
 	if err != nil {
 		return in, fmt.Errorf("read the members of sandboxes in namespace %s: %w", c.Namespace, err)
@@ -78,7 +81,14 @@ func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input
 // requests with the key.
 func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, m crdv1.Member) bool {
 	at, routed := m.BaselineRef()
-	return routed && sandbox != nil && apply.IsOwned(m, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == m.GetName() || c.Spec.Workload == at.Name)
+	of := crdv1.Routed{ObjectRef: at}
+	switch m := m.(type) {
+	case *crdv1.SignadotExternalWorkload:
+		of.Member = m.Spec.Name
+	case *crdv1.VirtualWorkload:
+		of.Member = m.Spec.Name
+	}
+	return routed && sandbox != nil && apply.IsOwned(m, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == m.GetName() || of.Is(c.Spec.Workload))
 }
 
 // read reads what counts for a member.

@@ -56,8 +56,8 @@ type TrafficCaptureSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	Sandbox string `json:"sandbox"`
 
-	// Name of the object of a member of the sandbox, or of its baseline workload. Absent: all members of the
-	// sandbox in this namespace.
+	// A member of the sandbox: the name of its baseline workload, of its object, or, for external and virtual
+	// workloads, the name that the sandbox gives it. Absent: all members of the sandbox in this namespace.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
