@@ -1,10 +1,12 @@
 package compile
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"path"
 	"regexp"
+	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/workflows/spec"
@@ -95,9 +97,12 @@ func (c *compilation) middleware() {
 		for j, a := range m.Args {
 			instance.Args = append(instance.Args, c.argument(fmt.Sprintf("%s.args[%d]", at, j), a))
 		}
-		before := len(c.object.Spec.RequestMiddlewares)
+		before, names := len(c.object.Spec.RequestMiddlewares), []string(nil)
 		for _, w := range c.members {
-			if w.baseline != nil && matched(m.Match, w.name) {
+			if w.baseline == nil {
+				continue
+			}
+			if names = append(names, w.name); matched(m.Match, w.name) {
 				c.object.Spec.RequestMiddlewares = append(c.object.Spec.RequestMiddlewares, crdv1.MiddlewareMatch{
 					Instance: *instance.DeepCopy(),
 					Workload: &crdv1.WorkloadRef{Kind: w.baseline.Kind, Namespace: w.baseline.Namespace, Name: w.baseline.Name},
@@ -105,7 +110,7 @@ func (c *compilation) middleware() {
 			}
 		}
 		if before == len(c.object.Spec.RequestMiddlewares) {
-			c.notes.Add(at, "matches no workload of the sandbox, so it has no effect")
+			c.notes.Add(at, "matches no workload of the sandbox, so it has no effect; the names of its workloads are: %s", cmp.Or(strings.Join(names, ", "), "none"))
 		}
 	}
 	for i, m := range c.spec().Middleware {
