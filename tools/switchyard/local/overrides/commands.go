@@ -51,11 +51,11 @@ func listCommand(s *command.Session) *cobra.Command {
 		} else if err := cluster.List(ctx, &all); err != nil {
 			return fmt.Errorf("list SignadotSandboxes: %w", err)
 		}
-		out, rows := []Override{}, show.Grid{{"NAME", "SANDBOX", "WORKLOAD", "PORT", "WITH", "ANSWERS THAT COUNT"}}
+		out, rows := []Override{}, show.Grid{{"NAME", "SANDBOX", "WORKLOAD", "PORT", "WITH", "WORKSTATION", "ANSWERS THAT COUNT"}}
 		for i := range all.Items {
 			for _, o := range List(&all.Items[i]) {
 				out = append(out, o)
-				rows = append(rows, []string{cmp.Or(o.Name, "-"), o.Sandbox, cmp.Or(o.Workload, "-"), fmt.Sprint(o.Port), o.With, counts(o.Policy)})
+				rows = append(rows, []string{cmp.Or(o.Name, "-"), o.Sandbox, cmp.Or(o.Workload, "-"), fmt.Sprint(o.Port), o.With, cmp.Or(o.By, "-"), counts(o.Policy)})
 			}
 		}
 		return s.Show.Report(out, rows.String())

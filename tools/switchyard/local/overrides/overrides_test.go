@@ -36,9 +36,15 @@ func TestAnOverrideIsAddedAndRemoved(t *testing.T) {
 		m.Instance.Args[1].Value != `{"overrideByDefault":true,"excludedStatusCodes":[404]}` {
 		t.Errorf("the middleware is %+v", m)
 	}
-	if got := overrides.List(s); len(got) != 1 || !reflect.DeepEqual(got[0], o) {
-		t.Errorf("listed are %+v", got)
+	o.By = overrides.Disconnected
+	for range 2 {
+		if got := overrides.List(s); len(got) != 1 || !reflect.DeepEqual(got[0], o) {
+			t.Errorf("listed are %+v, not %+v", got, o)
+		}
+		o.By, s.Status.ExternalWorkloads = "ann at laptop", []crdv1.SandboxExternalWorkloadStatus{{Name: o.Name, Tunnel: &crdv1.TunnelStatus{
+			Health: &crdv1.TunnelHealth{Connected: true}, Info: &crdv1.TunnelInfo{Labels: map[string]string{"user": "ann", "host": "laptop"}}}}}
 	}
+	s.Status = crdv1.SignadotSandboxStatus{}
 	if _, err := overrides.Add(s, asked); err == nil || !strings.Contains(err.Error(), "delete override-2 first") {
 		t.Errorf("a second one: %v", err)
 	}
