@@ -62,8 +62,8 @@ func list(s *command.Session) *cobra.Command {
 		to   **string
 		help string
 	}{
-		"run": {&q.RunID, "only those of this run"}, "sandbox": {&q.TargetSandbox, "only those on this sandbox"}, "test": {&q.TestName, "only those of this test"},
-		"phase": {&q.ExecutionPhase, "only those in this phase: pending, in_progress, failed, succeeded or canceled"},
+		"run": {&q.RunID, "only those of this `run`"}, "sandbox": {&q.TargetSandbox, "only those on this `sandbox`"}, "test": {&q.TestName, "only those of this `test`"},
+		"phase": {&q.ExecutionPhase, "only those in this `phase`: pending, in_progress, failed, succeeded or canceled"},
 	} {
 		c.Flags().Func(name, of.help, func(value string) error { *of.to = &value; return nil })
 	}

@@ -42,18 +42,19 @@ runs on the sandbox or route group and on its baseline; with --cluster alone on 
 code is 1 if a test fails: a check fails on the sandbox, or a script does not complete.
 
 Labels in files .labels (NAME=VALUE) are those of all tests in the folder and below.`,
-		Example: "  switchyard test run --sandbox pr-12 tests/",
+		Example: "  switchyard test run --sandbox pr-12 tests/\n  switchyard test run --cluster demo --test prices",
 	}
 	f := c.Flags()
 	f.StringVar(&a.sandbox, "sandbox", "", "run on this `sandbox`")
 	f.StringVar(&a.group, "routegroup", "", "run on this route `group`")
 	f.StringVar(&a.cluster, "cluster", "", "`cluster` (default: that of the sandbox or route group)")
-	f.StringVar(&a.name, "test", "", "run this test of the control plane")
+	f.StringVar(&a.name, "test", "", "run this `test` of the control plane")
 	f.DurationVar(&a.timeout, "test-timeout", 0, "timeout of each test (default: its own, or 5m)")
-	f.DurationVar(&a.wait, "timeout", 0, "timeout for all results; 0: none")
+	f.DurationVar(&a.wait, "timeout", 0, "how long to wait for all results; 0: without a limit")
 	f.BoolVar(&a.publish, "publish", false, "mark the results as published, which clients of the API can select")
 	f.BoolVar(&a.leave, "no-wait", false, "do not wait for the results")
 	f.StringToStringVar(&a.labels, "set-label", nil, "label of all tests, `NAME=VALUE`; repeatable")
+	f.Lookup("set-label").DefValue = "" // not shown
 	c.MarkFlagsMutuallyExclusive("sandbox", "routegroup")
 	c.MarkFlagsOneRequired("sandbox", "routegroup", "cluster")
 	c.RunE = func(c *cobra.Command, paths []string) error { return a.run(c.Context(), paths) }
@@ -85,7 +86,7 @@ func (a *asked) run(ctx context.Context, paths []string) error {
 			return fmt.Errorf("%s: %w", t.Name, err)
 		}
 	}
-	_, _ = io.WriteString(a.s.Err, show.Plain(fmt.Sprintf("run %s of %d tests has begun\n", id, len(tests))))
+	_, _ = io.WriteString(a.s.Err, show.Plain(fmt.Sprintf("run %s of %s has begun\n", id, show.Many(len(tests), "test"))))
 	all, err := a.follow(ctx, p, id)
 	if err != nil {
 		return err

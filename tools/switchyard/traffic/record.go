@@ -41,19 +41,19 @@ type target struct {
 	short, clean   bool
 }
 
-const about = `Record the requests of the members of a sandbox, with their responses, until it is
-interrupted, --for is over, or an hour. A line is printed for each request, or with -o json or
+const about = `Record the requests of the members of a sandbox, with their responses, until you interrupt
+it, --for is over, or an hour has passed. A line is printed for each request, or with -o json or
 yaml its metadata. The recording is a TrafficCapture, which is deleted at the end: if this
 program is killed, the operator ends it within two minutes. At the end the numbers of requests are
 printed: seen = stored + sampled out + evicted + lost.
 
 With --capture, an existing TrafficCapture is read: the stored requests, and then new ones, until
-it ends, too. Nothing is created, renewed or deleted; it takes get trafficcaptures and pods/log there.
+it ends, too. Nothing is created, renewed or deleted.
 
-Authorization, cookies and headers of the hop are removed before the first copy,
-and bodies are cut after 64 KiB; the metadata states both. It takes the rights of the author of a
-fork and to create trafficcaptures in its namespace, to get pods/log there, a token in the
-kubeconfig or --token-file, and port-forwards to the operator.
+Authorization, cookies and headers of one hop are removed before the first copy, and bodies are
+cut after 64 KiB; the metadata states both. You need the rights to fork the workload; get, create,
+patch and delete for trafficcaptures and get for pods/log in its namespace (--capture: the two
+gets); port-forwards to the operator; and a token in the kubeconfig or --token-file.
 
 --out-dir has a folder for each request, named by its ID, with meta.json, request and response in
 the wire format of HTTP/1.1, and all metadata in meta.jsons (with -o yaml meta.yamls); an existing
@@ -69,7 +69,7 @@ func recordCommand(s *command.Session) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&asked.Sandbox, "sandbox", "", "`name` of the sandbox")
-	f.StringVar(&asked.Workload, "workload", "", "record only the member of the baseline with this `name`")
+	f.StringVar(&asked.Workload, "workload", "", "record only one member: the `name` of its baseline, or the one that the sandbox gives an external or virtual workload")
 	f.StringVar(&asked.Capture.Name, "capture", "", "read the existing TrafficCapture with this `name` instead, and leave it as it is")
 	f.StringVarP(&asked.Capture.Namespace, "namespace", "n", "", "`namespace` of --capture")
 	f.DurationVar(&asked.For, "for", 0, "end after this time, at most 1h; 0: 1h")

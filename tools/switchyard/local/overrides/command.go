@@ -20,12 +20,12 @@ import (
 	"switchyard.dev/tunnels/workstation/socket"
 )
 
-const aboutOverride = `Have requests to a fork answered by a process on this machine first. Each request to the
-port is sent to the address of --with. Its answer counts if it has the header or the gRPC
-metadata "sd-override: true"; with --except-status it counts unless it has one of these
-statuses. The fork answers all other requests, and all while the process is down. Answers
-of the fork have the header sd-override-asked if the process has served the request too,
-and sd-override-skipped with the reason if it has not.
+const aboutOverride = `Send each request for a port of a fork to a process first, at the address of --with. Its
+answer counts if it has the header or the gRPC metadata "sd-override: true"; with
+--except-status it counts unless it has one of these statuses. The fork answers all other
+requests, and all while the process is down. Answers of the fork have the header
+sd-override-asked if the process has served the request too, and sd-override-skipped with
+the reason if it has not.
 
 The command connects this machine to the cluster, unless switchyard connect does, and
 removes the override when you interrupt it. With --detach it leaves both to switchyard
