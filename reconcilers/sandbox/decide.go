@@ -180,16 +180,19 @@ func leftOut(all []entry) condition.Condition {
 
 // idle returns which middlewares are before no member.
 func idle(in Input, all []entry) []string {
-	var out []string
+	var out, names []string
+	var refs []crdv1.ObjectRef
+	for _, e := range all {
+		if ref, routed := e.object.BaselineRef(); routed {
+			refs, names = append(refs, ref), append(names, fmt.Sprintf("%s %s/%s", ref.Kind, ref.Namespace, ref.Name))
+		}
+	}
 	for i, m := range in.Sandbox.Spec.RequestMiddlewares {
-		if m.Workload == nil || slices.ContainsFunc(all, func(e entry) bool {
-			ref, _ := e.object.BaselineRef()
-			return routing.Matches(*m.Workload, ref)
-		}) {
+		if m.Workload == nil || slices.ContainsFunc(refs, func(ref crdv1.ObjectRef) bool { return routing.Matches(*m.Workload, ref) }) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is not a member of the sandbox, so it has no effect.",
-			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name))
+		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is not the baseline of a member, so it has no effect; these are: %s.",
+			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name, cmp.Or(condition.List(names, 10, ", "), "none")))
 	}
 	return out
 }
