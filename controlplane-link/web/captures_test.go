@@ -42,14 +42,14 @@ func (s *site) requests(c captures.Capture, segment, n int) {
 func TestCaptures(t *testing.T) {
 	s := newSite(t)
 	p := s.logIn(org, model.RoleMember)
-	p.get("/captures").want(http.StatusOK, "No requests are recorded")
+	p.get("/captures").want(http.StatusOK, "No requests are recorded", "/api/v2/orgs/acme/captures -d ")
 	now := time.Now().UTC()
 	c := captures.Capture{Org: org, Name: "checkout-x", Cluster: "prod", Sandbox: "checkout", CreatedAt: now, Until: now.Add(time.Hour), Author: model.Author{Principal: model.Principal{Name: "jo@example.com"}}}
 	s.must(s.captures.Store.Create(t.Context(), c, event("capture.create")))
 	p.get("/captures").want(http.StatusOK, "checkout-x", "Starting", "jo@example.com")
-	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", "Ends in", "No request is recorded yet", "with an API key", "/api/v2/orgs/acme/captures/checkout-x/har")
+	p.get("/captures/checkout-x").want(http.StatusOK, "Starting", "Ends in", "No request is recorded yet").not("/har")
 	s.requests(c, 1, 60)
-	p.get("/captures/checkout-x").want(http.StatusOK, "Recording", "GET cart.hotrod/1/59?q=<b>", "418", "ForkedWorkload/hotrod/checkout", "9 seen = 9 stored", "answered by an override").not("Only the newest")
+	p.get("/captures/checkout-x").want(http.StatusOK, "Recording", "GET cart.hotrod/1/59?q=<b>", "418", "ForkedWorkload/hotrod/checkout", "9 seen = 9 stored", "answered by an override", "It takes an API key", "/api/v2/orgs/acme/captures/checkout-x/har -o checkout-x.har").not("Only the newest")
 	s.requests(c, 2, 60)
 	a := p.get("/captures/checkout-x").want(http.StatusOK, "GET cart.hotrod/2/59?q=<b>", "Only the newest 100 of 120").not("/1/19?")
 	if text := a.read(); strings.Index(text, "/2/59?") > strings.Index(text, "/1/59?") {
@@ -57,9 +57,13 @@ func TestCaptures(t *testing.T) {
 	}
 	ended := captures.Capture{Org: org, Name: "checkout-y", Cluster: "prod", Sandbox: "checkout", CreatedAt: now, Until: now.Add(time.Hour)}
 	s.must(s.captures.Store.Create(t.Context(), ended, event("capture.create")))
-	_, err := s.store.Database().Observe(t.Context(), `UPDATE captures SET ended = $2 WHERE name = $1`, ended.Name, now)
+	_, err := s.store.Database().Observe(t.Context(), `UPDATE captures SET ended = $2, message = 'there is no member' WHERE name = $1`, ended.Name, now)
 	s.must(err)
-	p.get("/captures/checkout-y").want(http.StatusOK, "Ended just now", "No request was recorded").not("Ends in")
+	p.get("/captures/checkout-y").want(http.StatusOK, "Failed", "there is no member", "Ended just now", "No request was recorded").not("Ends in")
+	_, err = s.store.Database().Observe(t.Context(), `UPDATE captures SET stopped = $2 WHERE name = $1`, ended.Name, now)
+	s.must(err)
+	s.store.Observed(org)
+	p.get("/captures/checkout-y").want(http.StatusOK, "Ended just now").not("Failed")
 	other := s.logIn("other", model.RoleAdmin)
 	other.get("/captures").want(http.StatusOK, "No requests are recorded")
 	other.get("/captures/checkout-x").want(http.StatusNotFound, "There is no capture checkout-x in organisation other").not("418")
