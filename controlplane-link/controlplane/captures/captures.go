@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/sidecars/traffic/recording"
 )
 
-// Capture is a recording of the requests that forks of a sandbox receive.
+// Capture is a recording of the requests that members of a sandbox receive.
 type Capture struct {
 	Org, Name, Cluster, Sandbox, Workload string
 	// Until is when it ends by itself. StoppedAt is when a user has ended it, and DeletedAt when one has deleted it; EndedAt

@@ -146,7 +146,7 @@ type AuthdevicesTokenInput struct {
 	DeviceCode string `json:"deviceCode"`
 }
 
-// Capture A recording of the requests that forks of a sandbox receive.
+// Capture A recording of the requests that members of a sandbox receive.
 type Capture struct {
 	CreatedAt string        `json:"createdAt"`
 	DeletedAt *string       `json:"deletedAt,omitempty"`
@@ -199,7 +199,7 @@ type CaptureSpec struct {
 	Duration *string `json:"duration,omitempty"`
 	Sandbox  string  `json:"sandbox"`
 
-	// Workload The name of a baseline of the sandbox; default: all.
+	// Workload The name of a baseline of the sandbox, or of one of its external or virtual workloads; default: all.
 	Workload *string `json:"workload,omitempty"`
 }
 
