@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config) error {
 func (a *Agent) keepCounters() {
 	c, err := openCounters(a.cfg.StateFile+".counters", a.recorder.Incarnation)
 	if err != nil {
-		a.cfg.Logger.Error("counters are kept in memory: those since the last report are missing if this process is killed", "error", err)
+		a.cfg.Logger.Error("counters are kept in memory: those since the last report are missing if this process is killed", "file", a.cfg.StateFile+".counters", "error", err)
 		return
 	}
 	a.earlier = c.earlier()

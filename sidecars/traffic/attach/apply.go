@@ -109,7 +109,7 @@ func (a *Agent) save() {
 		err = program.Replace(a.cfg.StateFile, content)
 	}
 	if err != nil {
-		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "error", err)
+		a.cfg.Logger.Error("the attachments cannot be kept for a container that starts again", "file", a.cfg.StateFile, "error", err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *server) Read(r *trafficv1.ReadRequest, stream trafficv1.Readers_ReadSer
 		closed, next := s.books.closed(uid), s.ring.Next()
 		records, missed, err := s.ring.Read(uid, &position, atOnce)
 		if err != nil {
-			s.cfg.Logger.Error("exchanges cannot be read", "capture", uid, "error", err)
+			s.cfg.Logger.Error("exchanges cannot be read", "folder", s.cfg.Store, "capture", uid, "error", err)
 			return status.Error(codes.DataLoss, "the stored exchanges cannot be read: "+err.Error())
 		}
 		offset := position.Offset - uint64(len(records))

@@ -157,7 +157,7 @@ func (s *server) open() (err error) {
 		clear(stored)
 	}
 	if err := s.books.load(s.cfg.Store, s.ring.Epoch(), stored); err != nil {
-		s.cfg.Logger.Error("the counts of former captures cannot be used", "error", err)
+		s.cfg.Logger.Error("the counts of former captures cannot be used", "folder", s.cfg.Store, "error", err)
 	}
 	for _, uid := range s.books.forgottenOf(s.ring.Captures()) {
 		s.ring.Forget(uid)
@@ -245,7 +245,7 @@ func (m *Main) keep(ctx context.Context) error {
 			saved, err = now, errors.Join(err, m.save())
 		}
 		if err != nil {
-			m.cfg.Logger.Error("the store cannot be written", "error", err)
+			m.cfg.Logger.Error("the store cannot be written", "folder", m.cfg.Store, "error", err)
 		}
 	}
 	return nil
