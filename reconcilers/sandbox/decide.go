@@ -191,7 +191,7 @@ func idle(in Input, all []entry) []string {
 		if m.Workload == nil || slices.ContainsFunc(refs, func(ref crdv1.ObjectRef) bool { return routing.Matches(*m.Workload, ref) }) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is not the baseline of a member, so it has no effect; these are: %s.",
+		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is not the baseline of a member, so it has no effect; the baselines are: %s.",
 			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name, cmp.Or(condition.List(names, 10, ", "), "none")))
 	}
 	return out
