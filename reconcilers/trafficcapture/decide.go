@@ -13,6 +13,7 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/sidecars/traffic/members"
 )
 
 // Reasons of the condition Ready, beside those of an end (Ended).
@@ -205,13 +206,13 @@ func (d *Decision) live(in Input) condition.Condition {
 func (in Input) noMember() condition.Condition {
 	const most = 10 // names in a message
 	spec, namespace, problem := in.Capture.Spec, in.Capture.Namespace, ""
-	of := func(r crdv1.Routed) string { return r.Namespace }
-	here := lists.Filter(in.Sandbox.Routed(), func(r crdv1.Routed) bool { return r.Namespace == namespace })
-	switch spaces := lists.Unique(lists.Map(in.Sandbox.Routed(), of)); {
-	case slices.ContainsFunc(here, func(r crdv1.Routed) bool { return spec.Workload == "" || r.Is(spec.Workload) }):
+	of := func(r members.Member) string { return r.Namespace }
+	here := lists.Filter(members.Of(in.Sandbox), func(r members.Member) bool { return r.Namespace == namespace })
+	switch spaces := lists.Unique(lists.Map(members.Of(in.Sandbox), of)); {
+	case slices.ContainsFunc(here, func(r members.Member) bool { return spec.Workload == "" || r.Is(spec.Workload) }):
 		problem = fmt.Sprintf("The members of sandbox %s in namespace %s are not created yet: see the conditions of the sandbox.", spec.Sandbox, namespace)
 	case len(here) > 0:
-		names := lists.Unique(lists.Map(here, crdv1.Routed.String))
+		names := lists.Unique(lists.Map(here, members.Member.String))
 		problem = fmt.Sprintf("Sandbox %s has no fork, external or virtual workload %s in namespace %s: name one of %s.", spec.Sandbox, spec.Workload, namespace, condition.List(names, most, ", "))
 	case len(spaces) > 0:
 		problem = fmt.Sprintf("Sandbox %s has no fork, no external workload with a baseline, and no virtual workload in namespace %s: create the capture in namespace %s.", spec.Sandbox, namespace, condition.List(spaces, most, " or "))

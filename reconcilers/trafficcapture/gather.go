@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/sidecars/traffic/members"
 	"switchyard.dev/sidecars/traffic/ports"
 )
 
@@ -81,12 +82,12 @@ func (r *Reconciler) gather(ctx context.Context, c *crdv1.TrafficCapture) (Input
 // requests with the key.
 func names(c *crdv1.TrafficCapture, sandbox *crdv1.SignadotSandbox, m crdv1.Member) bool {
 	at, routed := m.BaselineRef()
-	of := crdv1.Routed{ObjectRef: at}
+	of := members.Member{ObjectRef: at}
 	switch m := m.(type) {
 	case *crdv1.SignadotExternalWorkload:
-		of.Member = m.Spec.Name
+		of.Given = m.Spec.Name
 	case *crdv1.VirtualWorkload:
-		of.Member = m.Spec.Name
+		of.Given = m.Spec.Name
 	}
 	return routed && sandbox != nil && apply.IsOwned(m, sandbox.UID) && (c.Spec.Workload == "" || c.Spec.Workload == m.GetName() || of.Is(c.Spec.Workload))
 }

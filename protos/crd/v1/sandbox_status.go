@@ -106,44 +106,6 @@ func (s *SignadotSandbox) DisplayName() string {
 	return s.Name
 }
 
-// Routed is the baseline of a member of a sandbox that receives requests. Member is the name of the member in the sandbox,
-// which a fork has not.
-//
-// +kubebuilder:object:generate=false
-type Routed struct {
-	ObjectRef
-	Member string
-}
-
-// Is reports whether a name is that of the baseline, or of the member.
-func (r Routed) Is(name string) bool { return name != "" && (name == r.Name || name == r.Member) }
-
-// String returns the names for messages.
-func (r Routed) String() string {
-	if r.Member == "" || r.Member == r.Name {
-		return r.Name
-	}
-	return r.Member + " (baseline " + r.Name + ")"
-}
-
-// Routed returns the baselines of the members that receive requests, one of a fork for each of its patches.
-func (s *SignadotSandbox) Routed() (out []Routed) {
-	if custom := s.Spec.Customization; custom != nil {
-		for _, p := range custom.Patches {
-			out = append(out, Routed{ObjectRef: p.Target})
-		}
-	}
-	for _, x := range s.Spec.ExternalWorkloads {
-		if x.Baseline != nil && !x.Baseline.Fake {
-			out = append(out, Routed{x.Baseline.ObjectRef, x.Name})
-		}
-	}
-	for _, v := range s.Spec.VirtualWorkloads {
-		out = append(out, Routed{v.Baseline, v.Name})
-	}
-	return out
-}
-
 // StatusConditions returns the place of the object's conditions, never nil.
 func (s *SignadotSandbox) StatusConditions() *[]StatusCondition { return &s.Status.Conditions }
 

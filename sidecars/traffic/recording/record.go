@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/wake"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/members"
 )
 
 // Longest is the longest recording.
@@ -175,15 +176,15 @@ func namespaces(ctx context.Context, c client.Reader, asked Asked) ([]string, er
 
 // spacesOf returns the namespaces of the members of a sandbox that are asked for.
 func spacesOf(s *crdv1.SignadotSandbox, asked Asked) ([]string, error) {
-	all := s.Routed()
-	in := lists.Filter(all, func(r crdv1.Routed) bool { return asked.Workload == "" || r.Is(asked.Workload) })
+	all := members.Of(s)
+	in := lists.Filter(all, func(r members.Member) bool { return asked.Workload == "" || r.Is(asked.Workload) })
 	switch {
 	case len(all) == 0:
 		return nil, fmt.Errorf("%w: sandbox %s has no fork, no external workload with a baseline, and no virtual workload", ErrNoFork, asked.Sandbox)
 	case len(in) == 0:
-		return nil, fmt.Errorf("%w: sandbox %s has forks, external and virtual workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(lists.Unique(lists.Map(all, crdv1.Routed.String)), ", "), asked.Workload)
+		return nil, fmt.Errorf("%w: sandbox %s has forks, external and virtual workloads of %s, and none of %s", ErrNoFork, asked.Sandbox, strings.Join(lists.Unique(lists.Map(all, members.Member.String)), ", "), asked.Workload)
 	}
-	return lists.Unique(lists.Map(in, func(r crdv1.Routed) string { return r.Namespace })), nil
+	return lists.Unique(lists.Map(in, func(r members.Member) string { return r.Namespace })), nil
 }
 
 // record records until the end. It deletes the captures whatever happens; err is that of their creation.
