@@ -82,7 +82,7 @@ func (v *visit) others() {
 	v.Helper()
 	for _, p := range []struct{ path, shows, name string }{
 		{"/", "exit code 3", "list"}, {"/clusters", cluster, "clusters"}, {"/resources", "No sandbox has resources", "resources"},
-		{"/routegroups", "There are no route groups", "routegroups"}, {"/audit", "sandbox", "audit"}, {"/login/device", "Log out", "device"},
+		{"/routegroups", "There are no route groups", "routegroups"}, {"/captures", "Captures", "captures"}, {"/audit", "sandbox", "audit"}, {"/login/device", "Log out", "device"},
 	} {
 		v.visit(p.path)
 		v.shows(p.shows)
