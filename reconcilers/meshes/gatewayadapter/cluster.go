@@ -212,8 +212,7 @@ func (c *cluster) readReleases(ctx context.Context, from client.Reader, kinds me
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !apimeta.IsNoMatchError(err):
-		why := condition.False(ReasonUnreadable, fmt.Sprintf("Rollouts cannot be read, so no routes are derived: %v. Allow the controller manager to get, list and watch them.", err))
-		c.trouble = &why
+		c.trouble = new(condition.False(ReasonUnreadable, fmt.Sprintf("Rollouts cannot be read, so no routes are derived: %v. Allow the controller manager to get, list and watch them.", err)))
 		return nil
 	}
 	c.releases = releases.SelectorsOf(rollouts.Items)
@@ -303,7 +302,6 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 	if err == nil && present {
 		err = from.List(ctx, list, client.UnsafeDisableDeepCopy)
 	}
-	var why condition.Condition
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -312,13 +310,11 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 		if kind == BackendTLSPolicies {
 			consequence = fmt.Sprintf("BackendTLSPolicies cannot be read, so they do not apply to requests with the key: %v. Allow the controller manager to get, list and watch them.", err)
 		}
-		why = condition.False(ReasonUnreadable, consequence)
-		c.trouble = &why
+		c.trouble = new(condition.False(ReasonUnreadable, consequence))
 		return nil, nil
 	case !present && kind == HTTPRoutes:
-		why = condition.False(ReasonNotInstalled,
-			"The cluster has no HTTPRoutes (gateway.networking.k8s.io/v1), and gatewayAPI.enabled is true. Install the Gateway API, or set the value to false.")
-		c.trouble = &why
+		c.trouble = new(condition.False(ReasonNotInstalled,
+			"The cluster has no HTTPRoutes (gateway.networking.k8s.io/v1), and gatewayAPI.enabled is true. Install the Gateway API, or set the value to false."))
 		return nil, nil
 	}
 	var out []*T

@@ -242,8 +242,7 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 	out := Report{Synced: true, Mappings: m.Mappings}
 	for _, u := range c.unreadable { // First: other messages advise objects that could overwrite it.
 		if out.Lost == nil && mentions(u.content, m.TargetService) {
-			lost := condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion))
-			out.Lost = &lost
+			out.Lost = new(condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion)))
 		}
 	}
 	for _, f := range k.result.Findings {
@@ -254,8 +253,7 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 		case !f.Problem:
 			out.Notes = append(out.Notes, f.Message)
 		case out.Lost == nil:
-			lost := condition.False(f.Reason, f.Message)
-			out.Lost = &lost
+			out.Lost = new(condition.False(f.Reason, f.Message))
 		}
 	}
 	if lost := k.withoutTLS(m.Name); lost != nil && out.Lost == nil {
@@ -270,8 +268,7 @@ func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
 		if match.Derived != nil && match.Status == gatewayapi.StatusDerived {
 			k.follow(c, &match)
 			if match.Status == ReasonNotAccepted && out.Lost == nil {
-				lost := condition.False(match.Status, match.Message)
-				out.Lost = &lost
+				out.Lost = new(condition.False(match.Status, match.Message))
 			}
 		}
 		out.Matches = append(out.Matches, match)
@@ -323,8 +320,7 @@ func (k *keyed) withoutTLS(managed string) *condition.Condition {
 			continue
 		}
 		if b, is := k.behind[objectOf(p)]; is && b.status == meshes.StatusFailed {
-			lost := condition.False(ReasonTLSNotDerived, fmt.Sprintf("%s does not apply to requests with the key, since its copy is not in place: %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message))
-			return &lost
+			return new(condition.False(ReasonTLSNotDerived, fmt.Sprintf("%s does not apply to requests with the key, since its copy is not in place: %s", strings.Replace(p.Annotations[gatewayapi.AnnotationDerivedFrom], "/", " ", 1), b.message)))
 		}
 	}
 	return nil

@@ -74,8 +74,7 @@ func (c *cluster) readPolicies(ctx context.Context, from client.Reader, kinds me
 		case err != nil && c.settings.Policies == policies.Report:
 			return c.salient.policies, nil
 		case err != nil:
-			why := condition.False(ReasonPoliciesUnreadable, fmt.Sprintf("Objects of kind %s cannot be read, so no routes are derived: %v. Allow the controller manager to list them, or set policies.routes to report.", kind.GroupKind(), err))
-			c.trouble = &why
+			c.trouble = new(condition.False(ReasonPoliciesUnreadable, fmt.Sprintf("Objects of kind %s cannot be read, so no routes are derived: %v. Allow the controller manager to list them, or set policies.routes to report.", kind.GroupKind(), err)))
 			return nil, nil
 		}
 		for i := range found {

@@ -268,8 +268,7 @@ func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept
 		case !f.Lost:
 			out.Notes = append(out.Notes, f.Message)
 		case out.Lost == nil:
-			lost := condition.False(f.Reason, f.Message)
-			out.Lost = &lost
+			out.Lost = new(condition.False(f.Reason, f.Message))
 		}
 	}
 	return out
