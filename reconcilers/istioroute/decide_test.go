@@ -158,7 +158,7 @@ func TestAStatusHasRoomForSome(t *testing.T) {
 		t.Errorf("it lists %d", n)
 	}
 	for conditionType, says := range map[string]string{
-		crdv1.ConditionVirtualServicesMatched: "shop/v00, shop/v01, shop/v02 and 37 more. The status lists the first 32 and leaves out 8.",
+		crdv1.ConditionVirtualServicesMatched: "shop/v00, shop/v01, shop/v02, and 37 more. The status lists the first 32 and leaves out 8.",
 		crdv1.ConditionRoutesApplied:          "v39 cannot be written",
 	} {
 		if c := crdv1.FindCondition(status.Conditions, conditionType); c == nil || !strings.Contains(c.Message, says) {

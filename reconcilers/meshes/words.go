@@ -211,8 +211,5 @@ func (w Words) names(matches []Match, status string) string {
 			out = append(out, name)
 		}
 	}
-	if more := len(out) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(out[:mostNamed], ", "), more)
-	}
-	return strings.Join(out, ", ")
+	return condition.List(out, mostNamed, ", ")
 }

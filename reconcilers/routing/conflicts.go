@@ -123,13 +123,9 @@ func (r Routing) OutsideMesh() []string {
 		if len(others) == 0 {
 			continue
 		}
-		names := lists.Map(others[:min(len(others), shown)], baseline.Describe)
-		if n := len(others) - shown; n > 0 {
-			names = append(names, fmt.Sprintf("%d more", n))
-		}
 		out = append(out, fmt.Sprintf("The fork of %s has no proxy of a mesh, so requests with the key that it sends to %s reach the baseline; "+
 			"set the label of injection by a patch (Istio: sidecar.istio.io/inject: \"true\"), or annotate the pod template of the called workload with %s: \"true\".",
-			baseline.Describe(from), strings.Join(names, ", "), crdv1.AnnotationInject))
+			baseline.Describe(from), condition.List(lists.Map(others, baseline.Describe), shown, ", "), crdv1.AnnotationInject))
 	}
 	return out
 }
@@ -143,11 +139,7 @@ func (r Routing) routedInMesh() []crdv1.ObjectRef {
 		if have == nil || !TakesRequests(have) {
 			continue
 		}
-		c := crdv1.FindCondition(*have.StatusConditions(), baseline.ConditionSidecarsReady)
-		if c == nil || c.Status == string(metav1.ConditionTrue) || c.Reason != baseline.ReasonSidecarAbsent {
-			continue
-		}
-		if by, any := r.ledByMesh(m, holders); !any || !by.IsTrue() {
+		if by, any := r.ledByMesh(m, holders); !lacksSidecars(have) || !any || !by.IsTrue() {
 			continue
 		}
 		at, _ := have.BaselineRef()
@@ -158,32 +150,16 @@ func (r Routing) routedInMesh() []crdv1.ObjectRef {
 	return out
 }
 
+// lacksSidecars reports whether pods of a member's baseline have no DevMesh sidecar.
+func lacksSidecars(m crdv1.Member) bool {
+	c := crdv1.FindCondition(*m.StatusConditions(), baseline.ConditionSidecarsReady)
+	return c != nil && c.Status != string(metav1.ConditionTrue) && c.Reason == baseline.ReasonSidecarAbsent
+}
+
 // withinMesh reports whether proxies of a mesh route requests for a Service.
 func (r Routing) withinMesh(namespace, service string) bool {
-	on := slices.DeleteFunc(slices.Clone(meshes), func(m mesh) bool { return !r.Mesh.Has(m.kind) })
-	f, by := r.serviceLed(namespace, service, on)
+	f, by := r.serviceLed(namespace, service, r.meshesOn())
 	return f.IsTrue() && withinMesh(r.Mesh[by.kind][r.meshRouteName(namespace, service)])
-}
-
-// ConditionMiddlewaresApplied is a condition of RoutingConfigs that this operator adds: requests pass
-// the middlewares of its members.
-const ConditionMiddlewaresApplied = "MiddlewaresApplied"
-
-// MiddlewaresFor returns the middlewares that are asked for before a workload, in the
-// order in which they are asked for: those for it, and those for all.
-func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
-	var out []crdv1.MiddlewareInstance
-	for _, m := range matches {
-		if m.Workload == nil || Matches(*m.Workload, ref) {
-			out = append(out, *m.Instance.DeepCopy())
-		}
-	}
-	return out
-}
-
-// Matches reports whether w names the workload. Its kind may be in the form of the routes API.
-func Matches(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
-	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
 }
 
 // inNamespace names a Service.

@@ -8,12 +8,12 @@
 //	Routing       a RoutingConfig with its members                  routing.go
 //	Declaration   the fact for the routing log                      declaration.go
 //	Absent, Note  baselines of members that do not exist            absent.go
-//	Holder        which of several RoutingConfigs has a key         keyholder.go
+//	Holder        which of several RoutingConfigs has a key         conflicts.go
 //	Conflicts     members that replace the same baseline            conflicts.go
 //	Acknowledged  whether proxies have the current rules            ready.go
 //	Ready         whether requests are routed as specified          ready.go
 //	Middlewares   the middlewares that a workload asks for          middlewares.go
-//	OutsideMesh   forks that cannot call others through a mesh      outside.go
+//	OutsideMesh   forks that cannot call others through a mesh      conflicts.go
 //	MeshRoutes    the routes that meshes are asked for              mesh.go
 //
 // # Current rules

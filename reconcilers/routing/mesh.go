@@ -102,9 +102,10 @@ func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
 }
 
 // meshServices returns the baseline Services of a member that meshes route to it. A virtual workload
-// has none, since its requests stay with the baseline, unless they are recorded and no sidecar sends them there.
+// has none, since its requests stay with the baseline, unless they are recorded and the baseline has no
+// sidecars to send them there, ready or not.
 func meshServices(m crdv1.Member) []crdv1.ServiceMapping {
-	if m.RoutingInfo() == nil || m.MemberKind() == crdv1.KindVirtualWorkload && m.RoutingInfo().DevMeshSidecarPresent || m.ObservedBaseline() == nil || !TakesRequests(m) {
+	if m.RoutingInfo() == nil || m.MemberKind() == crdv1.KindVirtualWorkload && !lacksSidecars(m) || m.ObservedBaseline() == nil || !TakesRequests(m) {
 		return nil
 	}
 	return lists.Filter(m.RoutingInfo().Services, func(s crdv1.ServiceMapping) bool {
@@ -244,8 +245,12 @@ func (r Routing) MeshRoutesReady(kind string) condition.Condition {
 // meshes that are on routes requests with the key to the member. any is false if there is no such
 // Service.
 func (r Routing) ledByMesh(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.SandboxedWorkload) (f condition.Condition, any bool) {
-	on := slices.DeleteFunc(slices.Clone(meshes), func(m mesh) bool { return !r.Mesh.Has(m.kind) })
-	return r.ledBy(m, holders, on...)
+	return r.ledBy(m, holders, r.meshesOn()...)
+}
+
+// meshesOn returns the meshes that are on.
+func (r Routing) meshesOn() []mesh {
+	return lists.Filter(meshes, func(m mesh) bool { return r.Mesh.Has(m.kind) })
 }
 
 // ledBy does so for some meshes.

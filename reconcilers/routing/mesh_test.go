@@ -111,8 +111,11 @@ func TestWantedMeshRoutes(t *testing.T) {
 		t.Errorf("a virtual workload has %s", got[0].GetName())
 	}
 	v.Status.RoutingConfig.DevMeshSidecarPresent = false // and it is recorded
-	if got := routing.Of(c, []crdv1.Member{v}, nil).WantedMeshRoutes(kindOf(t, crdv1.KindIstioRoute)); len(got) != 1 {
-		t.Errorf("a recorded virtual workload without sidecars has %d routes", len(got))
+	for reason, want := range map[string]int{baseline.ReasonSidecarAbsent: 1, baseline.ReasonSidecarNotReady: 0} {
+		condition.Write(v, condition.Set{baseline.ConditionSidecarsReady: condition.False(reason, "")}, metav1.Time{})
+		if got := routing.Of(c, []crdv1.Member{v}, nil).WantedMeshRoutes(kindOf(t, crdv1.KindIstioRoute)); len(got) != want {
+			t.Errorf("a recorded virtual workload with %s has %d routes", reason, len(got))
+		}
 	}
 }
 

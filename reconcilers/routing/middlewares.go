@@ -28,6 +28,27 @@ const (
 	ReasonSeveralOverrides = "SeveralOverrides"
 )
 
+// ConditionMiddlewaresApplied is a condition of RoutingConfigs that this operator adds: requests pass
+// the middlewares of its members.
+const ConditionMiddlewaresApplied = "MiddlewaresApplied"
+
+// MiddlewaresFor returns the middlewares that are asked for before a workload, in the
+// order in which they are asked for: those for it, and those for all.
+func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
+	var out []crdv1.MiddlewareInstance
+	for _, m := range matches {
+		if m.Workload == nil || Matches(*m.Workload, ref) {
+			out = append(out, *m.Instance.DeepCopy())
+		}
+	}
+	return out
+}
+
+// Matches reports whether w names the workload. Its kind may be in the form of the routes API.
+func Matches(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
+	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
+}
+
 // MiddlewaresApplied returns the condition that the RoutingConfig's middlewares can be applied: those that exist, overrides at forks,
 // and one override a sandbox. It is False if there are others.
 func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
@@ -55,13 +76,13 @@ func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	}
 	switch {
 	case len(unknown) > 0:
-		return condition.False(ReasonUnknownMiddleware, fmt.Sprintf("These middlewares do not exist and are skipped: %s. Use %s or %s.", Some(unknown), TrafficWatch, Override))
+		return condition.False(ReasonUnknownMiddleware, fmt.Sprintf("These middlewares do not exist and are skipped: %s. Use %s or %s.", condition.List(unknown, shown, ", "), TrafficWatch, Override))
 	case len(wrong) > 0:
 		return condition.False(ReasonInvalidMiddleware, "Middleware "+wrong[0]+".")
 	case len(later) > 0:
-		return condition.False(baseline.ReasonNotSupportedYet, fmt.Sprintf("This version applies overrides at forks alone; these are skipped: %s. Remove them from the spec to clear this condition.", Some(later)))
+		return condition.False(baseline.ReasonNotSupportedYet, fmt.Sprintf("This version applies overrides at forks alone; these are skipped: %s. Remove them from the spec to clear this condition.", condition.List(later, shown, ", ")))
 	case len(several) > 0:
-		return condition.False(ReasonSeveralOverrides, fmt.Sprintf("A sandbox has one override, and these are skipped: %s. Let one entry of requestMiddlewares name one workload.", Some(several)))
+		return condition.False(ReasonSeveralOverrides, fmt.Sprintf("A sandbox has one override, and these are skipped: %s. Let one entry of requestMiddlewares name one workload.", condition.List(several, shown, ", ")))
 	case len(overrides) > 0:
 		return condition.True("Overridden", "TrafficCaptures send the requests of the member with middleware "+Override+" to its target first.")
 	case watched > 0:

@@ -1,9 +1,6 @@
 package routing
 
 import (
-	"fmt"
-	"strings"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/member"
 )
@@ -93,11 +90,3 @@ func TakesRequests(m crdv1.Member) bool {
 
 // shown is how many members a message names.
 const shown = 3
-
-// Some lists members for a message.
-func Some(names []string) string {
-	if n := len(names) - shown; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), n)
-	}
-	return strings.Join(names, ", ")
-}

@@ -93,13 +93,13 @@ func found(in Input) condition.Condition {
 	}
 	switch {
 	case len(missing) > 0:
-		message := "There is no " + routing.Some(missing) + ": create it, or remove it from spec.sandboxedWorkloads"
+		message := "There is no " + condition.List(missing, 3, ", ") + ": create it, or remove it from spec.sandboxedWorkloads"
 		if slices.ContainsFunc(in.Named(), in.Absent) {
 			message += ". Until then, requests with the key get 503 and do not reach its baseline"
 		}
 		return condition.False(ReasonWorkloadsNotFound, message)
 	case len(silent) > 0:
-		return condition.False(ReasonWorkloadsNotFound, "It is not known yet how to reach "+routing.Some(silent)+
+		return condition.False(ReasonWorkloadsNotFound, "It is not known yet how to reach "+condition.List(silent, 3, ", ")+
 			": see the condition Ready there")
 	}
 	return condition.True("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(in.Named())))

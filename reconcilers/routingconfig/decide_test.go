@@ -252,7 +252,7 @@ func TestConditions(t *testing.T) {
 			for i := range 1000 {
 				in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindExternalWorkload, fmt.Sprint("x", i), ""))
 			}
-		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "ns/x0, SignadotExternalWorkload ns/x1, SignadotExternalWorkload ns/x2 and 997 more"},
+		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "ns/x0, SignadotExternalWorkload ns/x1, SignadotExternalWorkload ns/x2, and 997 more"},
 		{"a member is in a namespace where the operator may not work", func(in *routingconfig.Input) {
 			in.Namespaces = []string{"other"}
 		}, published, crdv1.ConditionReady, "False", "NamespaceNotAllowed", "ForkedWorkload ns/f is in a namespace where the operator may not work"},
