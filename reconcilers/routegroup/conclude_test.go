@@ -89,6 +89,7 @@ func TestConditionsOfAGroup(t *testing.T) {
 			fmt.Sprintf(waits, "F", "NotApplied"), "1/1", []string{"Waiting until it listens."}},
 		{"its own middleware is not written yet", watching("trafficwatch"), nil, fmt.Sprintf(waits, "U", "Pending"), "1/1", []string{"no TrafficCapture yet for middleware trafficwatch"}},
 		{"a sandbox could not write the capture of its own middleware", refused(watching("trafficwatch"), "g"), nil, fmt.Sprintf(waits, "F", "QuotaExceeded"), "1/1", []string{"Over the quota."}},
+		{"a sandbox could not change it", refused(watching("trafficwatch", is(crdv1.ConditionReady, "True", "Recording", "It is.")), "g"), nil, fmt.Sprintf(waits, "F", "QuotaExceeded"), "1/1", []string{"Over the quota."}},
 		{"a sandbox could not write that of another group", refused(watching("trafficwatch"), "other"), nil, fmt.Sprintf(waits, "U", "Pending"), "1/1", []string{"no TrafficCapture yet for middleware trafficwatch"}},
 		{"a middleware of its own does not exist", watching("mine"), nil, fmt.Sprintf(waits, "F", "UnknownMiddleware"), "1/1", []string{`"mine" before`}},
 		{"one header cannot carry the key", keyed("a;b", of(group("a", "b"), a, b)), nil,

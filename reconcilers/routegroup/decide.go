@@ -280,29 +280,23 @@ func (in Input) attached(c *crdv1.RoutingConfig) *condition.Condition {
 	if applied := routing.MiddlewaresApplied(c); !applied.IsTrue() {
 		return &applied
 	}
+	if refused := in.refused(); refused != nil {
+		return new(condition.False(refused.Reason, refused.Message))
+	}
 	for _, m := range c.Spec.SandboxedWorkloads {
 		for _, mw := range m.Middlewares {
 			of := lists.First(lists.Pointers(in.Captures), func(t *crdv1.TrafficCapture) bool {
 				return t.Namespace == m.Namespace && t.Spec.Workload == m.Name && (t.Spec.Override != nil) == (mw.Middleware == routing.Override)
 			})
-			var ready *crdv1.StatusCondition
-			if of != nil {
-				ready = crdv1.FindCondition(of.Status.Conditions, crdv1.ConditionReady)
-			}
-			switch refused := in.refused(); {
-			case ready == nil && refused != nil:
-				return new(condition.False(refused.Reason, refused.Message))
-			case ready == nil:
-				return new(condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("There is no TrafficCapture yet for middleware %s before %s.", mw.Middleware, routing.NameIn(m))))
-			case ready.Status != string(metav1.ConditionTrue):
-				return new(condition.False(ready.Reason, ready.Message))
+			if applied := middleware.Applied(of, fmt.Sprintf("middleware %s before %s", mw.Middleware, routing.NameIn(m))); !applied.IsTrue() {
+				return &applied
 			}
 		}
 	}
 	return nil
 }
 
-// refused returns that the TrafficCaptures of the group were refused to a sandbox; nil: to none.
+// refused returns that a TrafficCapture of the group, or its change, was refused to a sandbox; nil: to none.
 func (in Input) refused() *crdv1.StatusCondition {
 	for _, name := range in.names() {
 		if s, is := in.Sandboxes[name]; is {

@@ -69,8 +69,8 @@ func act(ctx context.Context, r client.Reader, w apply.Writer, in Input, d Decis
 	if err := errors.Join(errs...); err != nil {
 		return made, err // Surplus parts stay until their replacements exist.
 	}
-	attached, err := middleware.Asked{Sandbox: in.Sandbox, Groups: in.Groups, Members: made.Members}.Attach(ctx, r, w)
-	made.Watch, made.Unwatched, made.OfGroups = attached.Captures, attached.Refusal, middleware.Attached{Groups: attached.Groups}
+	var err error
+	made.Attached, err = middleware.Asked{Sandbox: in.Sandbox, Groups: in.Groups, Members: made.Members}.Attach(ctx, r, w)
 	return made, errors.Join(err, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete(made)...))
 }
 
@@ -86,7 +86,7 @@ func (d Decision) toDelete(made Made) []client.Object {
 
 // refused reports whether something was refused.
 func (m Made) refused() bool {
-	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil || m.Unwatched != nil || len(m.OfGroups.Groups) > 0
+	return slices.ContainsFunc(m.Refusals, func(r *apply.Refusal) bool { return r != nil }) || m.ConfigRefusal != nil || m.Attached.Refusal != nil || len(m.Attached.Groups) > 0
 }
 
 // refusedResource reports whether a Resource was refused.

@@ -25,11 +25,8 @@ type Made struct {
 	Config *crdv1.RoutingConfig
 	// ConfigRefusal is why the RoutingConfig was not written.
 	ConfigRefusal *apply.Refusal
-	// Watch are the TrafficCaptures of middlewares; nil for one that was not written. Unwatched is why one was not.
-	Watch     []*crdv1.TrafficCapture
-	Unwatched *apply.Refusal
-	// OfGroups has why those of route groups were not.
-	OfGroups middleware.Attached
+	// Attached are the TrafficCaptures of middlewares.
+	Attached middleware.Attached
 	// Taken lists all objects that occupy a name that the sandbox needs, if there is any.
 	Taken *apply.Refusal
 }
@@ -61,7 +58,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 		condition.Drop(s, crdv1.ConditionPoliciesApply)
 	}
 	writeCaveats(s, conditions, caveats)
-	made.OfGroups.WriteGroups(s, conditions)
+	made.Attached.WriteGroups(s, conditions)
 	condition.Write(s, conditions, now)
 	return s
 }
@@ -223,7 +220,7 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 	if d.LeftOut.IsFalse() {
 		return condition.False(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
 	}
-	for _, f := range []condition.Condition{routing.MiddlewaresApplied(made.Config), made.attached()} {
+	for _, f := range []condition.Condition{routing.MiddlewaresApplied(made.Config), made.Attached.Ready()} {
 		if !f.IsTrue() {
 			return f
 		}

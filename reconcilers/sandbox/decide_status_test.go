@@ -249,10 +249,10 @@ func TestReadyNamesTheCause(t *testing.T) {
 		{"a fork is not watched yet", func(_ *sandbox.Input, made *sandbox.Made) {
 			c := &crdv1.TrafficCapture{}
 			c.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "NotApplied", Message: "Waiting."}}
-			made.Watch = []*crdv1.TrafficCapture{c}
+			made.Attached.Captures = []*crdv1.TrafficCapture{c}
 		}, crdv1.ConditionRoutingReady, "False", "NotApplied", false},
 		{"a fork cannot be watched", func(_ *sandbox.Input, made *sandbox.Made) {
-			made.Unwatched = &apply.Refusal{Reason: "Forbidden", Message: "no."}
+			made.Attached.Refusal = &apply.Refusal{Reason: "Forbidden", Message: "no."}
 		}, crdv1.ConditionRoutingReady, "False", "Forbidden", false},
 	}
 	for _, tt := range tests {

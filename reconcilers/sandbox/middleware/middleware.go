@@ -27,7 +27,7 @@ type Asked struct {
 	Sandbox *crdv1.SignadotSandbox
 	// Groups are the route groups with the sandbox that have middlewares of their own (Own).
 	Groups []*crdv1.SignadotRouteGroup
-	// Members are the written members; nil pointers are none.
+	// Members are the written members; nil for one that was not.
 	Members []crdv1.Member
 }
 
@@ -37,6 +37,33 @@ type Attached struct {
 	Captures []*crdv1.TrafficCapture
 	Refusal  *apply.Refusal
 	Groups   map[string]*apply.Refusal
+}
+
+// Ready returns whether the middlewares of all members are applied.
+func (a Attached) Ready() condition.Condition {
+	if a.Refusal != nil {
+		return condition.False(a.Refusal.Reason, a.Refusal.Message)
+	}
+	for _, c := range a.Captures {
+		if applied := Applied(c, "a middleware"); !applied.IsTrue() {
+			return applied
+		}
+	}
+	return condition.True("Attached", "")
+}
+
+// Applied returns whether a TrafficCapture is ready. For one that is nil, the message names what it is of.
+func Applied(c *crdv1.TrafficCapture, of string) condition.Condition {
+	if c == nil {
+		return condition.Unknown(crdv1.ReasonPending, "There is no TrafficCapture yet for "+of+".")
+	}
+	switch ready := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionReady); {
+	case ready == nil:
+		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("TrafficCapture %s/%s is not reconciled yet.", c.Namespace, c.Name))
+	case ready.Status != string(metav1.ConditionTrue):
+		return condition.False(ready.Reason, ready.Message)
+	}
+	return condition.True("Attached", "")
 }
 
 // ofGroup ends the types of conditions of a sandbox that name a route group.
@@ -102,57 +129,105 @@ func applies(m crdv1.Member, name string) bool {
 	return m.MemberKind() == crdv1.KindForkedWorkload || routed && name == routing.TrafficWatch
 }
 
-// exists reports whether a member was written.
-func exists(m crdv1.Member) bool {
-	switch m := m.(type) {
-	case *crdv1.ForkedWorkload:
-		return m != nil
-	case *crdv1.SignadotExternalWorkload:
-		return m != nil
-	case *crdv1.VirtualWorkload:
-		return m != nil
-	}
-	return false
+// attachment is the TrafficCapture of a member for a middleware of a scope; without an instance there is none.
+type attachment struct {
+	scope
+	member     crdv1.Member
+	middleware string
+	instance   *crdv1.MiddlewareInstance
 }
 
-// Attach writes the TrafficCaptures: one without a lease for each member with middleware trafficwatch, and one for the first member
-// with middleware override, both for the sandbox and for each route group. It deletes all others. The members own them, so that they
-// are deleted with them.
+// attachments returns those of a scope: for each member with middleware trafficwatch, and for the first with middleware override.
+func (a Asked) attachments(of scope) (all []attachment) {
+	overridden := false
+	for _, m := range a.Members {
+		ref, _ := m.BaselineRef()
+		instances := map[string]*crdv1.MiddlewareInstance{}
+		for _, one := range slices.Backward(routing.MiddlewaresFor(of.matches, ref)) {
+			if applies(m, one.Middleware) && !(overridden && one.Middleware == routing.Override) {
+				instances[one.Middleware] = &one // the first of each
+			}
+		}
+		overridden = overridden || instances[routing.Override] != nil
+		for _, name := range []string{routing.TrafficWatch, routing.Override} {
+			all = append(all, attachment{of, m, name, instances[name]})
+		}
+	}
+	return all
+}
+
+// capture returns the TrafficCapture in a sandbox, without the target of an override. The member owns it.
+func (a attachment) capture(sandbox string) *crdv1.TrafficCapture {
+	m, parts := a.member, []string{a.middleware, a.member.GetName()}
+	c := &crdv1.TrafficCapture{TypeMeta: metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindTrafficCapture}, ObjectMeta: metav1.ObjectMeta{
+		Namespace: m.GetNamespace(), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(m, crdv1.GroupVersion().WithKind(m.MemberKind()))},
+	}}
+	if m.MemberKind() != crdv1.KindForkedWorkload {
+		parts = append(parts, m.MemberKind())
+	}
+	if a.group != nil {
+		parts = append(parts, a.group.Name)
+		c.Labels = map[string]string{crdv1.LabelRouteGroup: crdv1.LabelValue(a.group.Name)}
+	}
+	c.Name = crdv1.ObjectName(crdv1.MaxServiceName, parts...)
+	c.Spec = crdv1.TrafficCaptureSpec{Sandbox: sandbox, Workload: m.GetName(), RoutingKeys: a.only, ExceptRoutingKeys: a.except}
+	return c
+}
+
+// Attach writes the TrafficCaptures for the sandbox and for each route group, and deletes all others. They are deleted with their members.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch;create;patch;delete
 func (a Asked) Attach(ctx context.Context, c client.Reader, w apply.Writer) (out Attached, err error) {
+	a.Members = lists.Filter(a.Members, func(m crdv1.Member) bool { return m != nil })
 	out.Groups = map[string]*apply.Refusal{}
 	for _, of := range a.scopes() {
-		to, overridden := &out, false
-		if of.group != nil {
-			to = &Attached{} // The status of the group has the captures.
-		}
-		for _, m := range lists.Filter(a.Members, exists) {
-			ref, _ := m.BaselineRef()
-			all := map[string]*crdv1.MiddlewareInstance{}
-			for _, one := range slices.Backward(routing.MiddlewaresFor(of.matches, ref)) {
-				if applies(m, one.Middleware) {
-					all[one.Middleware] = &one // the first of each
-				}
+		for _, at := range a.attachments(of) {
+			now, refusal, failed := a.write(ctx, c, w, at)
+			err = errors.Join(err, failed)
+			switch {
+			case of.group != nil && refusal != nil:
+				out.Groups[of.group.Name] = refusal
+			case of.group != nil: // Its status has the captures.
+			case refusal != nil:
+				out.Refusal = refusal
+			case at.instance != nil:
+				out.Captures = append(out.Captures, now)
 			}
-			if overridden {
-				delete(all, routing.Override)
-			}
-			overridden = overridden || all[routing.Override] != nil
-			for _, name := range []string{routing.TrafficWatch, routing.Override} {
-				err = errors.Join(err, a.attachTo(ctx, c, w, to, m, of, name, all[name]))
-			}
-		}
-		if of.group != nil && to.Refusal != nil {
-			out.Groups[of.group.Name] = to.Refusal
 		}
 	}
 	return out, errors.Join(err, a.detach(ctx, c, w))
 }
 
+// write writes a TrafficCapture, or deletes it without an instance. One that cannot be changed stays, and the refusal states that.
+func (a Asked) write(ctx context.Context, c client.Reader, w apply.Writer, at attachment) (now *crdv1.TrafficCapture, refusal *apply.Refusal, err error) {
+	want, have := at.capture(a.Sandbox.Name), &crdv1.TrafficCapture{}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
+		return nil, nil, fmt.Errorf("read %s: %w", apply.Describe(want), err)
+	} else if err != nil {
+		have = nil
+	}
+	owned := have != nil && apply.IsOwned(have, at.member.GetUID())
+	switch {
+	case at.instance == nil && owned:
+		return nil, nil, w.Delete(ctx, have)
+	case at.instance == nil:
+		return nil, nil, nil
+	}
+	if now = have; at.middleware == routing.Override {
+		want.Spec.Override, refusal, err = target.Of(ctx, c, a.Members, *at.instance)
+	}
+	if refusal == nil && err == nil {
+		now, refusal, err = apply.Try(ctx, w, want, have)
+	}
+	if refusal != nil && owned {
+		refusal.Message = fmt.Sprintf("%s; until then %s keeps its settings", strings.TrimSuffix(refusal.Message, "."), apply.Describe(want))
+	}
+	return now, refusal, err
+}
+
 // detach deletes the TrafficCaptures of route groups that have no middlewares of their own any more, or not the sandbox.
 func (a Asked) detach(ctx context.Context, c client.Reader, w apply.Writer) (err error) {
-	for _, m := range lists.Filter(a.Members, exists) {
+	for _, m := range a.Members {
 		var all crdv1.TrafficCaptureList
 		if err := c.List(ctx, &all, client.InNamespace(m.GetNamespace()), client.HasLabels{crdv1.LabelRouteGroup}, client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list the TrafficCaptures of namespace %s: %w", m.GetNamespace(), err)
@@ -165,48 +240,6 @@ func (a Asked) detach(ctx context.Context, c client.Reader, w apply.Writer) (err
 				err = errors.Join(err, w.Delete(ctx, o))
 			}
 		}
-	}
-	return err
-}
-
-// attachTo writes the TrafficCapture of a member for its middleware of this name; nil: it has none, and the capture is deleted.
-func (a Asked) attachTo(ctx context.Context, c client.Reader, w apply.Writer, to *Attached, m crdv1.Member, of scope, name string, mw *crdv1.MiddlewareInstance) error {
-	want := &crdv1.TrafficCapture{TypeMeta: metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindTrafficCapture}, ObjectMeta: metav1.ObjectMeta{
-		Namespace: m.GetNamespace(), OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(m, crdv1.GroupVersion().WithKind(m.MemberKind()))},
-	}}
-	parts := []string{name, m.GetName()}
-	if m.MemberKind() != crdv1.KindForkedWorkload {
-		parts = append(parts, m.MemberKind())
-	}
-	if of.group != nil {
-		parts = append(parts, of.group.Name)
-		want.Labels = map[string]string{crdv1.LabelRouteGroup: crdv1.LabelValue(of.group.Name)}
-	}
-	want.Name = crdv1.ObjectName(crdv1.MaxServiceName, parts...)
-	want.Spec.Sandbox, want.Spec.Workload, want.Spec.RoutingKeys, want.Spec.ExceptRoutingKeys = a.Sandbox.Name, m.GetName(), of.only, of.except
-	have := &crdv1.TrafficCapture{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(want), have); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read TrafficCapture %s/%s: %w", want.Namespace, want.Name, err)
-	} else if err != nil {
-		have = nil
-	}
-	if mw == nil {
-		if have != nil && apply.IsOwned(have, m.GetUID()) {
-			return w.Delete(ctx, have)
-		}
-		return nil
-	}
-	if name == routing.Override {
-		override, refusal, err := target.Of(ctx, c, a.Members, *mw)
-		if refusal != nil || err != nil {
-			to.Refusal = cmp.Or(refusal, to.Refusal)
-			return err // the capture stays
-		}
-		want.Spec.Override = override
-	}
-	now, refusal, err := apply.Try(ctx, w, want, have)
-	if to.Captures = append(to.Captures, now); refusal != nil {
-		to.Refusal = refusal
 	}
 	return err
 }
