@@ -29,6 +29,8 @@ type link struct {
 	name string
 	// get and call ask the next one; the last has none.
 	get, call strays.Ask
+	// serves is called for each HTTP request with its baggage.
+	serves func(baggage string)
 }
 
 // handler returns what answers on the one port of a link.
@@ -40,6 +42,7 @@ func (l *link) handler() http.Handler {
 			calls.ServeHTTP(w, r)
 			return
 		}
+		l.serves(r.Header.Get("Baggage"))
 		chain, err := l.chain(r.Context(), l.get, r.Header.Get("Baggage"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)

@@ -103,13 +103,13 @@ func runContour(w *world.World, gateway string) *Mesh {
 		"--insecure", "--disable-leader-election", "--xds-address", "127.0.0.1", "--xds-port", "15010",
 		"--http-address", "127.0.0.1", "--http-port", "15014", "--health-address", "127.0.0.1", "--health-port", "15015",
 		"--stats-address", "127.0.0.1", "--stats-port", "15090", "--envoy-service-http-address", "0.0.0.0",
-		"--disable-feature", "tlsroutes", "--disable-feature", "tcproutes", "--disable-feature", "backendtlspolicies", "--disable-feature", "extensionservices"))
+		"--disable-feature", "tlsroutes", "--disable-feature", "tcproutes", "--disable-feature", "backendtlspolicies", "--disable-feature", "extensionservices"), nil)
 	said, err := exec.CommandContext(w.Context(), program, "bootstrap", bootstrap, "--xds-address", "127.0.0.1", "--xds-port", "15010", //nolint:gosec // found by findContour
 		"--admin-address", filepath.Join(m.dir, "admin.sock"), "--resources-dir", m.dir).CombinedOutput()
 	if err != nil {
 		w.Fatalf("contour bootstrap: %v: %s", err, said)
 	}
-	m.run("envoy", sidecar.Envoy(bootstrap, "--service-cluster", "contour", "--service-node", gateway, "--concurrency", "1", "-l", "error"))
+	m.run("envoy", sidecar.Envoy(bootstrap, "--service-cluster", "contour", "--service-node", gateway, "--concurrency", "1", "-l", "error"), nil)
 	m.Await("Contour's Envoy has configuration", func() error { return sidecar.Healthy(w.Context(), "http://127.0.0.1:15090/ready") })
 	return m
 }

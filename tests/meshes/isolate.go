@@ -17,15 +17,15 @@ const (
 	definitionsVariable = "SWITCHYARD_ISTIO_DEFINITIONS"
 )
 
-// Isolate finds istiod and Envoy, compiles what the cache lacks, and runs this program again in a
+// Isolate finds istiod and Envoy, compiles what the cache lacks, builds programs of this repository, and runs this program again in a
 // separate network namespace, where Isolate returns. Call it first in TestMain. It needs root.
-func Isolate() error {
+func Isolate(programs ...string) error {
 	if !podnet.Inside() {
 		if err := find(); err != nil {
 			return err
 		}
 	}
-	return sidecar.Isolate()
+	return sidecar.Isolate(programs...)
 }
 
 func find() error {

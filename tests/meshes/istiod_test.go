@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	err := findContour()
 	if err == nil {
-		err = Isolate()
+		err = Isolate(trafficManager)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -92,15 +92,15 @@ func Start(w *world.World) *Mesh {
 		"PILOT_ENABLE_ALPN_FILTER=false", "PILOT_ENABLE_METADATA_EXCHANGE=false",
 		// Nothing is injected here, and gateways are processes of the test's.
 		"INJECTION_WEBHOOK_CONFIG_NAME=", "VALIDATION_WEBHOOK_CONFIG_NAME=", "PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER=false")
-	m.run("istiod", cmd)
+	m.run("istiod", cmd, nil)
 	m.Await("istiod is ready", func() error { return sidecar.Healthy(w.Context(), "http://"+debugAddress+"/ready") })
 	return m
 }
 
-// run runs a program until the test ends, and prints the end of its output if the test failed.
-func (m *Mesh) run(name string, cmd *exec.Cmd) {
+// run runs a program until the test ends, and prints the end of its output if the test failed. within is as in program.Start.
+func (m *Mesh) run(name string, cmd *exec.Cmd, within func(func() error) error) {
 	m.Helper()
-	p, err := program.Start(m.dir, name, cmd, nil)
+	p, err := program.Start(m.dir, name, cmd, within)
 	m.Must(err)
 	m.programs = append(m.programs, p.PID())
 	m.Cleanup(func() {

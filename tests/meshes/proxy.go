@@ -45,7 +45,7 @@ func (m *Mesh) Run(p Proxy) {
 	m.Must(err)
 	path := filepath.Join(m.dir, p.Name+".json")
 	m.Must(os.WriteFile(path, text, 0o600))
-	m.run(p.Name, sidecar.Envoy(path, "--concurrency", "1", "-l", "error"))
+	m.run(p.Name, sidecar.Envoy(path, "--concurrency", "1", "-l", "error"), nil)
 	ready := fmt.Sprintf("http://%s/ready", net.JoinHostPort(p.IP.String(), strconv.Itoa(adminPort)))
 	m.Await(p.Name+" has configuration", func() error { return sidecar.Healthy(m.Context(), ready) })
 }

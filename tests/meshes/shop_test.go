@@ -56,12 +56,15 @@ type shop struct {
 	next map[string]string
 	// ips counts the addresses that were given away.
 	ips byte
+	// served counts the HTTP requests that each server has served, by its name and their baggage.
+	mu     sync.Mutex
+	served map[string]int
 }
 
 func openShop(t *testing.T, meshes manager.Config) *shop {
 	w := world.New(t)
 	Install(w)
-	s := &shop{Mesh: Start(w), next: map[string]string{"frontend": "customer", "customer": "driver"}}
+	s := &shop{Mesh: Start(w), next: map[string]string{"frontend": "customer", "customer": "driver"}, served: map[string]int{}}
 	s.Namespaces(shopName, operator)
 	s.manage(meshes)
 	for _, name := range []string{"frontend", "customer", "driver"} {
@@ -76,14 +79,17 @@ func openShop(t *testing.T, meshes manager.Config) *shop {
 // says by which it routes.
 func (s *shop) manage(meshes manager.Config) {
 	s.Helper()
-	s.Make(&corev1.Secret{}, `{metadata: {name: webhook-server-cert, namespace: `+operator+`}}`)
+	for _, name := range []string{"webhook-server-cert", "traffic-tls"} {
+		s.Make(&corev1.Secret{}, `{metadata: {name: `+name+`, namespace: `+operator+`}}`)
+	}
 	main, err := manager.New(s.Context(), manager.Config{
 		REST: s.As("system:serviceaccount:"+operator+":signadot-controller-manager", "system:masters"), Log: memory.New(), Istio: meshes.Istio, GatewayAPI: meshes.GatewayAPI,
+		Traffic: meshes.Traffic, Trust: meshes.Trust,
 		Inject:         inject.Config{Sidecar: inject.Container{Image: "sidecar"}, Redirect: inject.Container{Image: "redirect"}}.WithDefaults(),
 		WebhookAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: world.Quiet,
 	})
 	s.Must(err)
-	s.relay = openRelay(s, main.WebhookAddress)
+	s.relay = openRelay(s, "127.0.0.1:0", main.WebhookAddress)
 	hooks := &registrationv1.MutatingWebhookConfiguration{}
 	s.Must(apiserver.FromChart("published", "MutatingWebhookConfiguration", hooks))
 	hooks.Webhooks = slices.DeleteFunc(hooks.Webhooks, func(w registrationv1.MutatingWebhook) bool { return w.Name == "author.signadot.com" })
@@ -126,7 +132,11 @@ func (s *shop) stand(name, baseline string, end <-chan struct{}) net.IP {
 	s.Must(podnet.ServeAddress(ip))
 	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(TargetPort)))
 	s.Must(err)
-	l := &link{name: name}
+	l := &link{name: name, serves: func(baggage string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.served[name+" "+baggage]++
+	}}
 	if next := s.next[baseline]; next != "" {
 		l.get, l.call = s.ask(net.IPv4(127, 0, 0, 1), serviceHost(next), Port, grpcPort)
 	}
@@ -265,7 +275,7 @@ func virtualServices() *unstructured.UnstructuredList {
 	return list
 }
 
-// relay leads connections to an address while it is not away.
+// relay forwards connections to an address while it is not away.
 type relay struct {
 	port int32
 	mu   sync.Mutex
@@ -273,9 +283,9 @@ type relay struct {
 	open map[net.Conn]bool
 }
 
-func openRelay(t testing.TB, to func() string) *relay {
+func openRelay(t testing.TB, at string, to func() string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", at)
 	if err != nil {
 		t.Fatal(err)
 	}
