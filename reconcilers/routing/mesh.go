@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/sidecars/inject"
 )
@@ -239,6 +240,20 @@ func (r Routing) MeshRoutesReady(kind string) condition.Condition {
 		return waits
 	}
 	return condition.True(of.ready, fmt.Sprintf("Workloads routed by %s: %d.", of.by, n))
+}
+
+// Led returns whether a mesh routes requests to a member to which nothing else does: its baseline has no sidecars. True for all
+// other members.
+func (r Routing) Led(to crdv1.Member) condition.Condition {
+	for _, m := range r.Named() {
+		if have := r.Member(m); have == nil || NameIn(m) != member.NameOf(to) || !lacksSidecars(have) {
+			continue
+		}
+		if led, any := r.ledByMesh(m, r.holders()); any {
+			return led
+		}
+	}
+	return condition.Condition{Status: metav1.ConditionTrue}
 }
 
 // ledByMesh returns the condition that, for each Service of an existing member's baseline, one of the

@@ -11,9 +11,11 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/trafficcapture"
 )
 
@@ -175,4 +177,29 @@ func TestARefusedServiceIsReported(t *testing.T) {
 	}
 	member.Made{}.WriteCaptured(of, w.in.Now)
 	w.followExternal().decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+}
+
+// Without sidecars, a mesh alone sends requests to traffic-manager: until its route is ready, none is recorded.
+func TestACaptureWaitsForTheRouteOfTheMesh(t *testing.T) {
+	w := ofExternal().decide(0).followExternal().apply("m", "n").decide(5 * time.Second)
+	f := &w.in.Forks[0]
+	x := f.Other.(*crdv1.SignadotExternalWorkload)
+	x.Spec.Baseline, x.Status.Baseline = &crdv1.ExternalBaseline{ObjectRef: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart"}}, &crdv1.WorkloadBaseline{WorkloadID: "cart"}
+	x.Status.RoutingConfig.Services[0].Ports = []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}
+	x.Status.Conditions = []crdv1.StatusCondition{{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: baseline.ReasonSidecarAbsent}}
+	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
+	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: routing.Ref(x, "feature")}}
+	c.Status.Conditions = []crdv1.StatusCondition{{Type: "IstioRoutesReady"}, {Type: routing.ConditionProxiesCurrent, Status: "True", Reason: routing.ReasonNotAwaited}}
+	missing := crdv1.StatusCondition{Type: crdv1.ConditionReady, Status: "False", Reason: "NoVirtualService", Message: "Service cart has no VirtualService."}
+	route := crdv1.ProcessedIstioRoute{Name: crdv1.ObjectName(crdv1.MaxObjectName, "key", "shop", "cart"), Status: &crdv1.IstioRouteStatus{Conditions: []crdv1.StatusCondition{missing}}}
+	c.Status.ProcessedWorkloads = []crdv1.ProcessedWorkload{{Routes: &crdv1.ProcessedRoutes{Istio: []crdv1.ProcessedIstioRoute{route}}}}
+	read := func() { f.Routing = []routing.Routing{routing.Of(c, []crdv1.Member{x}, nil)} }
+	read()
+	w.followExternal().decide(time.Minute)
+	if ready := crdv1.FindCondition(w.in.Capture.Status.Conditions, "Ready"); ready.Status != "False" || ready.Message != missing.Message {
+		t.Errorf("without a VirtualService it is %+v", ready)
+	}
+	route.Status.Conditions[0] = crdv1.StatusCondition{Type: crdv1.ConditionReady, Status: "True"}
+	read()
+	w.decide(0).is(t, "Ready", "True", "Recording")
 }
