@@ -83,18 +83,24 @@ type sent struct {
 
 // follow reads a conversation in pieces of at most so many bytes, and its end. Whether bytes are settled at once or late shows nowhere.
 func follow(all []sent, piece func() int, problem string) *seen {
-	s, late := converse(all, piece, false, problem), converse(all, piece, true, problem)
-	if !slices.Equal(s.ended, late.ended) || !slices.Equal(s.broken, late.broken) {
-		s.broken = append(s.broken, fmt.Sprintf("read late: %q, %q", late.ended, late.broken))
+	s := converse(all, piece, nil, problem)
+	for _, sides := range [][]parse.Side{{q}, {a}, {q, a}} {
+		if late := converse(all, piece, sides, problem); !slices.Equal(s.ended, late.ended) || !slices.Equal(s.broken, late.broken) {
+			s.broken = append(s.broken, fmt.Sprintf("%v late: %q, %q", sides, late.ended, late.broken))
+		}
 	}
 	return s
 }
 
-func converse(all []sent, piece func() int, late bool, problem string) *seen {
+// converse settles bytes of the late sides when they send more.
+func converse(all []sent, piece func() int, late []parse.Side, problem string) *seen {
 	s := &seen{}
 	c := parse.New(s, &parse.Memory{})
 	var offered [2][]byte
 	settle := func(side parse.Side) {
+		if offered[side] == nil {
+			return
+		}
 		counted := s.counted - len(s.broken)
 		c.Settle()
 		if s.counted-len(s.broken) > counted {
@@ -103,6 +109,7 @@ func converse(all []sent, piece func() int, late bool, problem string) *seen {
 		for i := range offered[side] {
 			offered[side][i] = 'X' // the buffer is used again
 		}
+		offered[side] = nil
 	}
 	for _, one := range all {
 		for b := []byte(one.text); len(b) > 0; {
@@ -110,7 +117,7 @@ func converse(all []sent, piece func() int, late bool, problem string) *seen {
 			n := min(piece(), len(b))
 			offered[one.by] = bytes.Clone(b[:n])
 			c.Offer(one.by, offered[one.by])
-			if !late {
+			if !slices.Contains(late, one.by) {
 				settle(one.by)
 			}
 			b = b[n:]
