@@ -3,7 +3,7 @@
 // request.
 //
 // A Conn is offered the bytes of both directions in the order in which they arrive, each before it is passed on: then the
-// request of a response is always known, and what follows a response. Only requests are counted at once, if that is possible
+// request of a response is always known, and so is the order of a response and later bytes of the client. Only requests are counted at once, if that is possible
 // without reading them. The rest is read after the bytes are passed on, or before bytes of the other direction are.
 //
 // It reads HTTP/1.0, HTTP/1.1 with pipelining, upgrades to WebSocket and to HTTP/2, and HTTP/2 with prior knowledge, which
