@@ -49,7 +49,7 @@ func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchang
 	binary.BigEndian.PutUint64(random[:8], rand.Uint64())
 	binary.BigEndian.PutUint64(random[8:], rand.Uint64())
 	id := hex.EncodeToString(random[:])
-	trace, parent := record.Trace(first(h.Fields, "traceparent"), id)
+	trace, parent := record.Trace(parse.Value(h.Fields, "traceparent"), id)
 	key := routingkey.Of(func(name string) []string { return values(h.Fields, name) }, nil)
 	var entry *record.Entry
 	r.mu.Lock()
@@ -75,7 +75,7 @@ func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchang
 
 // protocol returns the published name.
 func protocol(h parse.Head) string {
-	if h.Protocol == "HTTP/2" && strings.HasPrefix(first(h.Fields, "content-type"), "application/grpc") {
+	if h.Protocol == "HTTP/2" && strings.HasPrefix(parse.Value(h.Fields, "content-type"), "application/grpc") {
 		return "grpc"
 	}
 	return h.Protocol
@@ -123,8 +123,8 @@ func (e *exchange) Respond(h parse.Head) {
 	m := &trafficv1.Message{Status: uint32(h.Status)} //nolint:gosec // three digits
 	m.Headers, m.Elided = e.of.headers(elide.Response, h.Fields)
 	e.x.Response, e.x.ToHeaders = m, durationpb.New(time.Since(e.began))
-	e.x.Overridden = strings.EqualFold(first(h.Fields, overrideHeader), "true")
-	if h.Status == 101 && strings.EqualFold(first(h.Fields, "upgrade"), "websocket") {
+	e.x.Overridden = strings.EqualFold(parse.Value(h.Fields, overrideHeader), "true")
+	if h.Status == 101 && strings.EqualFold(parse.Value(h.Fields, "upgrade"), "websocket") {
 		e.x.Protocol = "websocket"
 	}
 }
@@ -209,15 +209,6 @@ func values(fields []parse.Field, name string) (all []string) {
 		}
 	}
 	return all
-}
-
-func first(fields []parse.Field, name string) string {
-	for _, f := range fields {
-		if len(f.Name) == len(name) && strings.EqualFold(f.Name, name) {
-			return f.Value
-		}
-	}
-	return ""
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }

@@ -221,7 +221,7 @@ func (c *Conn) begin(h Head) (*transaction, error) {
 	}
 	c.known = true
 	t := &transaction{method: h.Method, to: c.take().Begin(h)}
-	if hasPrefixFold(value(h.Fields, "content-type"), "application/grpc") && h.Protocol == protocol2 {
+	if hasPrefixFold(Value(h.Fields, "content-type"), "application/grpc") && h.Protocol == protocol2 {
 		t.messages = &[2]lengths{}
 	}
 	return t, nil

@@ -17,7 +17,7 @@ func readRequest(block string) (Head, error) {
 	h := Head{Protocol: version, Method: method, Target: target}
 	var err error
 	h.Fields, err = readFields(rest)
-	h.Authority = value(h.Fields, "host")
+	h.Authority = Value(h.Fields, "host")
 	return h, err
 }
 
@@ -83,8 +83,8 @@ func readFields(lines string) ([]Field, error) {
 	return fields, nil
 }
 
-// value returns the first value of a header. The name is in lower case.
-func value(fields []Field, name string) string {
+// Value returns the first value of a header. The name is in lower case.
+func Value(fields []Field, name string) string {
 	for _, f := range fields {
 		if len(f.Name) == len(name) && strings.EqualFold(f.Name, name) {
 			return f.Value

@@ -179,7 +179,7 @@ func (o *one) request(block string) error {
 	if err != nil {
 		return err
 	}
-	t.upgrade = value(h.Fields, "upgrade")
+	t.upgrade = Value(h.Fields, "upgrade")
 	o.c.queue, o.now = append(o.c.queue, t), t
 	o.body(chunked, max(length, 0))
 	return nil
@@ -211,7 +211,7 @@ func (o *one) response(block string) error {
 	if h.Status < 200 && h.Status != 101 {
 		return nil
 	}
-	protocol := cmp.Or(value(h.Fields, "upgrade"), t.upgrade)
+	protocol := cmp.Or(Value(h.Fields, "upgrade"), t.upgrade)
 	if h.Status == 101 && strings.EqualFold(protocol, "h2c") {
 		return o.c.upgrade(t)
 	}
