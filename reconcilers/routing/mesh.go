@@ -242,15 +242,15 @@ func (r Routing) MeshRoutesReady(kind string) condition.Condition {
 	return condition.True(of.ready, fmt.Sprintf("Workloads routed by %s: %d.", of.by, n))
 }
 
-// Led returns whether a mesh routes requests to a member to which nothing else does: its baseline has no sidecars. True for all
+// RoutedByMesh returns whether a mesh routes requests to a member that no sidecar does: its baseline has none. True for all
 // other members.
-func (r Routing) Led(to crdv1.Member) condition.Condition {
+func (r Routing) RoutedByMesh(to crdv1.Member) condition.Condition {
 	for _, m := range r.Named() {
 		if have := r.Member(m); have == nil || NameIn(m) != member.NameOf(to) || !lacksSidecars(have) {
 			continue
 		}
-		if led, any := r.ledByMesh(m, r.holders()); any {
-			return led
+		if by, any := r.ledByMesh(m, r.holders()); any {
+			return by
 		}
 	}
 	return condition.Condition{Status: metav1.ConditionTrue}

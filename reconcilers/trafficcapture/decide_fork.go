@@ -220,8 +220,8 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 		return no(ReasonProxiesPending, "%s", c.Message)
 	}
 	for _, r := range f.Routing {
-		if led := r.Led(f.member()); !led.IsTrue() {
-			return no(ReasonProxiesPending, "%s", led.Message)
+		if c := r.RoutedByMesh(f.member()); !c.IsTrue() {
+			return no(ReasonProxiesPending, "%s", c.Message)
 		}
 		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
 			return no(ReasonProxiesPending, "Waiting for the proxies of the mesh.")

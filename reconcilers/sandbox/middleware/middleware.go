@@ -52,7 +52,7 @@ func (a Attached) Ready() condition.Condition {
 	return condition.True("Attached", "")
 }
 
-// Applied returns whether a TrafficCapture is ready. For one that is nil, the message names what it is of.
+// Applied returns whether a TrafficCapture is ready. If there is none, the message names of, for which it will be written.
 func Applied(c *crdv1.TrafficCapture, of string) condition.Condition {
 	if c == nil {
 		return condition.Unknown(crdv1.ReasonPending, "There is no TrafficCapture yet for "+of+".")
