@@ -161,11 +161,12 @@ func TestTenExecutionsAreInProgress(t *testing.T) {
 	all := s.triggered(name, append(phases, model.TestPending)...)
 	one := all[slices.IndexFunc(all, func(x model.TestExecution) bool { return x.Status.Phase == model.TestInProgress })]
 	for _, side := range smarttests.Sides(one) {
-		j := s.phase(smarttests.JobName(one.ID, side), model.PhaseQueued)
-		_, err := s.jobs().Observe(t.Context(), j, j.Attempt.Ended(model.PhaseFailed, "", "Test", "its pod was deleted", time.Now()))
-		s.Must(err)
+		s.jobObject(smarttests.JobName(one.ID, side), exists) // else it ends at once
 	}
-	s.Must(s.tests().Cancel(t.Context(), org, one.ID, time.Now(), event("testexecution.cancel"))) // it is reconciled
+	s.Must(s.tests().Cancel(t.Context(), org, one.ID, time.Now(), event("testexecution.cancel")))
+	for _, side := range smarttests.Sides(one) {
+		s.jobEnds(s.jobObject(smarttests.JobName(one.ID, side), func(j *crdv1.Job) bool { return j.Spec.Canceled }), crdv1.JobExecution{Count: 1})
+	}
 	s.triggered(name, append(phases, model.TestCanceled)...)
 }
 
