@@ -209,12 +209,23 @@ func (s *Server) find(ctx context.Context, h *linkv1.Hello) (token registry.Toke
 	return token, nil
 }
 
-// admit decides about a Hello, and records the session of an agent that is admitted.
-func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Refused) {
+// admit decides about a Hello, and records the session of an agent that is admitted. The token is found again once
+// revoked knows of the agent, so that no revocation is missed.
+func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (_ *Agent, refused *linkv1.Refused) {
 	token, refused := s.find(ctx, h)
 	if refused != nil {
 		return nil, refused
 	}
+	a := &Agent{Cluster: token.Cluster, Instance: h.GetInstance(), Hello: proto.Clone(h).(*linkv1.Hello), token: token.ID}
+	a.Hello.Token = ""
+	s.mu.Lock()
+	s.admitting[a] = false
+	s.mu.Unlock()
+	defer func() {
+		if refused != nil {
+			s.admitted(a)
+		}
+	}()
 	bound, err := s.cfg.Tokens.Bind(ctx, token.ID, h.GetClusterUid())
 	if err != nil {
 		return nil, s.unavailable("binding of the token", err)
@@ -222,8 +233,11 @@ func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Re
 	if refused := admission.Bound(token.Name, bound, h.GetClusterUid()); refused != nil {
 		return nil, refused
 	}
-	a := &Agent{Cluster: token.Cluster, Instance: h.GetInstance(), Hello: proto.Clone(h).(*linkv1.Hello), token: token.ID}
-	a.Hello.Token = ""
+	if still, refused := s.find(ctx, h); refused != nil {
+		return nil, refused
+	} else if still != token {
+		return nil, admission.Unknown()
+	}
 	err = s.swap(ctx, a.Cluster, func(e admission.Entry) (admission.Entry, bool) {
 		e, refused = e.Admit(h, s.cfg.Replica, time.Now(), s.cfg.Lease)
 		a.Epoch = e.Epoch
@@ -236,6 +250,13 @@ func (s *Server) admit(ctx context.Context, h *linkv1.Hello) (*Agent, *linkv1.Re
 		return nil, refused
 	}
 	return a, nil
+}
+
+// admitted ends the admission of an agent that has no session.
+func (s *Server) admitted(a *Agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.admitting, a)
 }
 
 // renew extends the session's lease until it ends, and ends it once another has replaced it.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	linkv1 "switchyard.dev/protos/gen/link/v1"
 	tunnelv1 "switchyard.dev/protos/gen/tunnel/v1"
 	"switchyard.dev/tunnels/carrier"
+	"switchyard.dev/tunnels/credential/signed"
 )
 
 var stage = registry.Cluster{Organisation: "acme", Name: "stage"}
@@ -104,30 +106,71 @@ func TestAnAgentActsForItsOwnClusterOnly(t *testing.T) {
 	waiting.Wait()
 }
 
-// revoking calls a function after each look-up of a token.
+// revoking calls a function after each binding of a token.
 type revoking struct {
 	registry.Tokens
-	found func()
+	bound func()
 }
 
 // Bind implements registry.Tokens.
 func (r revoking) Bind(ctx context.Context, id, uid string) (string, error) {
-	defer r.found()
+	defer r.bound()
 	return r.Tokens.Bind(ctx, id, uid)
+}
+
+// recording calls a function after each write of a session.
+type recording struct {
+	registry.Registry
+	recorded func()
+}
+
+// Swap implements registry.Registry.
+func (r recording) Swap(ctx context.Context, c registry.Cluster, old, next admission.Entry) (bool, error) {
+	defer r.recorded()
+	return r.Registry.Swap(ctx, c, old, next)
+}
+
+// sent records whether keys are sent, which is done in each session.
+type sent struct{ atomic.Bool }
+
+// Public implements server.Keys.
+func (s *sent) Public() (signed.Keys, <-chan struct{}) {
+	s.Store(true)
+	return signed.Keys{}, nil
 }
 
 // TestATokenThatIsRevokedDuringAnAdmissionHasNoSession revokes a token after it was found, and before the session of its
 // agent began.
 func TestATokenThatIsRevokedDuringAnAdmissionHasNoSession(t *testing.T) {
-	s := newSite(t)
-	r := s.serve("one", 100, func(c *server.Config) {
-		c.Tokens = revoking{s.tokens, func() { s.tokens.Set(nil) }}
-	})
-	a, _ := s.start(s.config(r.address, "a"))
-	s.becomes(a, "refused", func(st link.State) bool {
-		return st.Kind == link.Down && st.Err != nil && strings.Contains(st.Err.Error(), "not known")
-	})
-	if all := r.Agents(); len(all) != 0 {
-		t.Errorf("there are sessions: %v", all)
+	for name, at := range map[string]struct {
+		change   func(*server.Config, func())
+		recorded uint64 // the epoch
+	}{
+		"before its session is recorded": {func(c *server.Config, revoke func()) { c.Tokens = revoking{c.Tokens, revoke} }, 0},
+		"after its session is recorded":  {func(c *server.Config, revoke func()) { c.Registry = recording{c.Registry, revoke} }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			keys := &sent{}
+			t.Cleanup(func() { // the server has ended
+				if keys.Load() {
+					t.Error("there was a session")
+				}
+			})
+			r := s.serve("one", 100, func(c *server.Config) {
+				c.Keys = keys
+				at.change(c, func() { s.tokens.Set(nil) })
+			})
+			a, _ := s.start(s.config(r.address, "a"))
+			s.becomes(a, "refused", func(st link.State) bool {
+				return st.Kind == link.Down && st.Err != nil && strings.Contains(st.Err.Error(), "not known")
+			})
+			if all := r.Agents(); len(all) != 0 {
+				t.Errorf("there are sessions: %v", all)
+			}
+			if e, _ := s.registry.Get(t.Context(), prod); e.Epoch != at.recorded {
+				t.Errorf("the registry has %+v", e)
+			}
+		})
 	}
 }

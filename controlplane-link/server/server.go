@@ -92,10 +92,11 @@ type Server struct {
 	lingers  atomic.Int32 // sessions that superseded has yet to end
 	sessions sync.WaitGroup
 
-	mu      sync.Mutex
-	agents  map[registry.Cluster]*Agent
-	epochs  map[registry.Cluster]uint64 // of the newest sessions, at any replica
-	changed wake.Signal
+	mu        sync.Mutex
+	admitting map[*Agent]bool // until their sessions begin; true: the token was revoked in the meantime
+	agents    map[registry.Cluster]*Agent
+	epochs    map[registry.Cluster]uint64 // of the newest sessions, at any replica
+	changed   wake.Signal
 
 	peers   sync.Map           // the *carrier.Session with other replicas, by address
 	dials   singleflight.Group // of them
@@ -113,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	cfg.Linger = cmp.Or(cfg.Linger, 20*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	// A tenth less, since turns that were late begin together.
-	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes)*9/10, 1), agents: map[registry.Cluster]*Agent{}, epochs: map[registry.Cluster]uint64{}}
+	s := &Server{cfg: cfg, turns: rate.NewLimiter(rate.Limit(cfg.Handshakes)*9/10, 1), admitting: map[*Agent]bool{}, agents: map[registry.Cluster]*Agent{}, epochs: map[registry.Cluster]uint64{}}
 	s.peering, s.part = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -159,7 +160,8 @@ func (s *Server) serve(ctx context.Context, l net.Listener, conn net.Conn) {
 	log := s.cfg.Logger.With("from", conn.RemoteAddr().String(), "instance", hello.GetInstance(), "clusterUID", hello.GetClusterUid())
 	if err != nil {
 		if a != nil && a.session == nil {
-			s.ended(a) // the answer did not arrive
+			s.admitted(a) // the answer did not arrive
+			s.ended(a)
 		}
 		level := slog.LevelDebug // unauthenticated clients may send anything, and data connections reach other replicas
 		if refused := (*link.RefusedError)(nil); errors.As(err, &refused) && hello.GetDataConnection() == nil {
@@ -214,12 +216,12 @@ func secure(ctx context.Context, conn net.Conn, settings carrier.Settings, base 
 
 // run serves a session until it or ctx ends.
 func (s *Server) run(ctx context.Context, a *Agent) {
-	s.mu.Lock()
-	former := s.agents[a.Cluster]
-	if former == nil || former.Epoch < a.Epoch {
-		s.agents[a.Cluster], s.epochs[a.Cluster] = a, a.Epoch // lower than known where the registry has lost its entry
+	former, revoked := s.begin(a)
+	if revoked {
+		a.revoked()
+		s.ended(a)
+		return
 	}
-	s.mu.Unlock()
 	s.changed.Send()
 	if former != nil && former.Epoch < a.Epoch {
 		s.sessions.Go(func() { s.superseded(ctx, former, a.Instance) })
@@ -241,6 +243,19 @@ func (s *Server) run(ctx context.Context, a *Agent) {
 	s.remove(a)
 }
 
+// begin ends the admission of an agent, and adds its session to those in which connections are opened, unless its token
+// was revoked in the meantime. It returns the former session of the cluster.
+func (s *Server) begin(a *Agent) (former *Agent, revoked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former, revoked = s.agents[a.Cluster], s.admitting[a]
+	delete(s.admitting, a)
+	if !revoked && (former == nil || former.Epoch < a.Epoch) {
+		s.agents[a.Cluster], s.epochs[a.Cluster] = a, a.Epoch // lower than known where the registry has lost its entry
+	}
+	return former, revoked
+}
+
 // remove removes a session from those in which connections are opened.
 func (s *Server) remove(a *Agent) {
 	s.mu.Lock()
@@ -251,14 +266,10 @@ func (s *Server) remove(a *Agent) {
 	s.changed.Send()
 }
 
-// recheck ends a session that was replaced, or the token of which was revoked, before it was known
-// here.
+// recheck ends a session that was replaced before it was known here.
 func (s *Server) recheck(ctx context.Context, a *Agent) {
 	if e, err := s.cfg.Registry.Get(ctx, a.Cluster); err == nil && e.Epoch > a.Epoch && !s.draining.Load() {
 		s.superseded(ctx, a, e.Instance) // it need not be in s.agents
-	}
-	if still, err := s.cfg.Tokens.Valid(ctx, a.token); err == nil && !still {
-		a.revoked()
 	}
 }
 
@@ -314,10 +325,13 @@ func (s *Server) linger(ctx context.Context, a *Agent) {
 	}
 }
 
-// revoked ends the sessions of a token.
+// revoked ends the sessions of a token, and those of agents that are being admitted with it before they begin.
 func (s *Server) revoked(token string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for a := range s.admitting {
+		s.admitting[a] = s.admitting[a] || a.token == token
+	}
 	for _, a := range s.agents {
 		if a.token == token {
 			s.sessions.Go(a.revoked)
