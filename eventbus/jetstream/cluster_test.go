@@ -73,14 +73,15 @@ func (c *cluster) startAll(t *testing.T) {
 	for n := range c.nodes {
 		c.start(t, n)
 	}
-	await(t, "the servers have a leader", func() bool {
-		current := 0
+	await(t, "the servers have a leader that knows all of them", func() bool {
+		current, known := 0, 0
 		for _, node := range c.nodes {
 			if node.JetStreamIsCurrent() {
 				current++
 			}
+			known = max(known, len(node.JetStreamClusterPeers())) // of the leader, with statistics
 		}
-		return current == len(c.nodes)
+		return current == len(c.nodes) && known == len(c.nodes)
 	})
 }
 
