@@ -79,7 +79,7 @@ func (a *Agent) Close() error { return a.conn.Close() }
 // Serve answers one connection that a caller requests, and ends with it or with ctx.
 func (a *Agent) Serve(ctx context.Context, in *carrier.Incoming, caller *linkv1.Caller, to *linkv1.Runner) {
 	far, t, refused := a.open(ctx, caller, to)
-	record := a.cfg.Record.With("job", to.GetJob(), "pod", t.GetPodNamespace()+"/"+t.GetPodName())
+	record := a.cfg.Record.With("job", to.GetJob(), "pod", t.GetPodNamespace()+"/"+t.GetPodName(), "address", t.GetPodIp())
 	answer(ctx, in, record, "a runner", far, &linkv1.RunnerTicket{
 		Ticket: t.GetTicket(), Expires: t.GetExpires(), Authority: t.GetAuthority(), PodUid: t.GetPodUid(), JobUid: t.GetJobUid(), Execution: t.GetExecution(),
 	}, refused)
@@ -106,7 +106,7 @@ func answer(ctx context.Context, in *carrier.Incoming, record *slog.Logger, to s
 		relay.Cut(far)
 		return
 	}
-	record.Info("a connection to "+to+" begins", "address", far.RemoteAddr().String())
+	record.Info("a connection to " + to + " begins")
 	defer context.AfterFunc(ctx, func() { relay.Cut(near); relay.Cut(far) })()
 	relay.Pipe(relay.Of(near), relay.Of(far))
 	record.Info("a connection to " + to + " has ended")

@@ -28,6 +28,9 @@ const trafficManager, trafficPort = "traffic-manager", "grpc"
 func (a *Agent) ServeTraffic(ctx context.Context, in *carrier.Incoming, caller *linkv1.Caller, to *linkv1.Traffic) {
 	record := a.cfg.Record.With("trafficCapture", to.GetCaptureNamespace()+"/"+to.GetCapture(), "replica", to.GetReplica())
 	far, t, refused := a.openTraffic(ctx, caller, to)
+	if far != nil {
+		record = record.With("address", far.RemoteAddr().String())
+	}
 	answer(ctx, in, record, trafficManager, far, t, refused)
 }
 

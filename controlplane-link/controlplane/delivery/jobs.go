@@ -102,7 +102,7 @@ func (s *site) reconcileJob(ctx context.Context, name string) (again reconcile.R
 		return again, s.endJob(ctx, j, "JobDeleted", fmt.Sprintf("Its Job was deleted in cluster %s before its outcome was read.", s.at.Name))
 	}
 	if o == nil {
-		if j.Attempt.Phase.Final() { // it can have ended before it was written
+		if j.Attempt.Phase.Final() { // one that is canceled in the queue ends without an object
 			s.followJob(name)
 		}
 		return again, nil

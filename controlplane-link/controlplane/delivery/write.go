@@ -113,7 +113,7 @@ func (s *site) remove(ctx context.Context, e *entry, o crdv1.Object) (again reco
 	return s.refused(ctx, e, s.delete(ctx, e.Author, o, client.Preconditions{UID: new(o.GetUID()), ResourceVersion: new(o.GetResourceVersion())}))
 }
 
-// delete deletes an object as an author, if it is as it was read. Of one that is deleted already the watch is about to report it.
+// delete deletes an object as an author, if it is as it was read. If it is deleted already, there is no error.
 func (s *site) delete(ctx context.Context, author model.Author, o client.Object, read client.Preconditions) error {
 	as, err := s.as(author)
 	if err == nil {

@@ -117,7 +117,7 @@ func Number(query url.Values, name string, usual, least, most int) (int, error) 
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; it can be %d to %d", text, least, most)}}
+		return 0, specfile.Problems{{Path: name, Text: fmt.Sprintf("is %q; it must be between %d and %d", text, least, most)}}
 	}
 	return n, nil
 }
