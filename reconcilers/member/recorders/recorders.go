@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork/services"
-	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/sidecars/traffic/ports"
 )
 
 // ManagedBy is the managed-by label of EndpointSlices. It keeps the controllers of Kubernetes from
@@ -48,7 +48,7 @@ func Of(captures []crdv1.TrafficCapture, name string) Recorders {
 			}
 			for _, p := range pod.Ports {
 				r.Listening[p.Application] = p.Listening
-				r.Returning = r.Returning || strings.HasPrefix(p.To, proxy.Caller+":")
+				r.Returning = r.Returning || strings.HasPrefix(p.To, ports.Caller+":")
 			}
 			attached = append(attached, pod.Addresses...)
 			if pod.Applied {

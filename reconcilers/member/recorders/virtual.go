@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/sidecars/traffic/ports"
 )
 
 // Virtual is what records the requests of a VirtualWorkload. Its requests stay at the pods of the baseline, so it has no Service
@@ -95,7 +95,7 @@ func forms(text string) int {
 // mesh, to the Service of the baseline at host:port.
 func (s Sidecars) To(application int32, service string) string {
 	if s.With > 0 {
-		return net.JoinHostPort(proxy.Caller, strconv.Itoa(int(application)))
+		return net.JoinHostPort(ports.Caller, strconv.Itoa(int(application)))
 	}
 	return service
 }

@@ -11,6 +11,10 @@ const (
 	Count = 512
 )
 
+// Caller in place of a host to which requests are passed on is the address of the client: a sidecar that takes its requests back. Where the
+// network hides the addresses of pods it is another one, which proxy.Callers refuse.
+const Caller = "caller"
+
 // Listening returns the listening port of each application port. taken are all ports that containers of the pod declare;
 // none of them, and no application port, is a listening port. The order and duplicates of both lists do not count. An
 // application port for which the range has no free port is missing from the result.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/traffic/parse"
+	"switchyard.dev/sidecars/traffic/ports"
 )
 
 const (
@@ -31,7 +32,7 @@ type Proxy struct {
 	Observer func(listening int32) parse.Observer
 	// Override connects to what answers instead of a port of the application; nil, also as its result: the application does.
 	Override func(host string, application int32) (Conn, error)
-	// Callers are those that requests are sent back to (Caller); nil: none is.
+	// Callers checks the addresses that requests are sent back to (ports.Caller). Nil refuses all.
 	Callers Callers
 	Logger  *slog.Logger
 
@@ -50,10 +51,6 @@ type Conn interface {
 	syscall.Conn
 	CloseWrite() error
 }
-
-// Caller in place of the host in Port.To is the address of the client: a sidecar that takes its requests back. Where the network hides the
-// addresses of pods it is another one, which Callers refuse.
-const Caller = "caller"
 
 // Callers knows the callers that requests can be sent back to.
 type Callers interface {
@@ -217,7 +214,7 @@ func (p *Proxy) dial(client *net.TCPConn, port Port) (Conn, error) {
 			}
 		}
 		to = net.JoinHostPort(host, strconv.Itoa(int(port.Application)))
-	} else if back, returns := strings.CutPrefix(to, Caller+":"); returns {
+	} else if back, returns := strings.CutPrefix(to, ports.Caller+":"); returns {
 		host := hostOf(client.RemoteAddr())
 		if p.Callers == nil {
 			return nil, errors.New("no request is sent back to a caller here")

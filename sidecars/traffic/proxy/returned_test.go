@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/traffic/parse"
+	"switchyard.dev/sidecars/traffic/ports"
 	"switchyard.dev/sidecars/traffic/proxy"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tools/wait"
@@ -140,7 +141,7 @@ func TestRequestsAreSentBackToSidecarsAlone(t *testing.T) {
 	t.Cleanup(p.Close)
 	all := &callers{sidecar: sidecar}
 	p.Callers = all
-	if err := p.Listen(proxy.Port{Application: 80, Listening: int32(listening), To: net.JoinHostPort(proxy.Caller, strconv.Itoa(application)), Returns: true}); err != nil {
+	if err := p.Listen(proxy.Port{Application: 80, Listening: int32(listening), To: net.JoinHostPort(ports.Caller, strconv.Itoa(application)), Returns: true}); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(from string) string {
