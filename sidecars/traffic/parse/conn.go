@@ -111,8 +111,10 @@ func (c *Conn) Settle() {
 func (c *Conn) settle() {
 	for s := range c.offered { // requests before their responses
 		if o := &c.offered[s]; o.waits.Load() {
+			b := o.bytes
+			o.bytes = nil // idle connections keep no buffer
 			o.waits.Store(false)
-			c.read(Side(s), o.bytes)
+			c.read(Side(s), b)
 		}
 	}
 }

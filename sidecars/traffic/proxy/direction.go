@@ -78,6 +78,7 @@ func (d *direction) copy() (readErr, writeErr error) {
 		n, readErr = transfer(unix.SYS_RECVFROM, fd, buffer[:])
 		if errors.Is(readErr, unix.EAGAIN) {
 			buffers.Put(buffer)
+			buffer = nil
 			return false
 		}
 		return true
