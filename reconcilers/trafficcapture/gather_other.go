@@ -169,7 +169,9 @@ func (b *portBook) take(all []crdv1.TrafficCapture, served []discoveryv1.Endpoin
 		s := &served[i]
 		if by := metav1.GetControllerOfNoCopy(s); by != nil && recorders.Are(s) {
 			for _, p := range s.Ports {
-				b.note(claim{s.Namespace, crdv1.CapturedName(by.Kind, by.Name), 0}, *p.Port, now)
+				if p.Port != nil {
+					b.note(claim{s.Namespace, crdv1.CapturedName(by.Kind, by.Name), 0}, *p.Port, now)
+				}
 			}
 		}
 	}
