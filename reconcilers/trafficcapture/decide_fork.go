@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/fork/services"
 	"switchyard.dev/reconcilers/fork/traffic"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // fork returns the pods of a fork to attach, its redirection, and the first reason why not each request is recorded; nil:
@@ -220,7 +221,7 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 		return no(ReasonProxiesPending, "%s", c.Message)
 	}
 	for _, r := range f.Routing {
-		if c := r.RoutedByMesh(f.member()); !c.IsTrue() {
+		if c := r.RoutedByMesh(f.member()); !c.IsTrue() && c.Reason != routing.ReasonRoutingConflict { // after a conflict it gets no requests
 			return no(ReasonProxiesPending, "%s", c.Message)
 		}
 		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
