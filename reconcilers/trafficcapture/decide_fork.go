@@ -51,7 +51,7 @@ func (in Input) fork(f Fork, waits string) (pods []crdv1.CapturedPod, redirected
 	}
 	if was == nil {
 		if waits != "" {
-			return pods, nil, no(ReasonServicesPending, "Waiting until traffic-manager knows where requests of %s are passed on to.", f)
+			return pods, nil, no(ReasonServicesPending, "Waiting with %s until another destination of requests of this capture is in use: %s.", f, waits)
 		}
 		if wrong := in.unsettled(f); wrong != nil {
 			return pods, nil, wrong
