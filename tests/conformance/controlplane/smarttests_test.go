@@ -51,7 +51,7 @@ func TestSmartTests(t *testing.T) {
 		"/tests/executions/tx-2/traffic-diff-findings?maxFindings=1":     {`"op":"replace"`},
 		"/tests/executions/tx-2/traffic-diff-findings?category=green":    {`"target":"smart-test-tx-2-sandbox"`},
 		"/tests/executions/tx-1/traffic-diff":                            {"has not ended"},
-		"/tests/executions/?pageSize=0":                                  {"it can be 1 to 200"},
+		"/tests/executions/?pageSize=0":                                  {"it must be between 1 and 200"},
 		"/tests/executions/?cursor=x":                                    {"cursor is"},
 		"/tests/executions/?from=today":                                  {"write a time"},
 		"/tests/new-test/executions/":                                    {"[]"},
