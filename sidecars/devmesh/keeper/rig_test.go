@@ -28,7 +28,7 @@ import (
 
 // The test process runs in a network namespace of its own, as the node; each rig
 // has another one, as the pod, joined to it by a cable.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
