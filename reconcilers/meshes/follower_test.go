@@ -57,7 +57,7 @@ func TestNoRouteOfAMeshIsForgotten(t *testing.T) {
 			if e.Object.GetName() != "asks" {
 				t.Errorf("it tells %s", e.Object.GetName())
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("nobody is told")
 		}
 		f.Notify([]meshes.Target{{Key: "other"}, meshes.TargetOf(asks)})

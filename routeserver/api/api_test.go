@@ -32,7 +32,7 @@ import (
 	"switchyard.dev/tools/wait"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // rig is an API on a log in memory, and a client of it.
 type rig struct {

@@ -237,7 +237,7 @@ func TestRefusalsAreRecorded(t *testing.T) {
 		t.Fatalf("a port without a listener: %v", refused)
 	}
 	g.refuses(t, ada, "127.0.0.1", tunnelv1.Reason_REASON_DESTINATION)
-	wait.Eventually(t, 10*time.Second, "both are recorded", func() error {
+	wait.Eventually(t, time.Minute, "both are recorded", func() error {
 		if n := len(g.recorded(t)); n != 2 {
 			return fmt.Errorf("%d records", n)
 		}
