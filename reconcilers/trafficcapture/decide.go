@@ -93,6 +93,9 @@ type Fork struct {
 	// Services are the names of its Services without the second ones, and Seconds are these.
 	Services []string
 	Seconds  map[string]Second
+	// Headless are the Services of its baseline without an address, while a mesh is on; none if all are. Owners rarely route them,
+	// so no route of a mesh is waited for.
+	Headless []string
 	// Routing are the RoutingConfigs that name it, with their members.
 	Routing []routing.Routing
 	// Others are the other captures that are attached to it.
@@ -198,6 +201,9 @@ func (d *Decision) live(in Input) condition.Condition {
 	message := "Each request that begins now is recorded: " + condition.List(names, 3, ", ") + "."
 	for _, f := range unserved {
 		message += " " + f.Unserved
+	}
+	if not := lists.FlatMap(served, Fork.unrecorded); len(not) > 0 {
+		message += " Not recorded: " + condition.List(not, 3, "; ") + "."
 	}
 	return condition.True("Recording", message)
 }

@@ -2,6 +2,7 @@ package trafficcapture
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -221,7 +222,8 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 		return no(ReasonProxiesPending, "%s", c.Message)
 	}
 	for _, r := range f.Routing {
-		if c := r.RoutedByMesh(f.member()); !c.IsTrue() && c.Reason != routing.ReasonRoutingConflict { // after a conflict it gets no requests
+		ordinary := func(s crdv1.ServiceMapping) bool { return !slices.Contains(f.Headless, s.From) }
+		if c := f.routedByMesh(r, ordinary); !c.IsTrue() && c.Reason != routing.ReasonRoutingConflict { // after a conflict it gets no requests
 			return no(ReasonProxiesPending, "%s", c.Message)
 		}
 		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
@@ -229,6 +231,32 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 		}
 	}
 	return nil
+}
+
+// routedByMesh returns whether the mesh routes requests for these Services of the baseline to the member; true if sidecars route them.
+func (f Fork) routedByMesh(r routing.Routing, these func(crdv1.ServiceMapping) bool) condition.Condition {
+	m, is := f.member().DeepCopyObject().(crdv1.Member)
+	if info := m.RoutingInfo(); is && info != nil {
+		info.Services = lists.Filter(info.Services, these)
+		r.Members = maps.Clone(r.Members)
+		r.Members[member.NameOf(m)] = m
+	}
+	return r.RoutedByMesh(m)
+}
+
+// unrecorded returns what of the requests of the member is not recorded, though the capture is ready.
+func (f Fork) unrecorded() (out []string) {
+	for _, name := range f.Headless {
+		this := func(s crdv1.ServiceMapping) bool { return s.From == name && s.To != "" }
+		routed := f.member().RoutingInfo() != nil && slices.ContainsFunc(f.member().RoutingInfo().Services, this)
+		for _, r := range f.Routing {
+			routed = routed && f.routedByMesh(r, this).IsTrue()
+		}
+		if !routed {
+			out = append(out, fmt.Sprintf("requests to headless Service %s, which no route of a mesh sends to %s", name, f))
+		}
+	}
+	return out
 }
 
 // records reports whether a pod has the container that records.

@@ -203,3 +203,51 @@ func TestACaptureWaitsForTheRouteOfTheMesh(t *testing.T) {
 	read()
 	w.decide(0).is(t, "Ready", "True", "Recording")
 }
+
+// A headless Service beside an ordinary one has no route of a mesh, unless its owner wrote one: the capture does not wait for it.
+func TestACaptureWaitsForNoRouteOfAHeadlessService(t *testing.T) {
+	w := ofExternal().decide(0).followExternal().apply("m", "n").decide(5 * time.Second)
+	f := &w.in.Forks[0]
+	x := f.Other.(*crdv1.SignadotExternalWorkload)
+	x.Spec.Baseline, x.Status.Baseline = &crdv1.ExternalBaseline{ObjectRef: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart"}}, &crdv1.WorkloadBaseline{WorkloadID: "cart"}
+	of := &x.Status.RoutingConfig.Services
+	*of = []crdv1.ServiceMapping{{From: "all", To: "feature-all", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}}, (*of)[0]}
+	(*of)[1].Ports = (*of)[0].Ports
+	x.Status.Conditions = []crdv1.StatusCondition{{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: baseline.ReasonSidecarAbsent}}
+	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
+	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: routing.Ref(x, "feature")}}
+	c.Status.Conditions = []crdv1.StatusCondition{{Type: "IstioRoutesReady"}, {Type: routing.ConditionProxiesCurrent, Status: "True", Reason: routing.ReasonNotAwaited}}
+	routed := map[string]string{"cart": "True", "all": "False"}
+	read := func() {
+		var all []crdv1.ProcessedIstioRoute
+		for service, status := range routed {
+			all = append(all, crdv1.ProcessedIstioRoute{Name: crdv1.ObjectName(crdv1.MaxObjectName, "key", "shop", service), Status: &crdv1.IstioRouteStatus{
+				Conditions: []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: status, Reason: "NoVirtualService", Message: "Of " + service + "."}},
+			}})
+		}
+		c.Status.ProcessedWorkloads = []crdv1.ProcessedWorkload{{Routes: &crdv1.ProcessedRoutes{Istio: all}}}
+		f.Routing = []routing.Routing{routing.Of(c, []crdv1.Member{x}, nil)}
+	}
+	is := func(status, message string) {
+		t.Helper()
+		read()
+		w.decide(0)
+		if ready := crdv1.FindCondition(w.in.Capture.Status.Conditions, "Ready"); ready.Status != status || ready.Message != message {
+			t.Errorf("it is %s: %s", ready.Status, ready.Message)
+		}
+	}
+	read()
+	(*of)[1].To = services.TrafficName("feature-cart", false)
+	w.decide(time.Minute)
+	const recorded = "Each request that begins now is recorded: " + external + "."
+	const but = recorded + " Not recorded: requests to headless Service all, which no route of a mesh sends to SignadotExternalWorkload feature-local."
+	is("False", "Of all.") // it is the first of two ordinary ones
+	f.Headless = []string{"all"}
+	is("True", but)
+	routed["cart"] = "False"
+	is("False", "Of cart.")
+	routed["cart"], routed["all"] = "True", "True"
+	is("True", recorded)
+	(*of)[0].To = "" // as of a virtual workload with a port that traffic-manager cannot pass on
+	is("True", but)
+}

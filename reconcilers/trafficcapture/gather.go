@@ -108,11 +108,34 @@ func (r *Reconciler) read(ctx context.Context, c *crdv1.TrafficCapture, f *Fork)
 	if err := r.readRouting(ctx, f); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(f.Routing, func(r routing.Routing) bool { return len(r.Mesh) > 0 }) {
+		all, err := baseline.ServicesIn(ctx, r.config.Client, m.GetNamespace())
+		if err != nil {
+			return err
+		}
+		f.Headless = headless(m.RoutingInfo(), all)
+	}
 	if f.Workload == nil {
 		return r.readOther(ctx, c, f, own.Items)
 	}
 	f.Seconds = r.seconds(ctx, own.Items, c.Spec.Override != nil)
 	return r.readFork(ctx, c, f, own.Items)
+}
+
+// headless returns which of the mapped Services of a baseline have no address; none if all are so.
+func headless(info *crdv1.WorkloadRoutingInfo, all []corev1.Service) (out []string) {
+	if info == nil {
+		return nil
+	}
+	for _, m := range info.Services {
+		if slices.ContainsFunc(all, func(s corev1.Service) bool { return s.Name == m.From && s.Spec.ClusterIP == corev1.ClusterIPNone }) {
+			out = append(out, m.From)
+		}
+	}
+	if len(out) == len(info.Services) {
+		return nil
+	}
+	return out
 }
 
 // readRouting reads how requests reach a member.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -61,7 +60,7 @@ func (r *Reconciler) readVirtual(ctx context.Context, w *crdv1.VirtualWorkload, 
 func (f *Fork) trouble(pods recorders.Sidecars, v recorders.Virtual) *condition.Condition {
 	at, _ := f.Other.BaselineRef()
 	meshed := slices.ContainsFunc(f.Routing, func(r routing.Routing) bool { return len(r.Mesh) > 0 })
-	headless := lists.First(lists.Pointers(v.Firsts), func(s *corev1.Service) bool { return s.Spec.ClusterIP == corev1.ClusterIPNone })
+	addressed := slices.ContainsFunc(v.Firsts, func(s corev1.Service) bool { return s.Spec.ClusterIP != corev1.ClusterIPNone })
 	switch restart := "kubectl rollout restart " + strings.ToLower(at.Kind) + " " + at.Name + " -n " + at.Namespace; {
 	case pods.Old != "":
 		return no(ReasonSidecarOutdated, "The sidecar of pod %s is of an earlier release, which cannot take back requests that traffic-manager passes on. Restart the pods of the baseline: %s", pods.Old, restart)
@@ -71,8 +70,8 @@ func (f *Fork) trouble(pods recorders.Sidecars, v recorders.Virtual) *condition.
 		return no(ReasonNoPods, "The baseline of %s has no pod: see the conditions of its workload.", f)
 	case pods.With == 0 && !meshed:
 		return no(ReasonSidecarAbsent, "The pods of the baseline of %s have no sidecar, and no mesh routes its requests: see SidecarsReady of the virtual workload.", f)
-	case pods.With == 0 && headless != nil:
-		return no(ReasonNoPorts, "Service %s has no address of its own (clusterIP None), to which traffic-manager could pass requests on. Inject sidecars into the baseline.", headless.Annotations[crdv1.AnnotationBaselineService])
+	case pods.With == 0 && len(v.Firsts) > 0 && !addressed:
+		return no(ReasonNoPorts, "Service %s has no address of its own (clusterIP None), to which traffic-manager could pass requests on. Inject sidecars into the baseline.", v.Firsts[0].Annotations[crdv1.AnnotationBaselineService])
 	case v.Ambiguous != "":
 		return no(ReasonServicesPending, "Service %s sends requests to different ports of old and new pods: wait until the rollout ends.", v.Ambiguous)
 	}
@@ -104,27 +103,35 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 		return fmt.Errorf("list the endpoints in pods of %s: %w", ManagerName, err)
 	}
 	r.ports.take(all.Items, served.Items, r.config.Now())
-	to := map[int32]string{}
-	for _, s := range firstOf(own) {
-		for _, p := range s.Spec.Ports {
-			application := p.TargetPort.IntVal
-			if c.Spec.Port != 0 && c.Spec.Port != application || s.Spec.ClusterIP == "" {
-				continue
-			}
-			if to[application] == "" {
-				to[application] = net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(p.Port)))
-			}
-			f.Services = append(f.Services, s.Name)
-		}
-	}
-	f.Services = lists.Unique(f.Services)
-	for application, to := range to {
+	for application, to := range f.destinations(firstOf(own), c.Spec.Port, sidecars) {
 		if l := r.ports.of(claim{c.Namespace, f.name(), application}, r.config.Now()); l != 0 {
 			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l, To: sidecars.To(application, to)})
 		}
 	}
 	slices.SortFunc(f.Ports, func(a, b crdv1.CapturedPort) int { return int(a.Application - b.Application) })
 	return nil
+}
+
+// destinations returns the destination of each port of the application that can be recorded, only this one unless it is 0, among the
+// Services of a member. It sets f.Services to those that have such a port. Without sidecars a headless Service is no destination;
+// another one with the same port of the application is.
+func (f *Fork) destinations(firsts []corev1.Service, only int32, sidecars recorders.Sidecars) map[int32]string {
+	to := map[int32]string{}
+	for _, s := range firsts {
+		for _, p := range s.Spec.Ports {
+			application, address := p.TargetPort.IntVal, s.Spec.ClusterIP
+			if only != 0 && only != application || to[application] != "" || address == "" || address == corev1.ClusterIPNone && sidecars.With == 0 {
+				continue
+			}
+			to[application] = net.JoinHostPort(address, strconv.Itoa(int(p.Port)))
+		}
+	}
+	for _, s := range firsts {
+		if s.Spec.ClusterIP != "" && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return to[p.TargetPort.IntVal] != "" }) {
+			f.Services = append(f.Services, s.Name)
+		}
+	}
+	return to
 }
 
 // claim is a port of a member, and portBook has the listening ports of claims. Only the leader writes the status of captures,

@@ -1,6 +1,7 @@
 package trafficcapture
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -106,20 +107,59 @@ func TestAPortThatEndpointsHaveIsNotGivenToAnother(t *testing.T) {
 	}
 }
 
-// Without sidecars, traffic-manager passes requests on to the Service of the baseline, which needs an address.
+// Without sidecars, traffic-manager passes requests on to a Service of the baseline that has an address.
 func TestAHeadlessServiceIsNoDestination(t *testing.T) {
 	f := memberOf(&crdv1.VirtualWorkload{})
 	f.Routing = []routing.Routing{{Mesh: routing.MeshRoutes{crdv1.KindIstioRoute: nil}}}
-	of := func(address string) (v recorders.Virtual) {
-		v.Firsts = []corev1.Service{{Spec: corev1.ServiceSpec{ClusterIP: address}}}
+	of := func(addresses ...string) (v recorders.Virtual) {
+		for _, address := range addresses {
+			v.Firsts = append(v.Firsts, corev1.Service{Spec: corev1.ServiceSpec{ClusterIP: address}})
+		}
 		return v
 	}
-	for _, fits := range []*condition.Condition{f.trouble(recorders.Sidecars{Without: 1}, of("10.0.0.9")), f.trouble(recorders.Sidecars{With: 1}, of("None"))} {
+	none, all := recorders.Sidecars{Without: 1}, recorders.Sidecars{With: 1}
+	for _, fits := range []*condition.Condition{f.trouble(none, of("10.0.0.9")), f.trouble(none, of("None", "10.0.0.9")), f.trouble(all, of("None"))} {
 		if fits != nil {
 			t.Errorf("%+v", *fits)
 		}
 	}
-	if c := f.trouble(recorders.Sidecars{Without: 1}, of("None")); c == nil || c.Reason != ReasonNoPorts {
+	if c := f.trouble(none, of("None")); c == nil || c.Reason != ReasonNoPorts {
 		t.Errorf("a headless Service: %+v", c)
+	}
+	service := func(name, address string, ports ...int32) corev1.Service {
+		return corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+			ClusterIP: address, Ports: lists.Map(ports, func(p int32) corev1.ServicePort { return corev1.ServicePort{Port: p, TargetPort: intstr.FromInt32(p)} }),
+		}}
+	}
+	both := []corev1.Service{service("admin", "None", 9090), service("all", "None", 80, 9090), service("cart", "10.0.0.9", 80)}
+	for _, c := range []struct {
+		only     int32
+		sidecars recorders.Sidecars
+		to       map[int32]string
+		services []string
+	}{
+		{0, none, map[int32]string{80: "10.0.0.9:80"}, []string{"all", "cart"}},
+		{9090, none, map[int32]string{}, nil},
+		{0, all, map[int32]string{80: "None:80", 9090: "None:9090"}, []string{"admin", "all", "cart"}}, // Sidecars.To replaces them.
+		{80, all, map[int32]string{80: "None:80"}, []string{"all", "cart"}},
+	} {
+		f.Services = nil
+		if to := f.destinations(both, c.only, c.sidecars); !maps.Equal(to, c.to) || !slices.Equal(f.Services, c.services) {
+			t.Errorf("port %d, sidecars %+v: the destinations are %v, of Services %q", c.only, c.sidecars, to, f.Services)
+		}
+	}
+}
+
+func TestHeadlessServicesBesideOthers(t *testing.T) {
+	service := func(name, address string) corev1.Service {
+		return corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{ClusterIP: address}}
+	}
+	all := []corev1.Service{service("all", "None"), service("cart", "10.0.0.9"), service("other", "None")}
+	info := &crdv1.WorkloadRoutingInfo{Services: []crdv1.ServiceMapping{{From: "all"}, {From: "cart"}}}
+	if got := headless(info, all); !slices.Equal(got, []string{"all"}) {
+		t.Errorf("they are %q", got)
+	}
+	if got := headless(&crdv1.WorkloadRoutingInfo{Services: info.Services[:1]}, all); got != nil || headless(nil, all) != nil {
+		t.Errorf("alone they are %q", got)
 	}
 }

@@ -77,6 +77,9 @@ func recorded(t *testing.T, config manager.Config, owned string) {
 	r.reader = trafficv1.NewReadersClient(conn)
 	r.pod(shopName, "customer", "default", net.IPv4(10, 77, 1, 250))
 	r.kubectl(owned, "apply", "-f", "-")
+	for _, name := range []string{"customer", "driver"} { // beside the ordinary one, without a route of the owner
+		r.Make(&corev1.Service{}, `{metadata: {name: all-`+name+`, namespace: `+shopName+`}, spec: {clusterIP: None, selector: {app: `+name+`}, ports: [{name: http, port: 8081}, {name: admin, port: 9099}]}}`)
+	}
 	r.Make(&crdv1.SignadotSandbox{}, `
 metadata: {name: recorded}
 spec:
@@ -98,6 +101,11 @@ spec:
 		}
 		return r.stored(keyed)
 	})
+	for _, name := range []string{"all-customer", "all-driver"} {
+		if m := crdv1.FindCondition(capture.Status.Conditions, crdv1.ConditionReady).Message; !strings.Contains(m, "headless Service "+name) {
+			r.Errorf("that requests to Service %s are not recorded is not stated: %s", name, m)
+		}
+	}
 	r.Synced()
 	first := r.number + 1
 	for range 50 {
@@ -122,7 +130,7 @@ spec:
 	}
 	t.Logf("the capture began within %d requests, %d to %d were to be recorded, and it ended before %d of %d", first-1, first, last, end, r.number)
 	r.check(end)
-	for label, left := range map[string]int{crdv1.LabelVirtualWorkload: 0, crdv1.LabelExternalWorkload: 1} {
+	for label, left := range map[string]int{crdv1.LabelVirtualWorkload: 0, crdv1.LabelExternalWorkload: 2} {
 		r.Eventually("the second Services are deleted", func() error {
 			var all corev1.ServiceList
 			if r.List(&all, client.InNamespace(shopName), client.HasLabels{label}); len(all.Items) != left {

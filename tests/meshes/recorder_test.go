@@ -117,7 +117,7 @@ func (s *shop) kubeProxy(ctx context.Context) error {
 		}
 		for _, service := range all.Items {
 			ip := service.Spec.ClusterIP
-			if open[ip] {
+			if open[ip] || ip == corev1.ClusterIPNone {
 				continue
 			}
 			open[ip] = true
