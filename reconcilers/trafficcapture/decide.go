@@ -202,7 +202,7 @@ func (d *Decision) live(in Input) condition.Condition {
 	for _, f := range unserved {
 		message += " " + f.Unserved
 	}
-	if not := lists.FlatMap(served, Fork.unrecorded); len(not) > 0 {
+	if not := lists.FlatMap(served, in.unrecorded); len(not) > 0 {
 		message += " Not recorded: " + condition.List(not, 3, "; ") + "."
 	}
 	return condition.True("Recording", message)

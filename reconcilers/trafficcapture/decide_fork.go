@@ -224,6 +224,9 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 	for _, r := range f.Routing {
 		ordinary := func(s crdv1.ServiceMapping) bool { return !slices.Contains(f.Headless, s.From) }
 		if c := f.routedByMesh(r, ordinary); !c.IsTrue() && c.Reason != routing.ReasonRoutingConflict { // after a conflict it gets no requests
+			if late := in.late(f); len(late) > 0 { // The route of a virtual workload is asked for them, too, and has none.
+				return no(ReasonProxiesPending, "%s. Not recorded: %s.", trimmed(c.Message), condition.List(late, 3, "; "))
+			}
 			return no(ReasonProxiesPending, "%s", c.Message)
 		}
 		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
@@ -244,8 +247,20 @@ func (f Fork) routedByMesh(r routing.Routing, these func(crdv1.ServiceMapping) b
 	return r.RoutedByMesh(m)
 }
 
+// late returns the ports that a Service got after requests of the member were redirected: those of a capture stay as long as it does.
+func (in Input) late(f Fork) (out []string) {
+	was := in.Capture.Redirects(f.name())
+	for _, p := range f.Ports {
+		if was != nil && !slices.ContainsFunc(was.Ports, func(w crdv1.CapturedPort) bool { return w.Application == p.Application }) {
+			out = append(out, fmt.Sprintf("port %d of %s, which a Service got after the capture began: create the capture again", p.Application, f))
+		}
+	}
+	return out
+}
+
 // unrecorded returns what of the requests of the member is not recorded, though the capture is ready.
-func (f Fork) unrecorded() (out []string) {
+func (in Input) unrecorded(f Fork) []string {
+	out := in.late(f)
 	for _, name := range f.Headless {
 		this := func(s crdv1.ServiceMapping) bool { return s.From == name && s.To != "" }
 		routed := f.member().RoutingInfo() != nil && slices.ContainsFunc(f.member().RoutingInfo().Services, this)

@@ -250,4 +250,6 @@ func TestACaptureWaitsForNoRouteOfAHeadlessService(t *testing.T) {
 	is("True", recorded)
 	(*of)[0].To = "" // as of a virtual workload with a port that traffic-manager cannot pass on
 	is("True", but)
+	f.Ports, routed["cart"] = append(f.Ports, crdv1.CapturedPort{Application: 9090, Listening: 8081}), "False"
+	is("False", "Of cart. Not recorded: port 9090 of SignadotExternalWorkload feature-local, which a Service got after the capture began: create the capture again.")
 }

@@ -301,6 +301,25 @@ func TestPodsThatAreAttachedToNoReplicaKeepTheirAttachments(t *testing.T) {
 	w.decide(0).is(t, "Ready", "False", trafficcapture.ReasonNotApplied)
 }
 
+// The ports of a capture stay as long as it does, so one that a Service gets later is named.
+func TestAPortThatIsAddedLaterIsNamed(t *testing.T) {
+	w := newWorld().live()
+	f := &w.in.Forks[0]
+	f.Ports = append(f.Ports, crdv1.CapturedPort{Application: 9090, Listening: 25786})
+	w.decide(0).is(t, "Ready", "True", "Recording")
+	const want = "Each request that begins now is recorded: feature-cart. Not recorded: port 9090 of ForkedWorkload feature-cart, which a Service got after the capture began: create the capture again."
+	if got := w.was.Conditions[crdv1.ConditionReady].Message; got != want {
+		t.Errorf("it is %q", got)
+	}
+	if pods := w.in.Capture.Status.Pods; len(pods[0].Ports) != 1 {
+		t.Errorf("it is attached to %+v", pods)
+	}
+	f.Ports = f.Ports[:1]
+	if got := w.decide(0).was.Conditions[crdv1.ConditionReady].Message; strings.Contains(got, "9090") {
+		t.Errorf("without the port it is %q", got)
+	}
+}
+
 func TestWhyACaptureEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)

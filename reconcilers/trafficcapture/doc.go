@@ -19,6 +19,11 @@
 // A pod that starts later gets no request before its container is listening, by its startup probe. If a ready
 // pod is not listening nonetheless, the redirection is taken back.
 //
+// # Not recorded
+//
+// The condition of a ready capture names ports that a Service got after the capture began, and headless Services of the baseline,
+// beside others, for which no mesh routes requests to the member: neither is recorded.
+//
 // # End
 //
 // A lease that is not renewed, the time limit, the end of the sandbox, a deletion, or captures being disabled. The forks are

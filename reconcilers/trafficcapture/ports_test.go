@@ -163,3 +163,20 @@ func TestHeadlessServicesBesideOthers(t *testing.T) {
 		t.Errorf("alone they are %q", got)
 	}
 }
+
+// While requests of a fork are redirected, its Services have the ports of the container: a port that is added is among those of the
+// application nonetheless.
+func TestPortsOfAForkThatIsRecorded(t *testing.T) {
+	f := memberOf(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Name: "cart"}})
+	own := lists.Map([]string{"cart", services.TrafficName("cart", false)}, func(name string) corev1.Service {
+		return corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
+			Ports: []corev1.ServicePort{{Port: 80, TargetPort: intstr.FromInt32(25800)}, {Port: 90, TargetPort: intstr.FromInt32(9090)}},
+		}}
+	})
+	c := &crdv1.TrafficCapture{}
+	c.Status.Pods = []crdv1.CapturedPod{{Workload: "cart", Ports: []crdv1.CapturedPort{{Application: 8080, Listening: 25800}}}}
+	f.readServices(c, own, corev1.PodSpec{})
+	if want := []crdv1.CapturedPort{{Application: 8080, Listening: 25800}, {Application: 9090, Listening: 25786}}; !slices.Equal(f.Ports, want) {
+		t.Errorf("they are %+v", f.Ports)
+	}
+}

@@ -106,6 +106,18 @@ spec:
 			r.Errorf("that requests to Service %s are not recorded is not stated: %s", name, m)
 		}
 	}
+	service := &corev1.Service{}
+	r.Must(r.Client.Get(r.Context(), client.ObjectKey{Namespace: shopName, Name: "customer"}, service))
+	service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "late", Port: 9098})
+	r.Must(r.Client.Update(r.Context(), service))
+	named := func(string) error {
+		r.Must(r.Look(capture))
+		if c := crdv1.FindCondition(capture.Status.Conditions, crdv1.ConditionReady); !strings.Contains(c.Message, "port 9098 of VirtualWorkload") {
+			return fmt.Errorf("%+v", c)
+		}
+		return nil
+	}
+	r.during("a port that is added later is named", named)
 	r.Synced()
 	first := r.number + 1
 	for range 50 {
@@ -113,6 +125,7 @@ spec:
 	}
 	r.both([2]string{"Sd-Return", "a"}) // has no effect
 	last := r.number
+	r.Must(named("")) // also when the route of the mesh does not have it
 	for id := first; id <= last; id++ {
 		r.Eventually("each of these is recorded", func() error { return r.stored(withKey(id)) })
 	}
