@@ -51,7 +51,7 @@ func (in Input) fork(f Fork, waits string) (pods []crdv1.CapturedPod, redirected
 		return pods, nil, in.notListening(f)
 	}
 	if was == nil {
-		if waits != "" {
+		if waits != "" && f.Workload == nil { // Requests of forks do not pass traffic-manager.
 			return pods, nil, no(ReasonServicesPending, "Waiting with %s until another destination of requests of this capture is in use: %s.", f, waits)
 		}
 		if wrong := in.unsettled(f); wrong != nil {
@@ -89,9 +89,10 @@ func (in Input) pods(f Fork, ports []crdv1.CapturedPort) (pods []crdv1.CapturedP
 	return pods, ready, listening, missing
 }
 
-// moves reports whether requests of a port that is attached are to be passed on to another destination now.
+// moves reports whether requests of a port that is attached are to be passed on to another destination now. A member with Trouble
+// keeps the one that it has: it gets no requests, and can have the same one again afterwards.
 func (in Input) moves(f Fork) bool {
-	return slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool {
+	return f.Trouble == nil && slices.ContainsFunc(in.Capture.Status.Pods, func(p crdv1.CapturedPod) bool {
 		return p.Workload == f.name() && slices.ContainsFunc(p.Ports, func(w crdv1.CapturedPort) bool {
 			return slices.ContainsFunc(f.Ports, func(n crdv1.CapturedPort) bool { return n.Application == w.Application && n.To != w.To })
 		})

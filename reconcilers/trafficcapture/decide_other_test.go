@@ -119,6 +119,49 @@ func TestAnExternalWorkloadIsRecordedByTrafficManager(t *testing.T) {
 	w.followExternal().decide(0).decide(11*time.Second).is(t, "Ended", "True", trafficcapture.ReasonDeleted)
 }
 
+// A member that cannot be recorded now keeps its destination: that of a virtual workload is another one while its baseline has no pod.
+func TestAMemberWithTroubleKeepsItsDestination(t *testing.T) {
+	w := ofExternal()
+	w.in.Capture.Spec.Lease = nil
+	f := &w.in.Forks[0]
+	f.Ports[0].To = "caller:8080"
+	w.decide(0).followExternal().apply("m").decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	f.Trouble = &condition.Condition{Status: "False", Reason: trafficcapture.ReasonNoPods, Message: "The baseline has no pod."}
+	f.Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "10.0.0.9:80"}}
+	for range 3 {
+		w.decide(time.Second).followExternal().is(t, "Ready", "False", trafficcapture.ReasonNoPods)
+		if s := w.in.Capture.Status; s.Draining != nil || s.Pods[0].Ports[0].To != "caller:8080" || len(s.Redirected) > 0 {
+			t.Fatalf("the capture is %+v", s)
+		}
+	}
+	f.Trouble, f.Ports[0].To = nil, "caller:8080"
+	w.decide(0).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+
+	// If it has another one afterwards, it begins again.
+	f.Trouble = &condition.Condition{Status: "False", Reason: trafficcapture.ReasonNoPods, Message: "The baseline has no pod."}
+	w.decide(0).followExternal()
+	f.Trouble, f.Ports = nil, []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "10.0.0.9:80"}}
+	w.decide(time.Hour).decide(9*time.Second).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
+	w.decide(2*time.Second).decide(3*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	if to := w.in.Capture.Status.Pods[0].Ports[0].To; to != "10.0.0.9:80" {
+		t.Errorf("requests are passed on to %s", to)
+	}
+}
+
+// The requests of a fork do not pass traffic-manager, so that has no other destination for them.
+func TestAForkWaitsForNoOtherDestination(t *testing.T) {
+	w := ofExternal().decide(0).followExternal().apply("m").decide(5 * time.Second).followExternal().decide(0)
+	w.is(t, "Ready", "True", "Recording")
+	w.in.Forks[0].Ports = []crdv1.CapturedPort{{Application: 8080, Listening: 8080, To: "caller:8080"}}
+	fork := newWorld().in.Forks[0]
+	fork.Seconds[services.TrafficName("feature-cart", false)] = trafficcapture.Second{Created: w.in.Now, Answers: true}
+	w.in.Forks = append(w.in.Forks, fork)
+	w.decide(5*time.Second).apply("m", "a").decide(0)
+	if w.in.Capture.Redirects("feature-cart") == nil || w.in.Capture.Redirects(external) != nil {
+		t.Errorf("redirected are %+v, while the external workload gets another destination", w.in.Capture.Status.Redirected)
+	}
+}
+
 func TestAVirtualWorkloadIsNotRecordedSilently(t *testing.T) {
 	virtual := trafficcapture.Fork{Other: &crdv1.VirtualWorkload{ObjectMeta: metav1.ObjectMeta{Name: "feature-view", Namespace: "shop"}}, Unserved: "VirtualWorkload feature-view is not recorded: why."}
 	w := newWorld()
