@@ -174,7 +174,7 @@ func (b *portBook) take(all []crdv1.TrafficCapture, served []discoveryv1.Endpoin
 	}
 	for i := range served {
 		s := &served[i]
-		if by := metav1.GetControllerOfNoCopy(s); by != nil && recorders.Are(s) {
+		if by := memberBehind(s); by != nil {
 			for _, p := range s.Ports {
 				if p.Port != nil {
 					b.note(claim{s.Namespace, crdv1.CapturedName(by.Kind, by.Name), 0}, *p.Port, now)
@@ -182,6 +182,17 @@ func (b *portBook) take(all []crdv1.TrafficCapture, served []discoveryv1.Endpoin
 			}
 		}
 	}
+}
+
+// memberBehind returns the member for which the operator created a slice with endpoints in pods of traffic-manager; nil: it is another
+// slice. One of this form that the member does not need is deleted by the member's controller, and one without a member by Kubernetes.
+func memberBehind(s *discoveryv1.EndpointSlice) *metav1.OwnerReference {
+	by := metav1.GetControllerOfNoCopy(s)
+	if by == nil || by.APIVersion != crdv1.APIVersion || by.Kind != crdv1.KindExternalWorkload && by.Kind != crdv1.KindVirtualWorkload ||
+		s.Labels[discoveryv1.LabelManagedBy] != recorders.ManagedBy || !recorders.Are(s) {
+		return nil
+	}
+	return by
 }
 
 // note notes that a listening port is in use, unless another member has it. b.mu is held.

@@ -80,12 +80,14 @@ func TestAPortThatEndpointsHaveIsNotGivenToAnother(t *testing.T) {
 	first := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
 	first.Spec.Ports = []corev1.ServicePort{{Name: "http", TargetPort: intstr.FromInt32(80)}}
 	meta := func() metav1.ObjectMeta {
-		return metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{}, OwnerReferences: []metav1.OwnerReference{{Kind: "X", Name: "a", Controller: new(true)}}}
+		return metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{}, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: crdv1.APIVersion, Kind: crdv1.KindVirtualWorkload, Name: "a", Controller: new(true)},
+		}}
 	}
 	served := recorders.Recorders{Listening: map[int32]int32{80: FirstPort}, Addresses: []string{"10.0.0.1", "fd00::1"}}.Slices(first, meta, nil)
 	tunnel := served[0].DeepCopy() // of the first Service
 	tunnel.Name, tunnel.Ports[0].Port = "tunnel", new(int32(FirstPort+1))
-	a, b := claim{"shop", "X/a", 80}, claim{"shop", "X/b", 80}
+	a, b := claim{"shop", "VirtualWorkload/a", 80}, claim{"shop", "VirtualWorkload/b", 80}
 	var book portBook
 	take := func(all []crdv1.TrafficCapture, now time.Time) {
 		book.take(all, []discoveryv1.EndpointSlice{*served[0], *tunnel, *served[1]}, now)
@@ -96,14 +98,47 @@ func TestAPortThatEndpointsHaveIsNotGivenToAnother(t *testing.T) {
 	}
 	take(nil, now.Add(forgotten))
 	later := now.Add(2 * forgotten)
-	if got := book.of(claim{"shop", "X/c", 80}, later); got != FirstPort+1 { // which b does not have any more
+	if got := book.of(claim{"shop", "VirtualWorkload/c", 80}, later); got != FirstPort+1 { // which b does not have any more
 		t.Errorf("c has %d, while the endpoints are there", got)
 	}
 	take([]crdv1.TrafficCapture{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Status: crdv1.TrafficCaptureStatus{
-		Pods: []crdv1.CapturedPod{{Workload: "X/a", Ports: []crdv1.CapturedPort{{Application: 80, Listening: FirstPort}}}},
+		Pods: []crdv1.CapturedPod{{Workload: "VirtualWorkload/a", Ports: []crdv1.CapturedPort{{Application: 80, Listening: FirstPort}}}},
 	}}}, later)
 	if got := book.of(a, later); got != FirstPort {
 		t.Errorf("a has %d", got)
+	}
+}
+
+// Anyone who can write EndpointSlices can use the operator's names and labels.
+func TestPortsOfForeignEndpointsAreFree(t *testing.T) {
+	slice := func(change func(s *discoveryv1.EndpointSlice)) discoveryv1.EndpointSlice {
+		first := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}}
+		first.Spec.Ports = []corev1.ServicePort{{Name: "http", TargetPort: intstr.FromInt32(80)}}
+		meta := func() metav1.ObjectMeta {
+			return metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{}, OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: crdv1.APIVersion, Kind: crdv1.KindExternalWorkload, Name: "a", Controller: new(true)},
+			}}
+		}
+		s := recorders.Recorders{Listening: map[int32]int32{80: FirstPort}, Addresses: []string{"10.0.0.1"}}.Slices(first, meta, nil)[0]
+		change(s)
+		return *s
+	}
+	for name, c := range map[string]struct {
+		change func(s *discoveryv1.EndpointSlice)
+		want   int32
+	}{
+		"the operator's":     {func(*discoveryv1.EndpointSlice) {}, FirstPort + 1},
+		"of another kind":    {func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Kind = crdv1.KindForkedWorkload }, FirstPort},
+		"of another group":   {func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].APIVersion = "apps/v1" }, FirstPort},
+		"without controller": {func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Controller = nil }, FirstPort},
+		"of another manager": {func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelManagedBy] = "other" }, FirstPort},
+		"of another name":    {func(s *discoveryv1.EndpointSlice) { s.Name = "other" }, FirstPort},
+	} {
+		var book portBook
+		book.take(nil, []discoveryv1.EndpointSlice{slice(c.change)}, time.Unix(0, 0))
+		if got := book.of(claim{"shop", "SignadotExternalWorkload/b", 80}, time.Unix(0, 0)); got != c.want {
+			t.Errorf("%s: b has %d, not %d", name, got, c.want)
+		}
 	}
 }
 
