@@ -7,10 +7,11 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/lru"
 
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -27,14 +28,13 @@ const (
 type SidecarCallers struct {
 	client http.Client
 	failed prometheus.Counter
-
-	mu    sync.Mutex
-	known map[string]time.Time // since when
+	asking singleflight.Group
+	known  *lru.Cache // since when, by address
 }
 
 // NewSidecarCallers registers the metric of requests that were not sent back.
 func NewSidecarCallers(metrics prometheus.Registerer) (*SidecarCallers, error) {
-	c := &SidecarCallers{known: map[string]time.Time{}, failed: prometheus.NewCounter(prometheus.CounterOpts{
+	c := &SidecarCallers{known: lru.New(maxCallers), failed: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "switchyard_traffic_returns_failed_total",
 		Help: "Connections with requests of virtual workloads that were not sent back: no sidecar has the address that they come from, or it does not accept them.",
 	})}
@@ -48,24 +48,19 @@ func NewSidecarCallers(metrics prometheus.Registerer) (*SidecarCallers, error) {
 // Failed implements proxy.Callers.
 func (c *SidecarCallers) Failed() { c.failed.Inc() }
 
-// Check implements proxy.Callers: a sidecar states that this is its own address.
+// Check implements proxy.Callers: a sidecar states that this is its own address. Calls at the same time share a question.
 func (c *SidecarCallers) Check(host string) error {
-	c.mu.Lock()
-	since, known := c.known[host]
-	c.mu.Unlock()
-	if known && time.Since(since) < believed {
-		return nil
-	}
-	if err := c.ask(host); err != nil {
-		return fmt.Errorf("no sidecar has the address %s, from which they come: %w", host, err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.known) >= maxCallers {
-		clear(c.known)
-	}
-	c.known[host] = time.Now()
-	return nil
+	_, err, _ := c.asking.Do(host, func() (any, error) {
+		if since, known := c.known.Get(host); known && time.Since(since.(time.Time)) < believed {
+			return nil, nil
+		}
+		if err := c.ask(host); err != nil {
+			return nil, fmt.Errorf("no sidecar has the address %s, from which they come: %w", host, err)
+		}
+		c.known.Add(host, time.Now())
+		return nil, nil
+	})
+	return err
 }
 
 // ask asks the sidecar at an address for its address.

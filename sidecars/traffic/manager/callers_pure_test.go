@@ -1,0 +1,86 @@
+package manager
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// addressServer answers as the sidecar of an address does, or as something else. Each address of a test is its own.
+type addressServer struct {
+	t      *testing.T
+	host   string
+	asked  atomic.Int64
+	server *http.Server
+}
+
+// answers begins to answer with a text, after wait.
+func (s *addressServer) answers(text string, wait <-chan struct{}) {
+	s.t.Helper()
+	s.stop()
+	l, err := net.Listen("tcp", net.JoinHostPort(s.host, strconv.Itoa(devmesh.ReadinessPort)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.server = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.asked.Add(1)
+		if wait != nil {
+			<-wait
+		}
+		_, _ = io.WriteString(w, text)
+	})}
+	go func(server *http.Server) { _ = server.Serve(l) }(s.server)
+	s.t.Cleanup(s.stop)
+}
+
+// stop closes the port.
+func (s *addressServer) stop() {
+	if s.server != nil {
+		_ = s.server.Close()
+	}
+}
+
+// newCallers returns SidecarCallers that wait for an answer however busy the machine is.
+func newCallers(t *testing.T) *SidecarCallers {
+	t.Helper()
+	c, err := NewSidecarCallers(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.client.Timeout = time.Minute
+	return c
+}
+
+// Requests that come from one address at the same time share one question.
+func TestCallersShareAQuestion(t *testing.T) {
+	s := &addressServer{t: t, host: "127.77.0.6"}
+	answer := make(chan struct{})
+	s.answers(s.host, answer)
+	c := newCallers(t)
+	var begun, done sync.WaitGroup
+	begun.Add(10)
+	for range 10 {
+		done.Go(func() {
+			begun.Done()
+			if err := c.Check(s.host); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	begun.Wait()
+	time.Sleep(100 * time.Millisecond) // those that would ask have asked
+	close(answer)
+	done.Wait()
+	if n := s.asked.Load(); n != 1 {
+		t.Errorf("the sidecar was asked %d times", n)
+	}
+}
