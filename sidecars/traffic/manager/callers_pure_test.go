@@ -84,3 +84,48 @@ func TestCallersShareAQuestion(t *testing.T) {
 		t.Errorf("the sidecar was asked %d times", n)
 	}
 }
+
+// An answer counts for a minute, a refusal for two seconds. A sidecar that cannot be reached for a while, as while it starts again,
+// is believed for three minutes after its last answer.
+func TestAnswersOfCallersAreKept(t *testing.T) {
+	s := &addressServer{t: t, host: "127.77.0.7"}
+	c := newCallers(t)
+	began := time.Unix(1000, 0)
+	for _, step := range []struct {
+		at      time.Duration
+		answers string // from now on; "-": nothing listens
+		refused bool
+		asked   int64
+	}{
+		{answers: "10.0.0.9", refused: true, asked: 1},
+		{at: time.Second, answers: s.host, refused: true, asked: 1},
+		{at: 3 * time.Second, asked: 2},
+		{at: time.Minute, asked: 2},
+		{at: 64 * time.Second, asked: 3},
+		{at: 65 * time.Second, answers: "-", asked: 3},
+		{at: 125 * time.Second, asked: 3}, // it is asked, and cannot be reached
+		{at: 126 * time.Second, answers: s.host, asked: 3},
+		{at: 128 * time.Second, asked: 4},
+		{at: 129 * time.Second, answers: "-", asked: 4},
+		{at: 307 * time.Second, asked: 4},
+		{at: 310 * time.Second, refused: true, asked: 4},
+		{at: 311 * time.Second, answers: s.host, refused: true, asked: 4},
+		{at: 313 * time.Second, asked: 5},
+		{at: 314 * time.Second, answers: "10.0.0.9", asked: 5},
+		{at: 374 * time.Second, refused: true, asked: 6}, // it replaces the last answer
+		{at: 375 * time.Second, answers: "-", refused: true, asked: 6},
+		{at: 377 * time.Second, refused: true, asked: 6},
+	} {
+		c.clock = func() time.Time { return began.Add(step.at) }
+		switch step.answers {
+		case "":
+		case "-":
+			s.stop()
+		default:
+			s.answers(step.answers, nil)
+		}
+		if err := c.Check(s.host); (err != nil) != step.refused || s.asked.Load() != step.asked {
+			t.Fatalf("after %s: %v, asked %d times, want %d", step.at, err, s.asked.Load(), step.asked)
+		}
+	}
+}
