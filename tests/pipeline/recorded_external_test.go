@@ -136,7 +136,7 @@ func (f *forked) record(replica *corev1.Pod) (stop func()) {
 	dir := f.TempDir()
 	token := filepath.Join(dir, "token")
 	f.Must(os.WriteFile(token, []byte(f.Token("signadot", trafficmanager.DeploymentName, forktraffic.Audience, replica)), 0o600))
-	callers, err := trafficmanager.NewSidecarCallers(prometheus.NewRegistry())
+	callers, err := trafficmanager.NewSidecarCallers(prometheus.NewRegistry(), f.logger)
 	f.Must(err)
 	config := attach.Config{Manager: f.manager, Roots: f.tls.roots, TokenFile: token, StateFile: filepath.Join(dir, "attachments"), Callers: callers, Logger: f.logger}
 	return background.Run(f, func(ctx context.Context) error { return attach.Run(ctx, config) })

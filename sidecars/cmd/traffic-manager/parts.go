@@ -24,7 +24,7 @@ func record(ctx context.Context, all *errgroup.Group, s manager.Settings, c mana
 	if err != nil {
 		return err
 	}
-	callers, err := manager.NewSidecarCallers(c.Metrics)
+	callers, err := manager.NewSidecarCallers(c.Metrics, c.Logger)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/lru"
 
 	"switchyard.dev/sidecars/devmesh"
@@ -21,6 +23,8 @@ const (
 	checkWithin, believed, refused, remembered = 2 * time.Second, time.Minute, 2 * time.Second, 3 * time.Minute
 	// maxCallers is how many answers are kept.
 	maxCallers = 4096
+	// A caller is logged again after reportAgain. Of many, reportAtOnce are logged, and then one in reportEvery.
+	reportAgain, reportEvery, reportAtOnce = time.Hour, time.Minute, 10
 )
 
 // SidecarCallers are the callers to which requests of virtual workloads are sent back: pods with a sidecar. Where the network hides
@@ -32,14 +36,21 @@ type SidecarCallers struct {
 	asking singleflight.Group
 	known  *lru.Cache // answers, by address
 	clock  func() time.Time
+	logger *slog.Logger
+	// reports bounds the lines about callers, and reported has the time of the last one, by address.
+	reports  *rate.Limiter
+	reported *lru.Cache
 }
 
-// NewSidecarCallers registers the metric of requests that were not sent back.
-func NewSidecarCallers(metrics prometheus.Registerer) (*SidecarCallers, error) {
-	c := &SidecarCallers{known: lru.New(maxCallers), clock: time.Now, failed: prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "switchyard_traffic_returns_failed_total",
-		Help: "Connections with requests of virtual workloads that were not sent back: no sidecar has the address that they come from, or it does not accept them.",
-	})}
+// NewSidecarCallers registers the metric of requests that were not sent back. Their callers are logged.
+func NewSidecarCallers(metrics prometheus.Registerer, logger *slog.Logger) (*SidecarCallers, error) {
+	c := &SidecarCallers{
+		known: lru.New(maxCallers), clock: time.Now, logger: logger, reports: rate.NewLimiter(rate.Every(reportEvery), reportAtOnce), reported: lru.New(maxCallers),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "switchyard_traffic_returns_failed_total",
+			Help: "Connections with requests of virtual workloads that were not sent back: no sidecar has the address that they come from, or it does not accept them.",
+		}),
+	}
 	c.client = http.Client{
 		Timeout: checkWithin, Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -47,8 +58,16 @@ func NewSidecarCallers(metrics prometheus.Registerer) (*SidecarCallers, error) {
 	return c, metrics.Register(c.failed)
 }
 
-// Failed implements proxy.Callers.
-func (c *SidecarCallers) Failed() { c.failed.Inc() }
+// Failed implements proxy.Callers. The metric has all of them, the log each caller now and then.
+func (c *SidecarCallers) Failed(host string, why error) {
+	c.failed.Inc()
+	now := c.clock()
+	if last, is := c.reported.Get(host); is && now.Sub(last.(time.Time)) < reportAgain || !c.reports.AllowN(now, 1) {
+		return
+	}
+	c.reported.Add(host, now)
+	c.logger.Warn("Recorded requests of a virtual workload fail, since they cannot be sent back to their caller. Allow connections from traffic-manager to the pod with this address.", "caller", host, "error", why)
+}
 
 // Check implements proxy.Callers: a sidecar states that this is its own address. Calls at the same time share a question.
 func (c *SidecarCallers) Check(host string) error {
@@ -69,14 +88,14 @@ func (c *SidecarCallers) Check(host string) error {
 	return err
 }
 
-// answer is what is known of an address until the next question: why requests are not sent back there, or nil, and when a sidecar
-// has stated it last.
+// answer is the state of an address until the next question: why requests are not sent back there, or nil, and when a sidecar has
+// stated it last.
 type answer struct {
 	stated, until time.Time
 	err           error
 }
 
-// next returns what is known after a question. answered: something has answered, also if that is no sidecar with the address.
+// next returns the state after a question. answered: something has answered, also if that is no sidecar with the address.
 func (a answer) next(answered bool, err error, now time.Time) answer {
 	switch {
 	case err == nil:

@@ -1,10 +1,15 @@
 package manager
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,7 +57,7 @@ func (s *addressServer) stop() {
 // newCallers returns SidecarCallers that wait for an answer however busy the machine is.
 func newCallers(t *testing.T) *SidecarCallers {
 	t.Helper()
-	c, err := NewSidecarCallers(prometheus.NewRegistry())
+	c, err := NewSidecarCallers(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +132,39 @@ func TestAnswersOfCallersAreKept(t *testing.T) {
 		if err := c.Check(s.host); (err != nil) != step.refused || s.asked.Load() != step.asked {
 			t.Fatalf("after %s: %v, asked %d times, want %d", step.at, err, s.asked.Load(), step.asked)
 		}
+	}
+}
+
+// A caller without a sidecar is logged once in an hour, and many of them fill no log.
+func TestCallersWithFailedRequestsAreLogged(t *testing.T) {
+	c := newCallers(t)
+	var log bytes.Buffer
+	c.logger = slog.New(slog.NewTextHandler(&log, nil))
+	began := time.Unix(1000, 0)
+	failed := func(at time.Duration, host string) (lines int) {
+		t.Helper()
+		c.clock = func() time.Time { return began.Add(at) }
+		log.Reset()
+		for range 100 {
+			c.Failed(host, errors.New("no sidecar has it"))
+		}
+		text := log.String()
+		if lines = strings.Count(text, "\n"); lines > 0 && !strings.Contains(text, "caller="+host+` error="no sidecar has it"`) {
+			t.Errorf("the log has %s", text)
+		}
+		return lines
+	}
+	if first, soon, later := failed(0, "10.0.0.1"), failed(59*time.Minute, "10.0.0.1"), failed(61*time.Minute, "10.0.0.1"); first != 1 || soon != 0 || later != 1 {
+		t.Errorf("%d lines at first, %d within an hour, and %d after it", first, soon, later)
+	}
+	all := 0
+	for i := range 100 {
+		all += failed(3*time.Hour, fmt.Sprintf("10.0.1.%d", i))
+	}
+	if all != reportAtOnce {
+		t.Errorf("%d of 100 callers are logged at once", all)
+	}
+	if n := failed(3*time.Hour+reportEvery, "10.0.1.99"); n != 1 {
+		t.Errorf("%d lines about another one after a while", n)
 	}
 }

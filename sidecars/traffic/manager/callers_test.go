@@ -1,7 +1,9 @@
 package manager_test
 
 import (
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -17,7 +19,7 @@ import (
 // sidecar there, and a port that a node forwards to a pod has a sidecar with another address.
 func TestRequestsAreSentBackToTheAddressOfASidecar(t *testing.T) {
 	metrics := prometheus.NewRegistry()
-	c, err := manager.NewSidecarCallers(metrics)
+	c, err := manager.NewSidecarCallers(metrics, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +66,7 @@ func TestRequestsAreSentBackToTheAddressOfASidecar(t *testing.T) {
 			t.Errorf("requests are sent back to %s", host)
 		}
 	}
-	c.Failed()
+	c.Failed(nothing, errors.New("refused"))
 	families, err := metrics.Gather()
 	if err != nil || len(families) != 1 || families[0].GetMetric()[0].GetCounter().GetValue() != 1 {
 		t.Errorf("the metrics are %v, %v", families, err)

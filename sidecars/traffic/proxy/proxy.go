@@ -56,8 +56,9 @@ type Conn interface {
 type Callers interface {
 	// Check returns nil if they can be sent back to this address, else why not.
 	Check(host string) error
-	// Failed counts a connection with a request that was not sent back, for that reason or because the caller does not accept it.
-	Failed()
+	// Failed reports a connection with a request that was not sent back to an address, for that reason or because the caller does not
+	// accept it.
+	Failed(host string, why error)
 }
 
 // Port is a port of the application and that on which the proxy listens for it. Connections are passed on to host:port To;
@@ -174,9 +175,10 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 	if err != nil {
 		p.Logger.Debug("the application cannot be reached", "port", port.Application, "error", err)
 		if port.Returns && asks(client) {
-			p.returned.fail(port, hostOf(client.RemoteAddr()), err.Error(), time.Now())
+			host := hostOf(client.RemoteAddr())
+			p.returned.fail(port, host, err.Error(), time.Now())
 			if p.Callers != nil {
-				p.Callers.Failed()
+				p.Callers.Failed(host, err)
 			}
 		}
 		cut(client)
