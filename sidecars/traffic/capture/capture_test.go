@@ -86,6 +86,22 @@ func TestAnExchangeIsCopied(t *testing.T) {
 	}
 }
 
+// A message with other texts cannot be delivered, and those behind it would wait for it.
+func TestTextsAreUTF8(t *testing.T) {
+	k := recording(t, of("a", 10))
+	k.exchange("GET /\xff HTTP/1.1\r\nHost: \xff\r\nBaggage: sd-routing-key=\xff\r\n\r\n", response("\xff", "Content-Type: \xff"))
+	k.exchange("GET / HTTP/1.\xff\r\nHost: h\r\n\r\n", response(""))
+	k.exchange(request("", "traceparent: \xff", "\xff: \xff", "Connection: \xff"), "HTTP/1.\xff 200 \xff\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\xff: \xff\r\n\r\n")
+	for _, x := range k.all {
+		if _, err := proto.Marshal(x.Exchange); err != nil {
+			t.Errorf("%v: %v", x.Exchange, err)
+		}
+	}
+	if len(k.all) < 2 {
+		t.Errorf("%d exchanges are recorded", len(k.all))
+	}
+}
+
 func TestSecretsAreNotCopied(t *testing.T) {
 	c := of("a", 1<<10)
 	c.RequestHeadersElided, c.ResponseHeadersElided, c.JsonPathsElided = []string{"X-Api-Key"}, []string{"x-session"}, []string{"$..password"}

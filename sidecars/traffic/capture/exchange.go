@@ -67,8 +67,8 @@ func (r *Recorder) begin(t *target, h parse.Head, port *trafficv1.Port) *exchang
 	request.Headers, request.Elided = t.headers(elide.Request, h.Fields)
 	e.x = &trafficv1.Exchange{
 		Id: id, CaptureUid: t.GetUid(), Port: port.GetApplication(), Member: port.GetMember(),
-		Began: timestamppb.New(e.began), Request: request, Protocol: protocol(h),
-		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation, RoutingKey: key,
+		Began: timestamppb.New(e.began), Request: request, Protocol: valid(protocol(h)),
+		TraceId: trace, ParentId: parent, Incarnation: r.Incarnation, RoutingKey: valid(key),
 	}
 	return e
 }
@@ -211,4 +211,5 @@ func values(fields []parse.Field, name string) (all []string) {
 	return all
 }
 
+// valid returns a text that a message can have.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
