@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/sidecars/traffic/capture"
 	"switchyard.dev/sidecars/traffic/override"
 	"switchyard.dev/sidecars/traffic/proxy"
+	"switchyard.dev/sidecars/traffic/record"
 )
 
 const (
@@ -33,6 +34,8 @@ const (
 	linger = 30 * time.Second
 	// atOnce bounds the bytes of a batch, but for a single exchange. gather is the pause behind one that is not half full.
 	atOnce, gather = 1 << 20, 20 * time.Millisecond
+	// largest bounds an exchange: a message with it and the counts of its capture has at most 4 MiB, which traffic-manager takes.
+	largest = 4<<20 - 64<<10
 	// retryMin and retryMax bound the pause before traffic-manager is asked again.
 	retryMin, retryMax = 200 * time.Millisecond, 5 * time.Second
 	// alone is how long a new container waits for traffic-manager before it counts as started.
@@ -96,7 +99,13 @@ func Run(ctx context.Context, cfg Config) error {
 		Sink: out, Maximum: math.MaxInt, AtOnce: atOnce, Weight: func(f capture.Finished) int { return f.Size },
 		Lost: out.ended, Name: "captured exchanges", Otherwise: "they are counted as lost", Logger: cfg.Logger,
 	})
-	a.recorder = capture.New(rand.Text(), func(f capture.Finished) { queue.Add(f) })
+	a.recorder = capture.New(rand.Text(), func(f capture.Finished) {
+		if f.Size > largest { // those behind it would wait for it
+			a.recorder.Lost(f, record.Refused)
+			return
+		}
+		queue.Add(f)
+	})
 	a.keepCounters()
 	a.override = override.New(a.overrideOf, cfg.Logger)
 	a.proxy = &proxy.Proxy{Observer: a.recorder.Observer, Override: a.overridden, Callers: cfg.Callers, Logger: cfg.Logger}

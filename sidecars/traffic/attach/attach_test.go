@@ -388,6 +388,46 @@ func TestNothingIsLostOfAReceiverThatWorks(t *testing.T) {
 	}
 }
 
+// An exchange that became larger than a message can be, because each number in its bodies is null now, keeps no later one from being
+// delivered.
+func TestAnExchangeThatIsTooLargeIsLost(t *testing.T) {
+	p := newPod(t)
+	echo := listen(t)
+	go func() {
+		_ = http.Serve(echo, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { //nolint:gosec // a test
+			body, _ := io.ReadAll(q.Body)
+			_, _ = w.Write(body)
+		}))
+	}()
+	p.start()
+	p.set(&trafficv1.Capture{Uid: uid, Name: "c", Sample: 1, BodyBytes: 1 << 20, JsonPathsElided: []string{"$[*]"}, Ports: []*trafficv1.Port{
+		{Application: uint32(echo.Addr().(*net.TCPAddr).Port), Listening: uint32(p.port)}, //nolint:gosec // ports
+	}})
+	p.until("the capture is applied", func(a *trafficv1.Applied) error {
+		if a.GetVersion() != p.attachments.GetVersion() {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	for _, numbers := range []int{500_000, 5} {
+		body := "[" + strings.Repeat("1,", numbers) + "1]"
+		a, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d/", p.port), "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(a.Body)
+		if _ = a.Body.Close(); err != nil || string(got) != body {
+			t.Fatalf("%d bytes are answered, %v", len(got), err)
+		}
+	}
+	p.until("one is delivered, and one lost", func(a *trafficv1.Applied) error {
+		if c := a.GetCounts(); len(c) != 1 || c[0].GetDelivered() != 1 || c[0].GetLost()[record.Refused] != 1 {
+			return fmt.Errorf("%v", c)
+		}
+		return nil
+	})
+}
+
 // The receiver takes batches and does not answer, for as long as the application serves many requests.
 func TestAReceiverThatIsStopped(t *testing.T) {
 	p := newPod(t)

@@ -29,7 +29,7 @@ import (
 
 const (
 	maxConnections = 4096
-	// maxBatch bounds a message: two bodies of 1 MiB, the most that a capture can request, and their headers.
+	// maxBatch bounds a message: two bodies of 1 MiB, the most that a capture can request, and their headers. Containers know it.
 	maxBatch = 4 << 20
 	// minStore is the least size of a store: a batch is at most a quarter of its ring.
 	minStore     = 5 * maxBatch

@@ -26,7 +26,7 @@ const InFlight = 16 << 20
 const (
 	// Budget: there was no room for it in flight.
 	Budget = "budget"
-	// Refused by traffic-manager.
+	// Refused by traffic-manager, or larger than it takes.
 	Refused = "refused"
 	// Ended: the capture or the container ended before it was delivered.
 	Ended = "ended"
