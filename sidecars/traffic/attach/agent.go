@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -189,8 +190,7 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 		}
 	}
 	received := make(chan error, 1)
-	var version uint64 // of this stream
-	var mu sync.Mutex
+	var version atomic.Uint64 // of this stream
 	go func() {
 		for {
 			next, err := stream.Recv()
@@ -199,18 +199,14 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 				return
 			}
 			a.apply(next)
-			mu.Lock()
-			version = next.GetVersion()
-			mu.Unlock()
+			version.Store(next.GetVersion())
 			wake.Notify(a.changed)
 		}
 	}()
 	var last *trafficv1.Applied
 	var sent time.Time
 	for {
-		mu.Lock()
-		report := &trafficv1.Applied{Version: version, Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
-		mu.Unlock()
+		report := &trafficv1.Applied{Version: version.Load(), Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {
 				return <-received // which has the reason

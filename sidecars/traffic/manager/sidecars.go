@@ -198,19 +198,11 @@ func (s *server) store(ctx context.Context, who serve.Peer, batch *trafficv1.Bat
 		}
 		s.books.stored(fresh...)
 	}
-	for _, one := range sources(who, batch) {
-		s.books.report(one, batch.GetCounts())
+	// Counts are those of one incarnation.
+	if all := lists.Unique(lists.Map(batch.GetExchanges(), (*trafficv1.Exchange).GetIncarnation)); len(all) == 1 {
+		s.books.report(source{who.Pod, who.UID, all[0]}, batch.GetCounts())
 	}
 	s.exchanges.WithLabelValues("stored").Add(float64(len(fresh)))
 	s.exchanges.WithLabelValues("refused").Add(float64(len(refused)))
 	return refused, nil
-}
-
-// sources returns the incarnation that a batch is of; none if it has exchanges of several.
-func sources(who serve.Peer, batch *trafficv1.Batch) []source {
-	all := lists.Unique(lists.Map(batch.GetExchanges(), (*trafficv1.Exchange).GetIncarnation))
-	if len(all) != 1 {
-		return nil
-	}
-	return []source{{who.Pod, who.UID, all[0]}}
 }
