@@ -64,9 +64,9 @@ type state struct {
 	source  source
 	applied []string
 	problem string
-	// unknown are the captures that the container does not know, and unanswered is why requests of captures do not come back, by UID.
-	unknown    map[string]bool
-	unanswered map[string]string
+	// unknown are the captures that the container does not know. problems are those of single captures, by UID.
+	unknown  map[string]bool
+	problems map[string]string
 }
 
 // books are those of all captures. They are safe for concurrent use.
@@ -149,7 +149,7 @@ func (b *books) attach(a *attachment, s state) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.state = s
-	for _, uid := range slices.AppendSeq(slices.Clone(s.applied), maps.Keys(s.unknown)) {
+	for _, uid := range slices.AppendSeq(slices.AppendSeq(slices.Clone(s.applied), maps.Keys(s.unknown)), maps.Keys(s.problems)) {
 		b.of(uid, s.source)
 	}
 }
@@ -270,7 +270,7 @@ func (b *books) pods(uid string) (all []*trafficv1.PodCounts) {
 		one := proto.CloneOf(p)
 		one.Stored = record.Size(one.Numbers)
 		if a := b.attached[s.uid]; a != nil && a.source == s {
-			one.Attached, one.Applied, one.Problem = true, a.problem == "" && slices.Contains(a.applied, uid), cmp.Or(a.problem, clip(a.unanswered[uid]))
+			one.Attached, one.Applied, one.Problem = true, a.problem == "" && slices.Contains(a.applied, uid), cmp.Or(a.problem, clip(a.problems[uid]))
 			one.Unknown = a.unknown[uid]
 		}
 		all = append(all, one)

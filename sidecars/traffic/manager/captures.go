@@ -2,6 +2,7 @@ package manager
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"google.golang.org/protobuf/proto"
@@ -10,6 +11,7 @@ import (
 	"switchyard.dev/eventbus/lists"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/elide"
 )
 
 // Elision names headers that are removed in all captures.
@@ -82,11 +84,24 @@ func restricted(c *trafficv1.Capture) bool {
 	return c.GetTraces() != "" || len(c.GetRoutingKeys())+len(c.GetExceptRoutingKeys()) > 0
 }
 
-// stateOf returns what a container has reported of these captures, which it has got last.
-func stateOf(report *trafficv1.Applied, captures []*trafficv1.Capture, last *trafficv1.Attachments, of source) state {
+// clearUnfit clears those of these captures that a container cannot apply, and returns why, by UID: they record nothing, and their
+// ports pass requests on. As they were, the container would report a problem of all its captures, which can be of other namespaces.
+func clearUnfit(all []*trafficv1.Capture) (unfit map[string]string) {
+	unfit = map[string]string{}
+	for _, c := range all {
+		if _, err := elide.New(c); err != nil {
+			unfit[c.GetUid()] = err.Error()
+			c.JsonPathsElided, c.Sample, c.Restricted, c.Traces = nil, 0, 0, ""
+		}
+	}
+	return unfit
+}
+
+// stateOf returns what a container has reported of these captures, which it has got last, except those that are unfit.
+func stateOf(report *trafficv1.Applied, captures []*trafficv1.Capture, last *trafficv1.Attachments, unfit map[string]string, of source) state {
 	s := state{source: of, problem: clip(report.GetProblem())}
 	s.applied, s.unknown = appliedBy(report, unchanged(captures, last.GetCaptures()), last)
-	s.applied, s.unanswered = withoutUnanswered(report, s.applied, last.GetCaptures())
+	s.applied, s.problems = withoutProblems(report, s.applied, last.GetCaptures(), unfit)
 	return s
 }
 
@@ -112,17 +127,19 @@ func appliedBy(report *trafficv1.Applied, captures []string, last *trafficv1.Att
 	return lists.Filter(captures, func(uid string) bool { return !unknown[uid] }), unknown
 }
 
-// withoutUnanswered returns those of these captures that have no port of which a pod got no answer, and the reasons of the others.
-func withoutUnanswered(report *trafficv1.Applied, applied []string, all []*trafficv1.Capture) (rest []string, unanswered map[string]string) {
-	unanswered = map[string]string{}
+// withoutProblems returns those of these captures that are fit and have no port of which a pod got no answer, and the problems of the
+// others.
+func withoutProblems(report *trafficv1.Applied, applied []string, all []*trafficv1.Capture, unfit map[string]string) (rest []string, problems map[string]string) {
+	problems = map[string]string{}
+	maps.Copy(problems, unfit)
 	for _, c := range all {
 		for _, p := range c.GetPorts() {
 			if why := report.GetUnanswered()[p.GetListening()]; why != "" {
-				unanswered[c.GetUid()] = why
+				problems[c.GetUid()] = why
 			}
 		}
 	}
-	return lists.Filter(applied, func(uid string) bool { return unanswered[uid] == "" }), unanswered
+	return lists.Filter(applied, func(uid string) bool { return problems[uid] == "" }), problems
 }
 
 // portsOf returns the ports of a capture in a pod. A pod of traffic-manager records several members.

@@ -145,7 +145,7 @@ func TestACaptureThatAContainerDoesNotKnowIsNotApplied(t *testing.T) {
 	last := &trafficv1.Attachments{Captures: []*trafficv1.Capture{{Uid: "over"}, {Uid: "traces", Traces: "ab"}}, Override: &trafficv1.Override{Uid: "over"}}
 	b, of := newBooks(time.Now), source{"cart", "p", "i"}
 	b.grant("p", last.GetCaptures()...)
-	b.attach(b.begin("p"), stateOf(&trafficv1.Applied{Version: 1, Overrides: true}, last.GetCaptures(), last, of))
+	b.attach(b.begin("p"), stateOf(&trafficv1.Applied{Version: 1, Overrides: true}, last.GetCaptures(), last, nil, of))
 	if p := b.pods("over"); len(p) != 1 || !p[0].GetApplied() || p[0].GetProblem() != "" || p[0].GetUnknown() {
 		t.Errorf("the override is %v", p)
 	}
@@ -161,7 +161,7 @@ func TestACaptureWithAnotherDestinationIsNotApplied(t *testing.T) {
 	}
 	last := &trafficv1.Attachments{Captures: of("caller:80")}
 	for to, want := range map[string]string{"caller:80": "[a b]", "10.0.0.9:80": "[b]"} {
-		if s := stateOf(&trafficv1.Applied{}, of(to), last, source{}); fmt.Sprint(s.applied) != want {
+		if s := stateOf(&trafficv1.Applied{}, of(to), last, nil, source{}); fmt.Sprint(s.applied) != want {
 			t.Errorf("with %s it has applied %v", to, s.applied)
 		}
 	}
@@ -173,10 +173,10 @@ func TestACaptureWhoseRequestsDoNotComeBackIsNotApplied(t *testing.T) {
 		{Uid: "a", Ports: []*trafficv1.Port{{Listening: 8080}, {Listening: 8081}}}, {Uid: "b", Ports: []*trafficv1.Port{{Listening: 8082}}},
 	}
 	report := &trafficv1.Applied{Unanswered: map[uint32]string{8081: "why"}}
-	if applied, why := withoutUnanswered(report, []string{"a", "b"}, all); fmt.Sprint(applied, why) != "[b] map[a:why]" {
+	if applied, why := withoutProblems(report, []string{"a", "b"}, all, nil); fmt.Sprint(applied, why) != "[b] map[a:why]" {
 		t.Errorf("applied are %v, and not %v", applied, why)
 	}
-	if applied, why := withoutUnanswered(&trafficv1.Applied{}, []string{"a", "b"}, all); len(applied) != 2 || len(why) > 0 {
+	if applied, why := withoutProblems(&trafficv1.Applied{}, []string{"a", "b"}, all, nil); len(applied) != 2 || len(why) > 0 {
 		t.Errorf("applied are %v, and not %v", applied, why)
 	}
 }

@@ -18,7 +18,9 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/elide"
 	"switchyard.dev/sidecars/traffic/manager"
+	"switchyard.dev/sidecars/traffic/record"
 )
 
 func TestExchangesAreStoredOnceAndRead(t *testing.T) {
@@ -71,6 +73,35 @@ func TestExchangesAreStoredOnceAndRead(t *testing.T) {
 		if !strings.Contains(string(text), line) {
 			t.Errorf("no %q in the metrics", line)
 		}
+	}
+}
+
+// A path that the API server accepts and that is not supported is a problem of its capture, which records nothing, and of no other one.
+func TestACaptureThatCannotBeAppliedKeepsNoOtherFromIt(t *testing.T) {
+	s := newSite(t)
+	pod := s.fork("cart")
+	c := s.container(pod, "i1")
+	s.capture("good", nil, pod)
+	bad := s.capture("bad", func(c *crdv1.TrafficCapture) {
+		c.Spec.Elide = &crdv1.CaptureElision{JSONPaths: []crdv1.JSONPath{"$.a", "$.[?(@.b)]"}}
+		c.Spec.Traces = "0123456789abcdef"
+	}, pod)
+	for _, got := range c.applies(2) {
+		if _, err := elide.New(got); err != nil || len(got.GetPorts()) != 1 {
+			t.Errorf("the pod gets %v: %v", got, err)
+		}
+		if records := record.Selects(got, "0123456789abcdef"); records == (got.GetUid() == string(bad.UID)) {
+			t.Errorf("%s records: %v", got.GetName(), records)
+		}
+	}
+	for name, want := range map[string]string{"good": "", "bad": "is not supported"} {
+		s.Eventually("the state of the pod is known", func() error {
+			p := s.counts(name).GetPods()
+			if len(p) != 1 || p[0].GetApplied() != (want == "") || !strings.Contains(p[0].GetProblem(), want) || want == "" && p[0].GetProblem() != "" {
+				return fmt.Errorf("of %s it is %v", name, p)
+			}
+			return nil
+		})
 	}
 }
 

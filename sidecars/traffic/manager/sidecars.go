@@ -28,27 +28,28 @@ const (
 	maxVersions = 64
 )
 
-// attachments returns what a pod has to do, with the authorities of the present certificate. The pod can deliver for its
-// captures from now on.
-func (s *server) attachments(ctx context.Context, who serve.Peer) (*trafficv1.Attachments, error) {
+// attachments returns what a pod has to do, with the authorities of the present certificate, and why some of its captures
+// record nothing, by UID. The pod can deliver for its captures from now on.
+func (s *server) attachments(ctx context.Context, who serve.Peer) (out *trafficv1.Attachments, unfit map[string]string, err error) {
 	namespace := who.Namespace
 	if s.isReplica(who) {
 		namespace = ""
 	}
 	all, err := s.cluster.captures(ctx, namespace)
 	if err != nil {
-		return nil, status.Error(codes.Unavailable, err.Error())
+		return nil, nil, status.Error(codes.Unavailable, err.Error())
 	}
 	captures := capturesOf(namespace, types.UID(who.UID), all, s.cfg.Always)
 	if s.books.grant(who.UID, captures...) {
 		// Before the ring has exchanges of a capture, its name is on disk.
 		if err := s.save(); err != nil {
-			return nil, status.Error(codes.Unavailable, err.Error())
+			return nil, nil, status.Error(codes.Unavailable, err.Error())
 		}
 	}
-	out := &trafficv1.Attachments{Captures: captures, Authorities: []byte(s.cfg.TLS.Roots().PEM())}
+	unfit = clearUnfit(captures)
+	out = &trafficv1.Attachments{Captures: captures, Authorities: []byte(s.cfg.TLS.Roots().PEM())}
 	out.Override, out.Restricted = overridesOf(captures, all)
-	return out, nil
+	return out, unfit, nil
 }
 
 // Attach implements trafficv1.SidecarsServer.
@@ -68,7 +69,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 	sent := map[uint64][]*trafficv1.Capture{}
 	for {
 		changed := s.cluster.changed.Next()
-		next, err := s.attachments(ctx, who)
+		next, unfit, err := s.attachments(ctx, who)
 		if err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (s *server) Attach(stream trafficv1.Sidecars_AttachServer) error {
 			if applied.GetVersion() == 0 {
 				continue // it applies nothing yet, or has ended
 			}
-			s.books.attach(a, stateOf(applied, sent[applied.GetVersion()], last, of))
+			s.books.attach(a, stateOf(applied, sent[applied.GetVersion()], last, unfit, of))
 		case <-a.replaced:
 			return status.Error(codes.Aborted, "the pod has opened another stream")
 		case err := <-failed:
@@ -165,7 +166,7 @@ func (s *server) Deliver(stream trafficv1.Sidecars_DeliverServer) error {
 
 // store writes the exchanges of a batch into the ring, except those that are there, and returns the IDs of those that never will be.
 func (s *server) store(ctx context.Context, who serve.Peer, batch *trafficv1.Batch) (refused []string, err error) {
-	if _, err := s.attachments(ctx, who); err != nil {
+	if _, _, err := s.attachments(ctx, who); err != nil {
 		return nil, err
 	}
 	// The same exchange may come over two streams of the pod.
