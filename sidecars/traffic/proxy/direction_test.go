@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,4 +83,28 @@ func TestLastBytesAreNotCutOff(t *testing.T) {
 			t.Errorf("%.10q: it is %s", protocol, why)
 		}
 	}
+}
+
+// A connection that was accepted just before the end is reset: Close waits for it.
+func TestAConnectionDuringCloseIsReset(t *testing.T) {
+	app, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer app.Close()
+	p := &Proxy{Observer: func(int32) parse.Observer { return unobserved{} }, Logger: slog.New(slog.DiscardHandler)}
+	if err := p.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	p.Close()
+	client, accepted := pair(t)
+	ended := make(chan struct{})
+	go func() {
+		p.connect(accepted, Port{To: app.Addr().String()})
+		close(ended)
+	}()
+	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("it is open: %v", err)
+	}
+	<-ended
 }

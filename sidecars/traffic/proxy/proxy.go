@@ -41,7 +41,7 @@ type Proxy struct {
 	mu        sync.Mutex
 	listeners map[int32]*listener // by number
 	returned  returned
-	open      map[*net.TCPConn]struct{}
+	open      map[*net.TCPConn]struct{} // nil after Close
 	running   sync.WaitGroup
 }
 
@@ -135,6 +135,7 @@ func (p *Proxy) Close() {
 	for c := range p.open {
 		cut(c)
 	}
+	p.open = nil
 	p.mu.Unlock()
 	p.running.Wait()
 }
@@ -156,14 +157,17 @@ func (p *Proxy) serve(l *listener) {
 	}
 }
 
-// keep adds or removes an open connection.
+// keep adds or removes an open connection. One that was accepted just before Close is reset.
 func (p *Proxy) keep(c *net.TCPConn, open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if open {
-		p.open[c] = struct{}{}
-	} else {
+	switch {
+	case !open:
 		delete(p.open, c)
+	case p.open == nil:
+		cut(c)
+	default:
+		p.open[c] = struct{}{}
 	}
 }
 
