@@ -1,6 +1,7 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -232,6 +233,7 @@ func (r *run) record(ctx context.Context, most time.Duration, err error) (*Resul
 		if errors.Is(failed, ErrLeft) {
 			return nil, failed
 		}
+		err = cmp.Or(err, failed)
 	default:
 	}
 	if r.left() {

@@ -155,6 +155,32 @@ func TestTheOtherEndsOfARecording(t *testing.T) {
 	}
 }
 
+// An exchange that arrives after the user has ended the recording, and cannot be kept, is no evicted one.
+func TestADiskThatIsFullAtTheEnd(t *testing.T) {
+	s := newSite(t)
+	s.Start("one")
+	cfg, full := s.config(), errors.New("the disk is full")
+	each := cfg.Each
+	cfg.Each = func(x *trafficv1.Exchange, workload string) error {
+		if x.GetRequest().GetTarget() == "/2" {
+			return full
+		}
+		return each(x, workload)
+	}
+	stop, ended := s.record(cfg)
+	c := s.Created()
+	s.Attached(c, "True", "ready")
+	s.Deliver("one", c, 3, 1)
+	s.sees("/1")
+	stop()
+	s.says("interrupted")
+	s.Deliver("one", c, 3, 2)
+	s.Detached(c)
+	if out := <-ended; !errors.Is(out.err, full) || out.Result == nil || out.Read != 1 {
+		t.Errorf("it ended with %+v, %v", out.Result, out.err)
+	}
+}
+
 // Without a right or a fork, nothing stays.
 func TestARecordingThatIsRefused(t *testing.T) {
 	s := newSite(t)
