@@ -154,14 +154,16 @@ func (a *Agent) keepAttached(ctx context.Context, client trafficv1.SidecarsClien
 	reported := ""
 	for wait := retryMin; ; wait = min(2*wait, retryMax) {
 		began := time.Now()
-		err := a.attach(ctx, client)
+		served, err := a.attach(ctx, client)
 		if ctx.Err() != nil {
 			return
 		}
 		if time.Since(began) > retryMax {
-			wait, reported = retryMin, ""
+			wait = retryMin
 		}
-		if why := fmt.Sprint(err); why != reported { // once for each reason
+		if why := fmt.Sprint(err); served {
+			reported = "" // the next attempt shows whether anything is wrong
+		} else if why != reported { // once for each reason
 			a.cfg.Logger.Warn("traffic-manager does not answer; the attachments stay", "address", a.cfg.Manager, "error", err)
 			reported = why
 		}
@@ -171,22 +173,21 @@ func (a *Agent) keepAttached(ctx context.Context, client trafficv1.SidecarsClien
 	}
 }
 
-// attach keeps one stream until it ends.
-func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) error {
+// attach keeps one stream until it ends. served: there were attachments.
+func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) (served bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, err := a.authorized(ctx)
-	if err != nil {
-		return err
+	if ctx, err = a.authorized(ctx); err != nil {
+		return false, err
 	}
 	stream, err := client.Attach(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, report := range a.earlier { // to each replica
 		if err := stream.Send(report); err != nil {
 			_, err = stream.Recv() // it has the reason
-			return err
+			return false, err
 		}
 	}
 	received := make(chan error, 1)
@@ -209,13 +210,13 @@ func (a *Agent) attach(ctx context.Context, client trafficv1.SidecarsClient) err
 		report := &trafficv1.Applied{Version: version.Load(), Problem: a.wrong(), Incarnation: a.recorder.Incarnation, Overrides: true, Restricts: true, Unanswered: a.proxy.Unanswered(), Counts: a.recorder.Counts()}
 		if !proto.Equal(report, last) || time.Since(sent) > reportEvery {
 			if err := stream.Send(report); err != nil {
-				return <-received // which has the reason
+				return version.Load() > 0, <-received // which has the reason
 			}
 			last, sent = report, time.Now()
 		}
 		select {
 		case err := <-received:
-			return err
+			return version.Load() > 0, err
 		case <-a.changed:
 		case <-time.After(compareEvery):
 		}

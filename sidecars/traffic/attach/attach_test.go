@@ -29,6 +29,7 @@ import (
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
 	"switchyard.dev/sidecars/traffic/attach"
 	"switchyard.dev/sidecars/traffic/record"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/hostile/attacks"
 	"switchyard.dev/tests/port"
 	"switchyard.dev/tools/wait"
@@ -57,11 +58,13 @@ type receiver struct {
 	// stored has the exchanges by number.
 	stored map[uint64]*trafficv1.Exchange
 	server *grpc.Server
+	// expires ends the next stream that is served, as traffic-manager does after an hour.
+	expires chan struct{}
 }
 
 func newReceiver(t *testing.T) (*receiver, *trust.Roots) {
 	authority := trusttest.New(t, "traffic")
-	r := &receiver{t: t, address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), stored: map[uint64]*trafficv1.Exchange{}}
+	r := &receiver{t: t, address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), expires: make(chan struct{}), stored: map[uint64]*trafficv1.Exchange{}}
 	roots := trust.NewRoots("this test")
 	if err := roots.Set(authority.Bundle()); err != nil {
 		t.Fatal(err)
@@ -125,6 +128,8 @@ func (r *receiver) Attach(s trafficv1.Sidecars_AttachServer) error {
 		}
 		select {
 		case <-changed:
+		case <-r.expires:
+			return status.Error(codes.Unavailable, "the stream ends: connect again")
 		case <-s.Context().Done():
 			return nil
 		}
@@ -170,6 +175,7 @@ type pod struct {
 	served atomic.Int64
 	port   int32
 	stop   func()
+	logs   background.Output
 }
 
 // large is the size of the bodies.
@@ -212,7 +218,7 @@ func (p *pod) start() {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- attach.Run(ctx, attach.Config{
-			Manager: p.address, Roots: p.roots, TokenFile: filepath.Join(p.dir, "token"), StateFile: p.state(), Logger: slog.New(slog.DiscardHandler),
+			Manager: p.address, Roots: p.roots, TokenFile: filepath.Join(p.dir, "token"), StateFile: p.state(), Logger: slog.New(slog.NewTextHandler(&p.logs, nil)),
 		})
 	}()
 	p.stop = func() {
@@ -530,6 +536,27 @@ func TestTheContainerIsKilled(t *testing.T) {
 	if got := p.served.Load(); got != 21 {
 		t.Errorf("%d are served", got)
 	}
+}
+
+// A stream that ends as each does after a while is no reason to warn, and one that cannot be opened again is.
+func TestAStreamThatExpires(t *testing.T) {
+	p := newPod(t)
+	p.start()
+	for range 2 {
+		p.capture()
+		p.expires <- struct{}{}
+	}
+	p.capture()
+	if text := p.logs.String(); strings.Contains(text, "the stream ends") {
+		t.Errorf("the log has %s", text)
+	}
+	p.kill()
+	wait.Eventually(t, time.Minute, "a warning", func() error {
+		if text := p.logs.String(); !strings.Contains(text, "traffic-manager does not answer") {
+			return fmt.Errorf("the log has %q", text)
+		}
+		return nil
+	})
 }
 
 // Connections outlive the capture, and requests over them are not copied any more.
