@@ -118,6 +118,24 @@ func TestSecretsAreNotCopied(t *testing.T) {
 	}
 }
 
+// Bodies in which null replaces shorter values need more room.
+func TestElidedBodiesHaveTheirRoom(t *testing.T) {
+	c := of("a", 1<<20)
+	c.JsonPathsElided = []string{"$[*]"}
+	k := recording(t, c)
+	const n = 20
+	for range n {
+		k.exchange(request("["+strings.Repeat("1,", 1<<19-2)+"1]"), response(""))
+	}
+	size := 0
+	for _, x := range k.all {
+		size += x.Size
+	}
+	if lost := k.Counts("a")[0].GetLost()[record.Budget]; size > record.InFlight || len(k.all) == 0 || lost != uint64(n-len(k.all)) {
+		t.Errorf("%d exchanges have %d bytes, and %d are lost", len(k.all), size, lost)
+	}
+}
+
 func TestCapturesAreIndependent(t *testing.T) {
 	none, other := of("none", 5), of("other", 5)
 	none.Sample, other.Ports = 0, []*trafficv1.Port{{Application: 8080, Listening: 1}}

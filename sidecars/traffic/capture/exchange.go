@@ -183,8 +183,12 @@ func (e *exchange) End(problem string) {
 		if e.sums[s] != nil {
 			m.BodySha256 = e.sums[s].Sum(nil)
 		}
-		if m != nil {
-			e.of.rules.Body(m)
+		if m == nil {
+			continue
+		}
+		was := len(m.Body)
+		if e.of.rules.Body(m); !e.grow(int64(len(m.Body) - was)) {
+			return
 		}
 	}
 	e.r.mu.Lock()

@@ -189,17 +189,9 @@ func (b *Books) Counts(uids ...string) (all []*trafficv1.CaptureCounts) {
 	return all
 }
 
-// InFlight returns how many exchanges of a capture are in flight.
-func (b *Books) InFlight(uid string) uint64 {
-	if of := b.captures[uid]; of != nil {
-		return of.inFlight
-	}
-	return 0
-}
-
 // Forget removes the book of a capture that has ended. It reports false while exchanges are in flight.
 func (b *Books) Forget(uid string) bool {
-	if b.InFlight(uid) > 0 {
+	if of := b.captures[uid]; of != nil && of.inFlight > 0 {
 		return false
 	}
 	delete(b.captures, uid)
