@@ -108,3 +108,43 @@ func TestAConnectionDuringCloseIsReset(t *testing.T) {
 	}
 	<-ended
 }
+
+// An application that closes a connection over which its caller has requested nothing has left no request without an answer.
+func TestAConnectionWithoutARequestNeedsNoAnswer(t *testing.T) {
+	app, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer app.Close()
+	go func() {
+		for {
+			c, err := app.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*net.TCPConn).CloseWrite()
+			_, _ = io.Copy(io.Discard, c)
+			_ = c.Close()
+		}
+	}()
+	p := &Proxy{Observer: func(int32) parse.Observer { return unobserved{} }, Logger: slog.New(slog.DiscardHandler)}
+	if err := p.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for text, want := range map[string]bool{"": false, "GET / HTTP/1.1\r\nHost: a\r\n\r\n": true} {
+		of := Port{Listening: int32(len(text)), To: app.Addr().String(), Returns: true}
+		for range enoughConnections {
+			client, accepted := pair(t)
+			_, _ = io.WriteString(client, text)
+			go func() {
+				_, _ = io.Copy(io.Discard, client)
+				_ = client.Close()
+			}()
+			p.connect(accepted, of)
+		}
+		if got := p.Unanswered()[uint32(of.Listening)] != ""; got != want {
+			t.Errorf("%q is reported: %v", text, got)
+		}
+	}
+}

@@ -196,9 +196,10 @@ func (p *Proxy) connect(client *net.TCPConn, port Port) {
 		answer.begins = func() { p.returned.answer(port) }
 	}
 	back.Go(answer.pass)
-	(&direction{from: client, to: server, side: parse.Request, conn: read, first: &first}).pass()
+	request := &direction{from: client, to: server, side: parse.Request, conn: read, first: &first, begins: func() {}}
+	request.pass()
 	back.Wait()
-	if answer.begins != nil { // it did not begin
+	if answer.begins != nil && request.begins == nil { // the request began, and the answer did not
 		p.returned.fail(port, hostOf(client.RemoteAddr()), *first.Load(), time.Now())
 	}
 	if !read.HTTP() {
