@@ -27,28 +27,23 @@ func release() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open("/proc/self/smaps")
+	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // It was only read.
 	var failed error
-	var from, to uintptr // of the present mapping, if it is one of the file
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var start, end uintptr
-		var kept int
-		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x ", &start, &end); n == 2 {
-			if from, to = start, end; !strings.HasSuffix(lines.Text(), " "+program) {
-				from, to = 0, 0
-			}
+		var from, to uintptr
+		var mode string
+		n, _ := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &mode)
+		// A page that the process has changed, also one that is in swap, would be lost.
+		if n < 3 || strings.Contains(mode, "w") || !strings.HasSuffix(lines.Text(), " "+program) {
 			continue
 		}
-		// A page of the mapping that the process has changed would be lost.
-		if n, _ := fmt.Sscanf(lines.Text(), "Anonymous: %d kB", &kept); n == 1 && kept == 0 && to > 0 {
-			for _, advice := range []uintptr{unix.MADV_COLD, unix.MADV_DONTNEED} {
-				if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
-					failed = errors.Join(failed, errno)
-				}
+		for _, advice := range []uintptr{unix.MADV_COLD, unix.MADV_DONTNEED} {
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
+				failed = errors.Join(failed, errno)
 			}
 		}
 	}
