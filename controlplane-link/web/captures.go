@@ -23,12 +23,12 @@ type capture struct {
 	More                                 bool
 }
 
-// captureState is the state of a capture. One that has ended before it began, not by a user, has failed.
+// captureState is the phase of a capture, in the words of the API. It is bad if the capture has ended before it began, not by a user.
 func captureState(c captures.Capture) page.State {
 	if !c.EndedAt.IsZero() && !c.Progress.Ready && c.StoppedAt.IsZero() {
-		return page.State{Kind: "bad", Text: "Failed"}
+		return page.State{Kind: "bad", Text: "Ended"}
 	}
-	return map[string]page.State{"ended": {Text: "Ended"}, "recording": {Kind: "ok", Text: "Recording"}, "pending": {Kind: "wait", Text: "Starting"}}[c.Phase()]
+	return map[string]page.State{"ended": {Text: "Ended"}, "recording": {Kind: "ok", Text: "Recording"}, "pending": {Kind: "wait", Text: "Pending"}}[c.Phase()]
 }
 
 func (r *request) listCaptures() (err error) {
