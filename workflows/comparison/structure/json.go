@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"switchyard.dev/eventbus/lists"
 )
 
 // maxDepth is how deep values can be; deeper bodies are not decoded.
@@ -14,8 +16,11 @@ const maxDepth = 200
 
 var errTooDeep = errors.New("more than 200 levels")
 
-// JSON decodes one JSON value.
+// JSON decodes one JSON value. Nothing of a body that is too deep is decoded.
 func JSON(body []byte) (*Value, error) {
+	if tooDeep(body) {
+		return nil, fmt.Errorf("decode JSON: %w", errTooDeep)
+	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	var decoded any
@@ -25,45 +30,46 @@ func JSON(body []byte) (*Value, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("decode JSON: more than one value")
 	}
-	v, err := valueOf(decoded, 0)
-	if err != nil {
-		return nil, fmt.Errorf("decode JSON: %w", err)
+	return valueOf(decoded), nil
+}
+
+// tooDeep reports whether objects and lists are inside of each other at more than maxDepth levels. It reads to the first such level.
+func tooDeep(body []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == '[' || c == '{'):
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case !quoted && (c == ']' || c == '}'):
+			depth--
+		}
 	}
-	return v, nil
+	return false
 }
 
 // valueOf returns a value that encoding/json has decoded, with numbers as their text.
-func valueOf(decoded any, depth int) (*Value, error) {
-	if depth > maxDepth {
-		return nil, errTooDeep
-	}
+func valueOf(decoded any) *Value {
 	switch of := decoded.(type) {
 	case string:
-		return &Value{Kind: Text, Text: of}, nil
+		return &Value{Kind: Text, Text: of}
 	case json.Number:
-		return &Value{Kind: Number, Text: of.String()}, nil
+		return &Value{Kind: Number, Text: of.String()}
 	case bool:
-		return &Value{Kind: Bool, Text: strconv.FormatBool(of)}, nil
+		return &Value{Kind: Bool, Text: strconv.FormatBool(of)}
 	case []any:
-		list := &Value{Kind: List}
-		for _, e := range of {
-			v, err := valueOf(e, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list.Elements = append(list.Elements, v)
-		}
-		return list, nil
+		return &Value{Kind: List, Elements: lists.Map(of, valueOf)}
 	case map[string]any:
 		var members []Member
 		for name, m := range of {
-			v, err := valueOf(m, depth+1)
-			if err != nil {
-				return nil, err
-			}
-			members = append(members, Member{name, v})
+			members = append(members, Member{name, valueOf(m)})
 		}
-		return ObjectOf(members...), nil
+		return ObjectOf(members...)
 	}
-	return &Value{Kind: Null, Text: "null"}, nil
+	return &Value{Kind: Null, Text: "null"}
 }

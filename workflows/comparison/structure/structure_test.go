@@ -94,6 +94,27 @@ func TestBodiesAreDecodedByTheirType(t *testing.T) {
 	}
 }
 
+// Of a body that is too deep, nothing after the level beyond the bound is read: not even that it is not JSON.
+func TestJSONThatIsTooDeepIsNotDecoded(t *testing.T) {
+	const bound = 200
+	for name, row := range map[string]struct{ text, want string }{
+		"lists":                   {strings.Repeat("[", bound+1) + "no JSON", "more than 200 levels"},
+		"objects":                 {strings.Repeat(`{"a":`, bound+1) + "no JSON", "more than 200 levels"},
+		"deeper than Go decodes":  {strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "more than 200 levels"},
+		"the deepest that can be": {strings.Repeat("[", bound) + "1" + strings.Repeat("]", bound), ""},
+		"brackets in strings":     {`["` + strings.Repeat(`[{\"`, bound+1) + `\\",[]]`, ""},
+		"side by side":            {"[" + strings.Repeat(`[],{"a":{}},`, bound+1) + "1]", ""},
+	} {
+		if _, err := structure.JSON([]byte(row.text)); (err == nil) != (row.want == "") || err != nil && !strings.HasSuffix(err.Error(), row.want) {
+			t.Errorf("%s: %v, not %q", name, err, row.want)
+		}
+	}
+	deep := []byte(strings.Repeat("[", bound+1) + strings.Repeat("{},", 1<<16))
+	if n := testing.AllocsPerRun(1, func() { _, _ = structure.JSON(deep) }); n > 5 {
+		t.Errorf("a body that is too deep takes %v allocations", n)
+	}
+}
+
 func TestProtobufIsDecodedByFieldNumber(t *testing.T) {
 	m := &descriptorpb.FieldDescriptorProto{Name: proto.String("driver_id"), Number: proto.Int32(7), Options: &descriptorpb.FieldOptions{Deprecated: proto.Bool(true)}}
 	body, err := proto.Marshal(m)
