@@ -2,11 +2,14 @@ package smarttests
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
+	"switchyard.dev/controlplane-link/controlplane/model"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	"switchyard.dev/workflows/comparison"
 	"switchyard.dev/workflows/comparison/exchange"
+	"switchyard.dev/workflows/comparison/noise"
 )
 
 func TestAComparisonHasThePublishedForm(t *testing.T) {
@@ -41,6 +44,34 @@ func TestAComparisonHasThePublishedForm(t *testing.T) {
 		got, err := json.Marshal(row.value)
 		if err != nil || string(got) != row.want {
 			t.Errorf("%s: %s, not %s (%v)", what, got, row.want, err)
+		}
+	}
+}
+
+// A comparison names the sessions of its two sides, and the place of its captures. One side alone is not compared.
+func TestAComparisonNamesItsSessions(t *testing.T) {
+	x := model.TestExecution{ID: "x", RoutingKey: "k"}
+	printed := map[Side]Printed{}
+	for side, body := range map[Side]string{Baseline: "MTA=", Target: "MTI="} { // 10 and 12
+		if Diff(x, printed) != nil || Differences(x, printed, Findings{}).Results != nil {
+			t.Errorf("compared with %d sides", len(printed))
+		}
+		printed[side] = Read(strings.NewReader(`{"tests":[{"reason":"Completed","calls":[{"number":1,"name":"list","captured":true,
+			"exchange":{"id":"` + string(side) + `","request":{"method":"GET","target":"/list"},"response":{"status":200,"body":"` + body + `","bodySize":"2"}}}]}]}`))
+	}
+	const sessions, point = `"baselineSession":"smart-test-x-baseline"`, `{"direction":"Outbound","kind":"Job","name":"smart-test-x-sandbox","namespace":"signadot-tests"}`
+	for what, row := range map[string]struct {
+		value any
+		want  []string
+	}{
+		"summary":     {Diff(x, printed), []string{sessions, `"targetSession":"smart-test-x-sandbox"`, `"capturePoints":[` + point + `]`}},
+		"differences": {Differences(x, printed, Findings{Colours: []noise.Colour{noise.Red}}), []string{`"baseline":"smart-test-x-baseline"`, `"target":"smart-test-x-sandbox"`, `"by":` + point, `"baselineCaptureID":"baseline"`, `"targetCaptureID":"sandbox"`, `"oldValue":"10"`, `"value":"12"`}},
+	} {
+		got, err := json.Marshal(row.value)
+		for _, want := range row.want {
+			if err != nil || !strings.Contains(string(got), want) {
+				t.Errorf("%s: %s, without %s (%v)", what, got, want, err)
+			}
 		}
 	}
 }
