@@ -10,16 +10,22 @@
 package traffic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/lists"
+	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
+	"switchyard.dev/sidecars/traffic/members"
 	"switchyard.dev/sidecars/traffic/published"
 	"switchyard.dev/sidecars/traffic/recording"
 	"switchyard.dev/tools/switchyard/command"
@@ -115,6 +121,12 @@ func recordTo(ctx context.Context, s *command.Session, asked recording.Asked, to
 
 // run records, and prints how complete the recording is.
 func run(ctx context.Context, s *command.Session, cfg recording.Config, asked recording.Asked, to target) error {
+	box := &crdv1.SignadotSandbox{}
+	if asked.Workload != "" && cfg.Client.Get(ctx, client.ObjectKey{Name: asked.Sandbox}, box) == nil { // the recording has its error
+		if err := unambiguous(box, asked.Workload); err != nil {
+			return exit.No.Errorf("%w", err)
+		}
+	}
 	outputs, err := to.open(s)
 	if err != nil {
 		return exit.Failed.Errorf("%w", err)
@@ -149,6 +161,24 @@ func run(ctx context.Context, s *command.Session, cfg recording.Config, asked re
 		return exit.No.Errorf("%w", err)
 	}
 	return err
+}
+
+// unambiguous returns the error of a name that is that of a member of a sandbox, and that of another one or of its baseline: a capture
+// with it records both.
+func unambiguous(s *crdv1.SignadotSandbox, name string) error {
+	in := lists.Filter(members.Of(s), func(m members.Member) bool { return m.Is(name) })
+	given := slices.IndexFunc(in, func(m members.Member) bool { return m.Given == name })
+	if given < 0 {
+		return nil
+	}
+	other := slices.IndexFunc(in, func(m members.Member) bool { return m.ObjectRef != in[given].ObjectRef })
+	if other < 0 {
+		return nil
+	}
+	of := func(m members.Member) string {
+		return fmt.Sprintf("%s of baseline %s %s/%s", cmp.Or(m.Given, "the fork"), m.Kind, m.Namespace, m.Name)
+	}
+	return fmt.Errorf("--workload %s is ambiguous: sandbox %s has %s, and %s; use a name that only one of them has, or record all members without --workload", name, s.Name, of(in[given]), of(in[other]))
 }
 
 // open returns the outputs.
