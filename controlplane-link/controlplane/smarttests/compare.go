@@ -1,7 +1,9 @@
 package smarttests
 
 import (
+	"cmp"
 	"encoding/hex"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
+	"switchyard.dev/eventbus/lists"
 	v2 "switchyard.dev/protos/controlplane/v2"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	trafficv1 "switchyard.dev/protos/gen/traffic/v1"
@@ -131,7 +134,7 @@ func operation(f noise.Finding) v2.DiffOp {
 
 // Findings are the differences to return.
 type Findings struct {
-	// Colours are those of the calls. Most bounds the operations; 0: all.
+	// Colours are those of the calls. Most bounds the operations; 0: all. Calls after the last operation are left out.
 	Colours []noise.Colour
 	Most    int
 	// Messages: with the messages of the calls.
@@ -145,18 +148,16 @@ func Differences(x model.TestExecution, printed map[Side]Printed, of Findings) v
 	if !is {
 		return out
 	}
-	at, left := v2.TrafficDiffPointResult{By: point(x)}, of.Most
-	operations := func(all []noise.Finding) (ops []v2.DiffOp) {
-		for _, f := range all {
-			if of.Most > 0 && left == 0 {
-				break
-			}
-			left--
-			ops = append(ops, operation(f))
-		}
-		return ops
+	at, left := v2.TrafficDiffPointResult{By: point(x)}, cmp.Or(of.Most, math.MaxInt)
+	operations := func(all []noise.Finding) []v2.DiffOp {
+		all = all[:min(len(all), left)]
+		left -= len(all)
+		return lists.Map(all, operation)
 	}
 	for i, call := range r.Calls {
+		if left == 0 {
+			break
+		}
 		if !slices.Contains(of.Colours, call.Colour()) {
 			continue
 		}

@@ -75,3 +75,27 @@ func TestAComparisonNamesItsSessions(t *testing.T) {
 		}
 	}
 }
+
+// Calls beyond the bound of operations are left out: without their operations they would look like calls without differences.
+func TestTheBoundOfOperations(t *testing.T) {
+	x := model.TestExecution{ID: "x", RoutingKey: "k"}
+	printed := map[Side]Printed{}
+	for side, status := range map[Side]string{Baseline: "200", Target: "500"} {
+		var calls []string
+		for _, path := range []string{"/a", "/b", "/c"} {
+			calls = append(calls, `{"number":1,"name":"`+path+`","captured":true,"exchange":{"request":{"method":"GET","target":"`+path+`"},"response":{"status":`+status+`}}}`)
+		}
+		printed[side] = Read(strings.NewReader(`{"tests":[{"reason":"Completed","calls":[` + strings.Join(calls, ",") + `]}]}`))
+	}
+	for most, want := range map[int]int{0: 3, 1: 1, 2: 2, 9: 3} {
+		diffs := Differences(x, printed, Findings{Colours: []noise.Colour{noise.Red}, Most: most}).Results[0].Diffs
+		for _, d := range diffs {
+			if len(d.Response.DiffOps) != 1 {
+				t.Errorf("of %d: %s has %d operations", most, *d.Source.RequestName, len(d.Response.DiffOps))
+			}
+		}
+		if len(diffs) != want {
+			t.Errorf("of %d: %d calls, not %d", most, len(diffs), want)
+		}
+	}
+}
