@@ -179,7 +179,7 @@ func (w Work) SubmitJob(r *Call, in decode.Specification[v2.JobSpec], body decod
 }
 
 // target returns the sandbox of a routing context, which is at a field, and the row of the sandbox or route group; the zero value: it
-// names none. It has to be in the cluster of the runner group; empty: in any.
+// names none. It has to be in the cluster; empty: in any.
 func (w Work) target(r *Call, at string, c v2.JobRoutingContext, cluster string) (sandbox string, of model.Sandbox, err error) {
 	sandbox, group := ptr.Deref(c.Sandbox, ""), ptr.Deref(c.Routegroup, "")
 	path, kind, name := at+".sandbox", "sandbox", sandbox
@@ -198,7 +198,7 @@ func (w Work) target(r *Call, at string, c v2.JobRoutingContext, cluster string)
 	case errors.Is(err, model.ErrNotFound) || err == nil && !of.DeletedAt.IsZero():
 		err = failure.New(http.StatusNotFound, "%s: %s %q not found", path, kind, name)
 	case err == nil && cluster != "" && of.Cluster != "" && of.Cluster != cluster:
-		err = failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, and the runner group in %q: name one of the same cluster", path, kind, name, of.Cluster, cluster)
+		err = failure.New(http.StatusBadRequest, "%s: %s %q is in cluster %q, not in %q, in which the script runs: name one of the same cluster", path, kind, name, of.Cluster, cluster)
 	}
 	return sandbox, of, err
 }
