@@ -50,6 +50,7 @@ func TestSmartTests(t *testing.T) {
 		"/tests/executions/tx-2/traffic-diff":                            {`"uri":"/list"`, `"oldValue":10`, `"value":12`},
 		"/tests/executions/tx-2/traffic-diff-findings?maxFindings=1":     {`"op":"replace"`},
 		"/tests/executions/tx-2/traffic-diff-findings?category=green":    {`"target":"smart-test-tx-2-sandbox"`},
+		"/tests/executions/tx-2/traffic-diff-findings?category=blue":     {`category is \"blue\"; use red, yellow or green`},
 		"/tests/executions/tx-1/traffic-diff":                            {"has not ended"},
 		"/tests/executions/?pageSize=0":                                  {"it must be between 1 and 200"},
 		"/tests/executions/?cursor=x":                                    {"cursor is"},
@@ -69,6 +70,7 @@ func TestSmartTests(t *testing.T) {
 		`{"spec":{"external":{"testName":"t","script":"x"},"executionContext":{"cluster":"no-such"}}}`:                                    `cluster \"no-such\" not found`,
 		`{"spec":{"external":{"testName":"t","script":"x"}}}`:                                                                             "spec.executionContext.cluster",
 		`{"spec":{"external":{"testName":"t","script":"x"},"executionContext":{"cluster":"demo","timeout":"2d"}}}`:                        "at most 1h",
+		`{"spec":{"external":{"testName":"t","script":"x"},"executionContext":{"cluster":"second","routing":{"sandbox":"demo-sb"}}}}`:     `sandbox \"demo-sb\" is in cluster \"demo\", not in \"second\"`,
 		`{"spec":{"external":{"testName":"t","script":"x"},"executionContext":{"routing":{"sandbox":"no-such"}}}}`:                        "spec.executionContext.routing.sandbox",
 		`{"spec":{"external":{"testName":"t","script":"x"},"executionContext":{"routing":{"sandbox":"demo-sb","routegroup":"demo-rg"}}}}`: "name one of them",
 	} {

@@ -2,8 +2,10 @@ package work
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
+	"slices"
 
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
@@ -11,6 +13,7 @@ import (
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
 	"switchyard.dev/workflows/comparison/noise"
 	"switchyard.dev/workflows/jobexec/results"
+	"switchyard.dev/workflows/specfile"
 )
 
 // printed reads what the jobs of an execution have printed.
@@ -42,9 +45,12 @@ func (w Work) printed(ctx context.Context, x model.TestExecution) (map[smarttest
 	return out, nil
 }
 
+// colours are those of calls.
+var colours = []noise.Colour{noise.Red, noise.Yellow, noise.Green}
+
 // GetDiff compares the captured calls of both sides of the execution in the path.
 func (w Work) GetDiff(r *Call) (any, error) {
-	return w.diff(r, smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow, noise.Green}, Messages: true})
+	return w.diff(r, smarttests.Findings{Colours: colours, Messages: true})
 }
 
 // usualFindings is how many operations an answer has.
@@ -53,8 +59,11 @@ const usualFindings = 100
 // GetFindings is GetDiff for the operations of some colours.
 func (w Work) GetFindings(r *Call) (any, error) {
 	q, of := r.URL.Query(), smarttests.Findings{Colours: []noise.Colour{noise.Red, noise.Yellow}}
-	if text := q.Get("category"); text != "" {
-		of.Colours = []noise.Colour{noise.Colour(text)}
+	if text := noise.Colour(q.Get("category")); text != "" {
+		if !slices.Contains(colours, text) {
+			return nil, specfile.Problems{{Path: "category", Text: fmt.Sprintf("is %q; use red, yellow or green", text)}}
+		}
+		of.Colours = []noise.Colour{text}
 	}
 	of.Messages = q.Get("diffContext") == "full"
 	var err error
