@@ -1,11 +1,13 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
@@ -22,8 +24,8 @@ import (
 const (
 	// firstPause and lastPause are those between reads of a job without new output.
 	firstPause, lastPause = 100 * time.Millisecond, time.Second
-	// heartbeat is how often a stream without output has a comment.
-	heartbeat = 15 * time.Second
+	// quiet is the default of Streams.Quiet.
+	quiet = 15 * time.Second
 	// firstDial and lastDial are the pauses after a runner was not reached: each attempt costs the agent a review of its token.
 	firstDial, lastDial = time.Second, 15 * time.Second
 	// collectWithin is how long a stream waits for the output of a job that has ended.
@@ -36,6 +38,8 @@ type Streams struct {
 	Keys  *seal.Keys
 	Kept  *results.Kept
 	Dial  Dial
+	// Quiet is for how long a stream is without output before it has a comment; 0: 15 s.
+	Quiet time.Duration
 	pairs pairs
 }
 
@@ -59,6 +63,8 @@ type stream struct {
 	read  int32
 	began time.Time
 	wrote time.Time
+	// mu is locked for writes while output is read from a runner.
+	mu sync.Mutex
 	// dial is when the runner may be dialled again, and pause the last pause before that; 0: it was reached.
 	dial  time.Time
 	pause time.Duration
@@ -121,16 +127,34 @@ func (s *stream) run(ctx context.Context) error {
 				pause = firstPause
 			}
 		}
-		if time.Since(s.wrote) > heartbeat {
-			if _, err := io.WriteString(s.to, ": no output\n\n"); err != nil {
-				return err
-			}
-			if err := s.flush(); err != nil {
-				return err
-			}
+		if err := s.beat(); err != nil {
+			return err
 		}
 		if !wake.Sleep(ctx, pause) {
 			return ctx.Err()
+		}
+	}
+}
+
+// beat writes a comment if there was no output for a time. An error is that of the reader.
+func (s *stream) beat() error {
+	if time.Since(s.wrote) <= cmp.Or(s.Quiet, quiet) {
+		return nil
+	}
+	if _, err := io.WriteString(s.to, ": no output\n\n"); err != nil {
+		return err
+	}
+	return s.flush()
+}
+
+// beats writes comments during a read from a runner, until ctx ends. A reader that has gone ends the read.
+func (s *stream) beats(ctx context.Context, end context.CancelFunc) {
+	for wake.Sleep(ctx, lastPause) {
+		s.mu.Lock()
+		err := s.beat()
+		s.mu.Unlock()
+		if err != nil {
+			end()
 		}
 	}
 }
@@ -190,12 +214,17 @@ func (s *stream) live(ctx context.Context, j model.Job, follow bool) (failed err
 	s.pause = 0
 	defer func() { _ = from.Close() }() // nothing is kept in it
 	ctx, cancel := context.WithCancel(ctx)
+	var beating sync.WaitGroup
+	defer beating.Wait()
 	defer cancel()
+	beating.Go(func() { s.beats(ctx, cancel) })
 	go s.watch(ctx, cancel, j)
 	s.rest = nil // the offset is before it
 	_, err = from.Logs(ctx, &jobexecv1.LogsRequest{
 		Ref: &jobexecv1.ExecutionRef{JobUid: a.UID, Execution: uint32(a.Executions)}, Kind: client.Streams[s.request.Stream], Offset: s.at.offset, Follow: follow, TailLines: s.tail,
 	}, func(c *jobexecv1.Chunk) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.tail = 0
 		failed = s.chunk(c.GetOffset(), c.GetData())
 		return failed

@@ -1,6 +1,7 @@
 package jobs_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -55,6 +56,8 @@ type world struct {
 	kept   *results.Kept
 	job    model.Job
 	at     string
+	// streams are served at the address.
+	streams *jobs.Streams
 	// dials counts the attempts to reach the runner.
 	dials atomic.Int32
 }
@@ -78,10 +81,10 @@ func newWorld(t *testing.T) *world {
 	w.kept, err = results.Open(results.Config{Folder: t.TempDir()})
 	w.must(err)
 	t.Cleanup(func() { _ = w.kept.Close() })
-	streams := &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Dial: w.Dial}
+	w.streams = &jobs.Streams{Store: w.Store, Keys: keys, Kept: w.kept, Dial: w.Dial}
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		tail, _ := strconv.ParseUint(r.URL.Query().Get("tail"), 10, 32)
-		serve, err := streams.Serve(jobs.Request{Job: w.job, Stream: r.URL.Query().Get("type"), Cursor: r.URL.Query().Get("cursor"), Tail: tail, Reader: "jo"})
+		serve, err := w.streams.Serve(jobs.Request{Job: w.job, Stream: r.URL.Query().Get("type"), Cursor: r.URL.Query().Get("cursor"), Tail: tail, Reader: "jo"})
 		if err != nil {
 			http.Error(rw, err.Error(), http.StatusBadRequest)
 			return
@@ -235,6 +238,33 @@ func TestStreamsAreLiveAndEndTogether(t *testing.T) {
 	}
 	if text, _, signals := w.read("type=stderr&cursor=first.AAAA", ""); signals[0] != "400 Bad Request" || !strings.Contains(text, "the cursor is not one of this stream") {
 		t.Errorf("a forged cursor: %q, %q", text, signals)
+	}
+}
+
+// A stream without output has comments while the script runs, so that proxies keep its connection.
+func TestASilentStreamHasComments(t *testing.T) {
+	w := newWorld(t)
+	w.streams.Quiet = time.Millisecond
+	w.run("echo first; exec sleep 1000")
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.at+"?type=stdout", nil)
+	w.must(err)
+	answer, err := http.DefaultClient.Do(r)
+	w.must(err)
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	dials := int32(0)
+	for lines, comments := bufio.NewScanner(answer.Body), 0; comments < 3; {
+		if !lines.Scan() {
+			t.Fatalf("it has ended after %d comments: %v", comments, lines.Err())
+		}
+		switch {
+		case strings.Contains(lines.Text(), "first"):
+			dials = w.dials.Load()
+		case dials > 0 && lines.Text() == ": no output":
+			comments++
+		}
+	}
+	if now := w.dials.Load(); now != dials {
+		t.Errorf("the runner is dialled %d times, not %d", now, dials)
 	}
 }
 
