@@ -24,8 +24,9 @@ import (
 const (
 	// firstPause and lastPause are those between reads of a job without new output.
 	firstPause, lastPause = 100 * time.Millisecond, time.Second
-	// quiet is the default of Streams.Quiet.
-	quiet = 15 * time.Second
+	// quiet is the default of Streams.Quiet. writeWithin bounds writes, from the flush before: a client that reads nothing does not keep
+	// its stream open. It is longer than Quiet, because HTTP/2 ends a stream then, also while nothing is written.
+	quiet, writeWithin = 15 * time.Second, 2 * time.Minute
 	// firstDial and lastDial are the pauses after a runner was not reached: each attempt costs the agent a review of its token.
 	firstDial, lastDial = time.Second, 15 * time.Second
 	// collectWithin is how long a stream waits for the output of a job that has ended.
@@ -38,7 +39,7 @@ type Streams struct {
 	Keys  *seal.Keys
 	Kept  *results.Kept
 	Dial  Dial
-	// Quiet is for how long a stream is without output before it has a comment; 0: 15 s.
+	// Quiet is for how long a stream is without output before it has a comment, less than a minute; 0: 15 s.
 	Quiet time.Duration
 	pairs pairs
 }
@@ -87,12 +88,13 @@ func (s *Streams) Serve(q Request) (func(ctx context.Context, w http.ResponseWri
 
 func (s *stream) serve(ctx context.Context, w http.ResponseWriter) {
 	c := http.NewResponseController(w)
-	_ = c.SetWriteDeadline(time.Time{}) // a recorder of a test has none
+	within := func() { _ = c.SetWriteDeadline(time.Now().Add(writeWithin)) } // a recorder of a test has none
+	within()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Accel-Buffering", "no")
 	s.to, s.wrote = w, time.Now()
-	s.flush = func() error { s.wrote = time.Now(); return c.Flush() }
+	s.flush = func() error { s.wrote = time.Now(); defer within(); return c.Flush() }
 	if s.flush() != nil {
 		return
 	}

@@ -268,6 +268,44 @@ func TestASilentStreamHasComments(t *testing.T) {
 	}
 }
 
+// deadlines is a response that counts its writes, and those without a deadline.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	set               bool
+	writes, unbounded int
+}
+
+// SetWriteDeadline is that of a http.ResponseController.
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.set = !at.IsZero()
+	return nil
+}
+
+// Flush implements http.Flusher.
+func (d *deadlines) Flush() { _, _ = d.Write(nil) }
+
+// Write implements http.ResponseWriter.
+func (d *deadlines) Write(part []byte) (int, error) {
+	if d.writes++; !d.set {
+		d.unbounded++
+	}
+	return d.ResponseRecorder.Write(part)
+}
+
+// Each write has a deadline, so that a reader that reads nothing does not keep a stream and its runner.
+func TestWritesOfAStreamHaveADeadline(t *testing.T) {
+	w := newWorld(t)
+	w.run("seq 1 5000")
+	w.collect()
+	serve, err := w.streams.Serve(jobs.Request{Job: w.job, Stream: results.Stdout, Reader: "jo"})
+	w.must(err)
+	d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+	serve(t.Context(), d)
+	if text, _, signals := parsed(w, d.Body.String()); !strings.HasSuffix(text, "\n5000\n") || len(signals) != 1 || d.unbounded > 0 || !d.set {
+		t.Errorf("of %d writes %d have no deadline, the end has one: %t; %q", d.writes, d.unbounded, d.set, signals)
+	}
+}
+
 // TestAnotherExecutionRestartsTheStream.
 func TestAnotherExecutionRestartsTheStream(t *testing.T) {
 	w := newWorld(t)
