@@ -72,7 +72,8 @@ type Handler struct {
 	Config
 	users, senders, logins *callers.Pool
 	checks                 *checks.Checks
-	bodies, comparing      *semaphore.Weighted
+	bodies                 *semaphore.Weighted
+	comparing              *work.Comparing
 	// surveys are the clusters of which all workloads are read now.
 	surveys sync.Map
 }
@@ -85,7 +86,7 @@ func New(c Config) *Handler {
 		senders: callers.NewPool("checks of credentials", callers.Bounds{Each: allAtOnce, Strangers: callers.AnyNumber, Pods: callers.AnyNumber, Rate: checksPerSecond, Burst: checksInARow}),
 		logins:  callers.NewPool("logins", callers.Bounds{Strangers: allAtOnce, Rate: loginsPerSecond, Burst: loginsInARow}),
 		checks:  checks.New(c.Store),
-		bodies:  semaphore.NewWeighted(maxBodies), comparing: semaphore.NewWeighted(1),
+		bodies:  semaphore.NewWeighted(maxBodies), comparing: work.NewComparing(),
 	}
 }
 

@@ -7,10 +7,13 @@ import (
 	"net/http"
 	"slices"
 
+	"golang.org/x/sync/semaphore"
+
 	"switchyard.dev/controlplane-link/controlplane/model"
 	"switchyard.dev/controlplane-link/controlplane/rest/decode"
 	"switchyard.dev/controlplane-link/controlplane/rest/failure"
 	"switchyard.dev/controlplane-link/controlplane/smarttests"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/workflows/comparison/noise"
 	"switchyard.dev/workflows/jobexec/results"
 	"switchyard.dev/workflows/specfile"
@@ -43,6 +46,34 @@ func (w Work) printed(ctx context.Context, x model.TestExecution) (map[smarttest
 		_ = from.Close() // it was only read
 	}
 	return out, nil
+}
+
+// mostComparisons is how many comparisons of an organisation are admitted: one runs, and the others wait for it or for those of other
+// organisations. Each is one of the requests that the control plane answers at once, of all organisations.
+const mostComparisons = 4
+
+// Comparing admits one comparison at a time.
+type Comparing struct {
+	one *semaphore.Weighted
+	of  *callers.Pool
+}
+
+// NewComparing returns a Comparing.
+func NewComparing() *Comparing {
+	return &Comparing{semaphore.NewWeighted(1), callers.NewPool("comparisons", callers.Bounds{Each: mostComparisons, Pods: callers.AnyNumber})}
+}
+
+// enter waits until a comparison of an organisation can run. Call leave once after it.
+func (c *Comparing) enter(ctx context.Context, org string) (leave func(), err error) {
+	left, err := c.of.Enter(callers.Caller{Kind: callers.Pod, Name: org})
+	if err != nil {
+		return nil, failure.New(http.StatusTooManyRequests, "%d test executions of the organisation are being compared; send the request again", mostComparisons)
+	}
+	if c.one.Acquire(ctx, 1) != nil {
+		left()
+		return nil, failure.New(http.StatusServiceUnavailable, "other test executions are compared now; send the request again")
+	}
+	return func() { c.one.Release(1); left() }, nil
 }
 
 // colours are those of calls.
@@ -81,10 +112,11 @@ func (w Work) diff(r *Call, of smarttests.Findings) (any, error) {
 	if !x.Ended() {
 		return nil, failure.New(http.StatusConflict, "test execution %q has not ended", x.ID)
 	}
-	if err := w.Comparing.Acquire(r.Context(), 1); err != nil {
-		return nil, failure.New(http.StatusServiceUnavailable, "other test executions are compared now; send the request again")
+	leave, err := w.Comparing.enter(r.Context(), x.Org)
+	if err != nil {
+		return nil, err
 	}
-	defer w.Comparing.Release(1)
+	defer leave()
 	printed, err := w.printed(r.Context(), x)
 	if err != nil {
 		return nil, err

@@ -12,8 +12,6 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"switchyard.dev/controlplane-link/controlplane/captures"
 	"switchyard.dev/controlplane-link/controlplane/jobs"
 	"switchyard.dev/controlplane-link/controlplane/jobstore"
@@ -31,8 +29,8 @@ type Work struct {
 	Kept    *results.Kept
 	// Captures records requests; nil: such requests answer 501.
 	Captures *captures.Recorder
-	// Comparing admits one comparison at a time. Required.
-	Comparing *semaphore.Weighted
+	// Comparing admits comparisons. Required.
+	Comparing *Comparing
 	Logger    *slog.Logger
 }
 
