@@ -1,10 +1,10 @@
 package structure
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"slices"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -64,7 +64,7 @@ func field(number protowire.Number, kind protowire.Type, body []byte, depth int)
 
 // bytesField returns a text, a message, or bytes: the wire does not show which.
 func bytesField(content []byte, depth int) *Value {
-	if utf8.Valid(content) && !slices.ContainsFunc([]rune(string(content)), func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) }) {
+	if utf8.Valid(content) && !bytes.ContainsFunc(content, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) }) {
 		return &Value{Kind: Text, Text: string(content)}
 	}
 	if v, err := wire(content, depth+1); err == nil {

@@ -5,11 +5,15 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -145,5 +149,31 @@ func TestProtobufIsDecodedByFieldNumber(t *testing.T) {
 	call.Header = append(call.Header, exchange.Field{Name: "grpc-encoding", Value: "gzip"})
 	if v, err = structure.Body(call, structure.MaxDecoded); err != nil || v.Member("1") == nil {
 		t.Errorf("compressed: %s (%v)", v, err)
+	}
+}
+
+// Messages within messages are not copied at each level, also where all their bytes are UTF-8.
+func TestNestedProtobufIsNotCopied(t *testing.T) {
+	const size, levels = 1<<20 + 0x42, 30
+	field := func(number protowire.Number, content []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
+	}
+	body := field(1, bytes.Repeat([]byte("x"), size))
+	for range levels {
+		padded := body
+		for n := 0; len(padded)&0x7f < 0x42 || len(padded)&0x7f > 0x5f; n++ { // then the length of the message is a rune
+			padded = append(slices.Clip(body), field(2, bytes.Repeat([]byte("y"), n))...)
+		}
+		body = field(1, padded)
+	}
+	if !utf8.Valid(body) {
+		t.Fatal("it is not UTF-8")
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	v, err := structure.Wire(body)
+	runtime.ReadMemStats(&after)
+	if taken := after.TotalAlloc - before.TotalAlloc; err != nil || taken > 8*size || !strings.HasPrefix(v.String(), strings.Repeat("{1:[", levels+1)+`"xxx`) {
+		t.Errorf("%d MiB are allocated for %.100s (%v)", taken>>20, v, err)
 	}
 }
