@@ -55,12 +55,20 @@ func listCommand(s *command.Session) *cobra.Command {
 		for i := range all.Items {
 			for _, o := range List(&all.Items[i]) {
 				out = append(out, o)
-				rows = append(rows, []string{cmp.Or(o.Name, "-"), o.Sandbox, cmp.Or(o.Workload, "-"), fmt.Sprint(o.Port), o.With, cmp.Or(o.By, "-"), counts(o.Policy)})
+				rows = append(rows, []string{cmp.Or(o.Name, "-"), o.Sandbox, cmp.Or(o.Workload, "-"), fmt.Sprint(o.Port), o.With, o.workstation(), counts(o.Policy)})
 			}
 		}
 		return s.Show.Report(out, rows.String())
 	})
 	return c
+}
+
+// workstation describes what answers.
+func (o Override) workstation() string {
+	if o.Connected == nil {
+		return "-"
+	}
+	return cmp.Or(o.By, "not connected")
 }
 
 // counts describes which answers count.

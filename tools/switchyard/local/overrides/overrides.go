@@ -41,14 +41,13 @@ type Override struct {
 	Port int32 `json:"port,omitempty"`
 	// With is the address that answers.
 	With string `json:"with"`
-	// By is the workstation with this address, as USER at HOST; Disconnected if none is connected. Empty: it is no workstation's.
-	By string `json:"by,omitempty"`
+	// Connected reports whether a workstation with this address is connected, and By is that one, as USER at HOST. Nil: the address is
+	// no workstation's.
+	Connected *bool  `json:"connected,omitempty"`
+	By        string `json:"by,omitempty"`
 	// Policy decides which of its answers count.
 	policy.Policy
 }
-
-// Disconnected is the workstation of an override that none serves now.
-const Disconnected = "not connected"
 
 // Add adds an override of a fork of the baseline with o.Workload, a name or kind/namespace/name, to a sandbox, and returns it with
 // its name. The error states the problem and the remedy.
@@ -139,20 +138,21 @@ func List(s *crdv1.SignadotSandbox) (all []Override) {
 		if o.Name != "" && x != nil && x.Tunnel != nil && len(x.Tunnel.BaselineToLocals) > 0 {
 			o.Port, o.With = x.Tunnel.BaselineToLocals[0].BaselinePort, x.Tunnel.BaselineToLocals[0].LocalAddress
 			o.By = connectedTo(s, x.Name)
+			o.Connected = new(o.By != "")
 		}
 		all = append(all, o)
 	}
 	return all
 }
 
-// connectedTo returns the workstation that serves an external workload.
+// connectedTo returns the workstation that serves an external workload; empty if none does.
 func connectedTo(s *crdv1.SignadotSandbox, name string) string {
 	for _, x := range s.Status.ExternalWorkloads {
 		if t := x.Tunnel; x.Name == name && t != nil && t.Info != nil && t.Health != nil && t.Health.Connected {
 			return cmp.Or(t.Info.Labels["user"], "unknown") + " at " + cmp.Or(t.Info.Labels["host"], "unknown")
 		}
 	}
-	return Disconnected
+	return ""
 }
 
 // forward returns the external workload that a middleware names.

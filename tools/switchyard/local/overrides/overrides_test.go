@@ -36,12 +36,13 @@ func TestAnOverrideIsAddedAndRemoved(t *testing.T) {
 		m.Instance.Args[1].Value != `{"overrideByDefault":true,"excludedStatusCodes":[404]}` {
 		t.Errorf("the middleware is %+v", m)
 	}
-	o.By = overrides.Disconnected
+	o.Connected = new(false)
 	for range 2 {
 		if got := overrides.List(s); len(got) != 1 || !reflect.DeepEqual(got[0], o) {
 			t.Errorf("listed are %+v, not %+v", got, o)
 		}
-		o.By, s.Status.ExternalWorkloads = "ann at laptop", []crdv1.SandboxExternalWorkloadStatus{{Name: o.Name, Tunnel: &crdv1.TunnelStatus{
+		o.By, o.Connected = "ann at laptop", new(true)
+		s.Status.ExternalWorkloads = []crdv1.SandboxExternalWorkloadStatus{{Name: o.Name, Tunnel: &crdv1.TunnelStatus{
 			Health: &crdv1.TunnelHealth{Connected: true}, Info: &crdv1.TunnelInfo{Labels: map[string]string{"user": "ann", "host": "laptop"}}}}}
 	}
 	s.Status = crdv1.SignadotSandboxStatus{}
