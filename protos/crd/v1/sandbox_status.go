@@ -1,5 +1,7 @@
 package v1
 
+import "cmp"
+
 // SignadotSandboxStatus is how far a sandbox is.
 type SignadotSandboxStatus struct {
 	// The conditions of the object; each type is always present.
@@ -100,10 +102,7 @@ const (
 // DisplayName is what users call the sandbox: spec.name, else metadata.name.
 // Forked pods find it in SIGNADOT_SANDBOX_NAME.
 func (s *SignadotSandbox) DisplayName() string {
-	if s.Spec.Name != "" {
-		return s.Spec.Name
-	}
-	return s.Name
+	return cmp.Or(s.Spec.Name, s.Name)
 }
 
 // StatusConditions returns the place of the object's conditions, never nil.
