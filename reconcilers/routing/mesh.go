@@ -141,7 +141,7 @@ func (r Routing) meshRoute(kind crdv1.Kind, m crdv1.SandboxedWorkload, have crdv
 		},
 		Middlewares: m.Middlewares, Namespace: at.Namespace, SandboxedWorkload: ref, TargetService: s.From,
 	}}
-	for _, p := range s.Ports {
+	for _, p := range lists.Filter(s.Ports, func(p crdv1.MappedPort) bool { return !p.KeptAtBaseline }) {
 		asked.Managed.Mappings = append(asked.Managed.Mappings, crdv1.IstioPortMapping{FromPort: p.Port, ToService: s.To, WorkloadPort: p.TargetPort})
 	}
 	return route

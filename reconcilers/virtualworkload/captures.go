@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -27,18 +28,17 @@ import (
 // +kubebuilder:rbac:groups=signadot.com,resources=trafficcaptures,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
-func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
+func (in *Input) readOwn(ctx context.Context, c client.Reader) (err error) {
 	w := in.Workload
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
 	for _, list := range []client.ObjectList{&services, &endpoints} {
-		err := c.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}, client.UnsafeDisableDeepCopy)
+		err = c.List(ctx, list, client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}, client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return fmt.Errorf("list the objects of VirtualWorkload %s/%s: %w", w.Namespace, w.Name, err)
 		}
 	}
 	in.Own, in.Slices = services.Items, endpoints.Items
-	var err error
 	in.Captures, err = recorders.AttachedTo(ctx, c, w)
 	return err
 }
@@ -66,11 +66,10 @@ func (d *Decision) second(in Input, r recorders.Recorders, first *corev1.Service
 	if s.Spec.Ports = lists.Filter(s.Spec.Ports, r.Records); len(s.Spec.Ports) == 0 {
 		return
 	}
-	m := member.Mapping{From: of, Service: s}
-	for _, p := range s.Spec.Ports {
-		m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: p.TargetPort.IntVal})
+	mapped := func(p corev1.ServicePort) crdv1.MappedPort {
+		return crdv1.MappedPort{Port: p.Port, TargetPort: p.TargetPort.IntVal}
 	}
-	d.Seconds = append(d.Seconds, m)
+	d.Seconds = append(d.Seconds, member.Mapping{From: of, Service: s, Ports: lists.Map(s.Spec.Ports, mapped)})
 	d.Slices = append(d.Slices, r.Slices(first, func() metav1.ObjectMeta { return recorders.MetaOf(in.Workload, of) }, nil)...)
 }
 
@@ -95,14 +94,13 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (member.Made
 // baseline's.
 func (d *Decision) Redirect(made map[string]*corev1.Service) {
 	for _, m := range d.Seconds {
-		s := made[m.From]
-		if !d.Redirected || !member.Reachable(s) {
+		s, i := made[m.From], slices.IndexFunc(d.Services, func(of crdv1.ServiceMapping) bool { return of.From == m.From })
+		if !d.Redirected || i < 0 || !member.Reachable(s) {
 			continue
 		}
-		for i := range d.Services {
-			if d.Services[i].From == m.From {
-				d.Services[i].To = s.Name
-			}
+		d.Services[i].To = s.Name
+		for j, p := range d.Services[i].Ports {
+			d.Services[i].Ports[j].KeptAtBaseline = !slices.Contains(m.Ports, p)
 		}
 		from := m.From
 		if d.Returning {
@@ -114,9 +112,6 @@ func (d *Decision) Redirect(made map[string]*corev1.Service) {
 
 // pairs returns the Services for the fact: those of the baseline, with all their ports, and the second ones.
 func pairs(services []crdv1.ServiceMapping, seconds []*factv1.ServicePair) []*factv1.ServicePair {
-	var out []*factv1.ServicePair
-	for _, s := range services {
-		out = append(out, member.Pair(s.From, s.Ports, nil))
-	}
-	return append(out, seconds...)
+	first := func(s crdv1.ServiceMapping) *factv1.ServicePair { return member.Pair(s.From, s.Ports, nil) }
+	return append(lists.Map(services, first), seconds...)
 }

@@ -8,10 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member/recorders"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -76,6 +78,34 @@ func TestRedirectedRequestsAreInTheFact(t *testing.T) {
 		if diff := cmp.Diff(want, virtualworkload.Observed(after, d.Pairs...).Data.(*factv1.WorkloadObserved).Services, protocmp.Transform()); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// The routing log has the recorded ports alone for a mesh, so a route that asks for another one would be pending for ever.
+func TestAMeshIsAskedForRecordedPorts(t *testing.T) {
+	in := input()
+	in.Pods[0].Spec.Containers, in.Pods[0].Status.ContainerStatuses = []corev1.Container{{Name: "main"}}, nil
+	in.Services[0].Spec.Ports = append(in.Services[0].Spec.Ports, corev1.ServicePort{Name: "other", Port: 99, TargetPort: intstr.FromInt32(9090)})
+	in.Captures = []crdv1.TrafficCapture{capture(true)}
+	in.Captures[0].Status.Pods[0].Ports[0].To = "10.0.0.2:80"
+	d := virtualworkload.Decide(in)
+	made := d.Seconds[0].Service.DeepCopy()
+	made.Spec.ClusterIP = "10.0.0.9"
+	d.Redirect(map[string]*corev1.Service{"cart": made})
+	after := virtualworkload.Conclude(in, d, now)
+	config := &crdv1.RoutingConfig{Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: routing.Ref(after, "sb")}}}}
+	kind, _ := crdv1.KindCalled(crdv1.KindIstioRoute)
+	asked := routing.Of(config, []crdv1.Member{after}, nil).WantedMeshRoutes(kind)
+	if len(asked) != 1 {
+		t.Fatalf("%d routes are wanted", len(asked))
+	}
+	want := []crdv1.IstioPortMapping{{FromPort: 80, ToService: made.Name, WorkloadPort: 8080}}
+	if diff := cmp.Diff(want, asked[0].Asked().Managed.Mappings); diff != "" {
+		t.Error(diff)
+	}
+	fact, _ := virtualworkload.Observed(after, d.Pairs...).Data.(*factv1.WorkloadObserved)
+	if all := fact.GetServices(); len(all) != 2 || len(all[0].GetPorts()) != 2 || len(all[1].GetPorts()) != 1 {
+		t.Errorf("the fact has %v", all)
 	}
 }
 

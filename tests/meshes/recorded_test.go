@@ -112,7 +112,7 @@ spec:
 	r.Must(r.Client.Update(r.Context(), service))
 	named := func(string) error {
 		r.Must(r.Look(capture))
-		if c := crdv1.FindCondition(capture.Status.Conditions, crdv1.ConditionReady); !strings.Contains(c.Message, "port 9098 of VirtualWorkload") {
+		if c := crdv1.FindCondition(capture.Status.Conditions, crdv1.ConditionReady); c.Status != "True" || !strings.Contains(c.Message, "port 9098 of VirtualWorkload") {
 			return fmt.Errorf("%+v", c)
 		}
 		return nil
@@ -125,7 +125,7 @@ spec:
 	}
 	r.both([2]string{"Sd-Return", "a"}) // has no effect
 	last := r.number
-	r.Must(named("")) // also when the route of the mesh does not have it
+	r.Must(named("")) // also when the mesh has had time for it
 	for id := first; id <= last; id++ {
 		r.Eventually("each of these is recorded", func() error { return r.stored(withKey(id)) })
 	}
@@ -152,6 +152,15 @@ spec:
 			return nil
 		})
 	}
+	one := &crdv1.TrafficCapture{}
+	r.Make(one, fmt.Sprintf("{metadata: {name: one, namespace: shop}, spec: {sandbox: recorded, workload: watched, port: %d}}", Port))
+	r.during("a capture of one of two ports is ready", func(string) error {
+		r.Must(r.Look(one))
+		if !crdv1.IsTrue(one.Status.Conditions, crdv1.ConditionReady, one.Generation) {
+			return fmt.Errorf("%+v", one.Status.Conditions)
+		}
+		return nil
+	})
 }
 
 const workstation = "workstation"

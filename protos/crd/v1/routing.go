@@ -48,6 +48,11 @@ type MappedPort struct {
 
 	// The port that the workload listens on.
 	TargetPort int32 `json:"targetPort"`
+
+	// Whether requests to this port stay at the baseline although the Service is replaced: those of a virtual
+	// workload are not recorded.
+	// +optional
+	KeptAtBaseline bool `json:"keptAtBaseline,omitempty"`
 }
 
 // SandboxRoutingStatus describes how the traffic of one member is routed.
