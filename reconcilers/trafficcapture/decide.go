@@ -88,8 +88,9 @@ type Fork struct {
 	Trouble *condition.Condition
 	// Pods are those of the fork, or of traffic-manager for another member, from the cache.
 	Pods []corev1.Pod
-	// Ports are the ports that can be recorded.
+	// Ports are the ports that can be recorded, and Full those of the application for which traffic-manager has no free listening port.
 	Ports []crdv1.CapturedPort
+	Full  []int32
 	// Services are the names of its Services without the second ones, and Seconds are these.
 	Services []string
 	Seconds  map[string]Second

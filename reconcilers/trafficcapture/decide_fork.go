@@ -120,6 +120,9 @@ func (d *Decision) move(in Input, moving []Fork) (waits string) {
 // unfit returns why the requests of a fork cannot be recorded; nil: they can.
 func (in Input) unfit(f Fork, ports []crdv1.CapturedPort) *condition.Condition {
 	name := f.name()
+	if len(ports) == 0 && len(f.Full) > 0 {
+		return no(ReasonNoPorts, "No port of %s can be recorded, because all %d listening ports of traffic-manager are in use: delete other captures. Their ports are free ten minutes later.", f, PortCount)
+	}
 	if len(ports) == 0 && in.Capture.Spec.Port != 0 {
 		return no(ReasonNoPorts, "No Service of %s sends TCP requests to port %d of its application: name another port.", f, in.Capture.Spec.Port)
 	}
@@ -225,9 +228,6 @@ func (in Input) notReached(f Fork, since *crdv1.CapturedFork) *condition.Conditi
 	for _, r := range f.Routing {
 		ordinary := func(s crdv1.ServiceMapping) bool { return !slices.Contains(f.Headless, s.From) }
 		if c := f.routedByMesh(r, ordinary); !c.IsTrue() && c.Reason != routing.ReasonRoutingConflict { // after a conflict it gets no requests
-			if late := in.late(f); len(late) > 0 { // The route of a virtual workload is asked for them, too, and has none.
-				return no(ReasonProxiesPending, "%s. Not recorded: %s.", trimmed(c.Message), condition.List(late, 3, "; "))
-			}
 			return no(ReasonProxiesPending, "%s", c.Message)
 		}
 		if len(r.Mesh) > 0 && in.Now.Sub(since.Since.Time) < meshDelay {
@@ -262,6 +262,9 @@ func (in Input) late(f Fork) (out []string) {
 // unrecorded returns what of the requests of the member is not recorded, though the capture is ready.
 func (in Input) unrecorded(f Fork) []string {
 	out := in.late(f)
+	for _, port := range f.Full {
+		out = append(out, fmt.Sprintf("port %d of %s, because all %d listening ports of traffic-manager are in use: delete other captures, and create this one again after ten minutes", port, f, PortCount))
+	}
 	for _, name := range f.Headless {
 		this := func(s crdv1.ServiceMapping) bool { return s.From == name && s.To != "" }
 		routed := f.member().RoutingInfo() != nil && slices.ContainsFunc(f.member().RoutingInfo().Services, this)

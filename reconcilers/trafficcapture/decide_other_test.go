@@ -222,6 +222,24 @@ func TestARefusedServiceIsReported(t *testing.T) {
 	w.followExternal().decide(0).is(t, "Ready", "False", trafficcapture.ReasonServicesPending)
 }
 
+func TestPortsWithoutAListeningPortAreNamed(t *testing.T) {
+	w := ofExternal()
+	f := &w.in.Forks[0]
+	ports := f.Ports
+	f.Ports, f.Full = nil, []int32{8080}
+	const none = "No port of SignadotExternalWorkload feature-local can be recorded, because all 512 listening ports of traffic-manager are in use: delete other captures. Their ports are free ten minutes later."
+	if ready := w.decide(0).was.Conditions[crdv1.ConditionReady]; ready.Status != "False" || ready.Reason != trafficcapture.ReasonNoPorts || ready.Message != none {
+		t.Errorf("it is %+v", ready)
+	}
+	f.Ports, f.Full = ports, []int32{9090}
+	w.decide(0).followExternal().apply("m", "n").decide(5*time.Second).followExternal().decide(0).is(t, "Ready", "True", "Recording")
+	const one = "Each request that begins now is recorded: " + external + ". Not recorded: port 9090 of SignadotExternalWorkload feature-local, " +
+		"because all 512 listening ports of traffic-manager are in use: delete other captures, and create this one again after ten minutes."
+	if got := w.was.Conditions[crdv1.ConditionReady].Message; got != one {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // Without sidecars, a mesh alone sends requests to traffic-manager: until its route is ready, none is recorded.
 func TestACaptureWaitsForTheRouteOfTheMesh(t *testing.T) {
 	w := ofExternal().decide(0).followExternal().apply("m", "n").decide(5 * time.Second)
@@ -294,5 +312,5 @@ func TestACaptureWaitsForNoRouteOfAHeadlessService(t *testing.T) {
 	(*of)[0].To = "" // as of a virtual workload with a port that traffic-manager cannot pass on
 	is("True", but)
 	f.Ports, routed["cart"] = append(f.Ports, crdv1.CapturedPort{Application: 9090, Listening: 8081}), "False"
-	is("False", "Of cart. Not recorded: port 9090 of SignadotExternalWorkload feature-local, which a Service got after the capture began: create the capture again.")
+	is("False", "Of cart.")
 }

@@ -103,35 +103,38 @@ func (r *Reconciler) readOther(ctx context.Context, c *crdv1.TrafficCapture, f *
 		return fmt.Errorf("list the endpoints in pods of %s: %w", ManagerName, err)
 	}
 	r.ports.take(all.Items, served.Items, r.config.Now())
-	for application, to := range f.destinations(firstOf(own), c.Spec.Port, sidecars) {
-		if l := r.ports.of(claim{c.Namespace, f.name(), application}, r.config.Now()); l != 0 {
-			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: l, To: sidecars.To(application, to)})
-		}
-	}
-	slices.SortFunc(f.Ports, func(a, b crdv1.CapturedPort) int { return int(a.Application - b.Application) })
+	f.readPorts(firstOf(own), c.Spec.Port, sidecars, func(application int32) int32 {
+		return r.ports.of(claim{c.Namespace, f.name(), application}, r.config.Now())
+	})
 	return nil
 }
 
-// destinations returns the destination of each port of the application that can be recorded, only this one unless it is 0, among the
-// Services of a member. It sets f.Services to those that have such a port. Without sidecars a headless Service is no destination;
-// another one with the same port of the application is.
-func (f *Fork) destinations(firsts []corev1.Service, only int32, sidecars recorders.Sidecars) map[int32]string {
-	to := map[int32]string{}
+// readPorts determines the ports of the application that can be recorded, only this one unless it is 0, among the Services of a member,
+// and the Services that have one. listening returns a listening port, 0 if none is free. Without sidecars a headless Service is no
+// destination; another one with the same port of the application is.
+func (f *Fork) readPorts(firsts []corev1.Service, only int32, sidecars recorders.Sidecars, listening func(application int32) int32) {
+	seen := map[int32]int32{} // the listening port
 	for _, s := range firsts {
 		for _, p := range s.Spec.Ports {
 			application, address := p.TargetPort.IntVal, s.Spec.ClusterIP
-			if only != 0 && only != application || to[application] != "" || address == "" || address == corev1.ClusterIPNone && sidecars.With == 0 {
+			_, again := seen[application]
+			if only != 0 && only != application || again || address == "" || address == corev1.ClusterIPNone && sidecars.With == 0 {
 				continue
 			}
-			to[application] = net.JoinHostPort(address, strconv.Itoa(int(p.Port)))
+			if seen[application] = listening(application); seen[application] == 0 {
+				f.Full = append(f.Full, application)
+				continue
+			}
+			to := sidecars.To(application, net.JoinHostPort(address, strconv.Itoa(int(p.Port))))
+			f.Ports = append(f.Ports, crdv1.CapturedPort{Application: application, Listening: seen[application], To: to})
 		}
 	}
 	for _, s := range firsts {
-		if s.Spec.ClusterIP != "" && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return to[p.TargetPort.IntVal] != "" }) {
+		if s.Spec.ClusterIP != "" && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return seen[p.TargetPort.IntVal] != 0 }) {
 			f.Services = append(f.Services, s.Name)
 		}
 	}
-	return to
+	slices.SortFunc(f.Ports, func(a, b crdv1.CapturedPort) int { return int(a.Application - b.Application) })
 }
 
 // claim is a port of a member, and portBook has the listening ports of claims. Only the leader writes the status of captures,

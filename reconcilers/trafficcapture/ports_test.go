@@ -1,7 +1,6 @@
 package trafficcapture
 
 import (
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -170,18 +169,26 @@ func TestAHeadlessServiceIsNoDestination(t *testing.T) {
 	for _, c := range []struct {
 		only     int32
 		sidecars recorders.Sidecars
-		to       map[int32]string
+		to       []string
 		services []string
 	}{
-		{0, none, map[int32]string{80: "10.0.0.9:80"}, []string{"all", "cart"}},
-		{9090, none, map[int32]string{}, nil},
-		{0, all, map[int32]string{80: "None:80", 9090: "None:9090"}, []string{"admin", "all", "cart"}}, // Sidecars.To replaces them.
-		{80, all, map[int32]string{80: "None:80"}, []string{"all", "cart"}},
+		{0, none, []string{"10.0.0.9:80"}, []string{"all", "cart"}},
+		{9090, none, nil, nil},
+		{0, all, []string{"caller:80", "caller:9090"}, []string{"admin", "all", "cart"}},
+		{80, all, []string{"caller:80"}, []string{"all", "cart"}},
 	} {
-		f.Services = nil
-		if to := f.destinations(both, c.only, c.sidecars); !maps.Equal(to, c.to) || !slices.Equal(f.Services, c.services) {
-			t.Errorf("port %d, sidecars %+v: the destinations are %v, of Services %q", c.only, c.sidecars, to, f.Services)
+		f.Ports, f.Services = nil, nil
+		f.readPorts(both, c.only, c.sidecars, func(application int32) int32 { return application + 1 })
+		to := lists.Map(f.Ports, func(p crdv1.CapturedPort) string { return p.To })
+		if !slices.Equal(to, c.to) || !slices.Equal(f.Services, c.services) || len(f.Full) > 0 {
+			t.Errorf("port %d, sidecars %+v: the ports are %+v, of Services %q; %v are full", c.only, c.sidecars, f.Ports, f.Services, f.Full)
 		}
+	}
+	// No second Service is waited for that has no listening port.
+	f.Ports, f.Services = nil, nil
+	f.readPorts(both, 0, all, func(application int32) int32 { return application % 9090 })
+	if len(f.Ports) != 1 || !slices.Equal(f.Full, []int32{9090}) || !slices.Equal(f.Services, []string{"all", "cart"}) {
+		t.Errorf("the ports are %+v, of Services %q; %v are full", f.Ports, f.Services, f.Full)
 	}
 }
 
