@@ -4,6 +4,7 @@ package life
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -26,7 +27,8 @@ type Life struct {
 	done chan struct{}
 }
 
-// Begin starts a manager behind a gate. One that the gate kills as it begins has ended, and has no Main.
+// Begin starts a manager behind a gate. One that the gate kills as it begins has ended, and has no Main; so has one that exits because
+// the answer to a write is lost then, as Kubernetes starts it again.
 // Settings for several managers in one process are added to
 // the Config.
 func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventbus.Log, c manager.Config) (*Life, error) {
@@ -40,6 +42,9 @@ func Begin(ctx context.Context, gate *wire.Gate, access *rest.Config, log eventb
 	if l.Main, err = manager.New(ctx, c); err != nil {
 		l.end()
 		close(l.done)
+		if errors.Is(err, wire.ErrUnanswered) {
+			gate.Kill()
+		}
 		if gate.IsDead() {
 			return l, nil
 		}

@@ -60,8 +60,9 @@ type Faults struct {
 }
 
 var (
-	errDead       = errors.New("wire: this process is dead")
-	errUnanswered = errors.New("wire: the connection was reset before the answer came")
+	errDead = errors.New("wire: this process is dead")
+	// ErrUnanswered is the error of a write without an answer.
+	ErrUnanswered = errors.New("wire: the connection was reset before the answer came")
 )
 
 // Gate is the way of one process to the API server and to the log. It is safe for
@@ -186,7 +187,7 @@ func (t trip) write(r *http.Request) (*http.Response, error) {
 	if hit {
 		_ = response.Body.Close()
 		if g.faults.Way == Unanswered {
-			return nil, errUnanswered
+			return nil, ErrUnanswered
 		}
 		g.Kill()
 	}
