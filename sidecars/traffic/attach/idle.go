@@ -27,23 +27,27 @@ func release() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.Open("/proc/self/maps")
+	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // It was only read.
 	var failed error
+	var from, to uintptr // of the present mapping, if it is one of the file
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var from, to uintptr
+		var start, end uintptr
 		var mode string
-		n, _ := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &mode)
-		// A page that the process has changed, also one that is in swap, would be lost.
-		if n < 3 || strings.Contains(mode, "w") || !strings.HasSuffix(lines.Text(), " "+program) {
-			continue
+		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x %s", &start, &end, &mode); n == 3 {
+			if from, to = start, end; strings.Contains(mode, "w") || !strings.HasSuffix(lines.Text(), " "+program) {
+				from, to = 0, 0
+			}
 		}
-		for _, advice := range []uintptr{unix.MADV_COLD, unix.MADV_DONTNEED} {
-			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
-				failed = errors.Join(failed, errno)
+		// A page of the mapping that the process has changed would be lost; those in swap are not Anonymous.
+		if name, value, _ := strings.Cut(lines.Text(), ":"); name == "Anonymous" && strings.TrimSpace(value) == "0 kB" && to > 0 {
+			for _, advice := range []uintptr{unix.MADV_COLD, unix.MADV_DONTNEED} {
+				if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, advice); errno != 0 {
+					failed = errors.Join(failed, errno)
+				}
 			}
 		}
 	}
