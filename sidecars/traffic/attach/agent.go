@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/records"
@@ -161,7 +163,7 @@ func (a *Agent) keepAttached(ctx context.Context, client trafficv1.SidecarsClien
 		if time.Since(began) > retryMax {
 			wait = retryMin
 		}
-		if why := fmt.Sprint(err); served {
+		if why := fmt.Sprint(err); served && status.Code(err) != codes.Aborted { // as by another process of the same pod
 			reported = "" // the next attempt shows whether anything is wrong
 		} else if why != reported { // once for each reason
 			a.cfg.Logger.Warn("traffic-manager does not answer; the attachments stay", "address", a.cfg.Manager, "error", err)

@@ -58,13 +58,13 @@ type receiver struct {
 	// stored has the exchanges by number.
 	stored map[uint64]*trafficv1.Exchange
 	server *grpc.Server
-	// expires ends the next stream that is served, as traffic-manager does after an hour.
-	expires chan struct{}
+	// expires ends the stream that is served, with an error.
+	expires chan error
 }
 
 func newReceiver(t *testing.T) (*receiver, *trust.Roots) {
 	authority := trusttest.New(t, "traffic")
-	r := &receiver{t: t, address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), expires: make(chan struct{}), stored: map[uint64]*trafficv1.Exchange{}}
+	r := &receiver{t: t, address: fmt.Sprintf("127.0.0.1:%d", port.Of(t)), pair: authority.Leaf(t, "127.0.0.1"), attachments: &trafficv1.Attachments{}, changed: make(chan struct{}), expires: make(chan error), stored: map[uint64]*trafficv1.Exchange{}}
 	roots := trust.NewRoots("this test")
 	if err := roots.Set(authority.Bundle()); err != nil {
 		t.Fatal(err)
@@ -128,8 +128,8 @@ func (r *receiver) Attach(s trafficv1.Sidecars_AttachServer) error {
 		}
 		select {
 		case <-changed:
-		case <-r.expires:
-			return status.Error(codes.Unavailable, "the stream ends: connect again")
+		case err := <-r.expires:
+			return err
 		case <-s.Context().Done():
 			return nil
 		}
@@ -538,17 +538,23 @@ func TestTheContainerIsKilled(t *testing.T) {
 	}
 }
 
-// A stream that ends as each does after a while is no reason to warn, and one that cannot be opened again is.
+// A stream that ends as each does after a while is no reason to warn. One that another process of the pod ends is, and one that
+// cannot be opened again.
 func TestAStreamThatExpires(t *testing.T) {
 	p := newPod(t)
 	p.start()
 	for range 2 {
 		p.capture()
-		p.expires <- struct{}{}
+		p.expires <- status.Error(codes.Unavailable, "the stream ends: connect again")
 	}
 	p.capture()
 	if text := p.logs.String(); strings.Contains(text, "the stream ends") {
 		t.Errorf("the log has %s", text)
+	}
+	p.expires <- status.Error(codes.Aborted, "the pod has opened another stream")
+	p.capture()
+	if text := p.logs.String(); !strings.Contains(text, "has opened another stream") {
+		t.Errorf("the log has %q", text)
 	}
 	p.kill()
 	wait.Eventually(t, time.Minute, "a warning", func() error {
