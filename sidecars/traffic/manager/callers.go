@@ -66,7 +66,7 @@ func (c *SidecarCallers) Failed(host string, why error) {
 		return
 	}
 	c.reported.Add(host, now)
-	c.logger.Warn("Recorded requests of a virtual workload fail, since they cannot be sent back to their caller. Allow connections from traffic-manager to the pod with this address.", "caller", host, "error", why)
+	c.logger.Warn("Recorded requests of a virtual workload fail, since they cannot be sent back to their caller. If this is the address of a pod, allow connections from traffic-manager to it; otherwise the network hides the addresses of pods, and virtual workloads cannot be recorded.", "caller", host, "error", why)
 }
 
 // Check implements proxy.Callers: a sidecar states that this is its own address. Calls at the same time share a question.
