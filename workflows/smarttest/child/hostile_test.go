@@ -39,7 +39,7 @@ func hostile(t *testing.T, s server) (all []script) {
 	return append(all,
 		script{name: "large-parentheses", text: "x = " + strings.Repeat("(", 500_000), ends: []string{"ScriptInvalid"}},
 		script{name: "large-list", text: "x = " + strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000), ends: []string{"ScriptInvalid"}},
-		script{name: "large-sum", text: "x = 1" + strings.Repeat("+1", 500_000), ends: []string{"TooDeep"}},
+		script{name: "large-sum", text: "x = 1" + strings.Repeat("+1", 500_000), ends: []string{"TooDeep", "OutOfMemory"}},
 		script{name: "large-condition", text: "x = " + strings.Repeat("1 if True else ", 60_000) + "1", ends: []string{"ScriptInvalid", "TooDeep"}},
 		script{name: "large-script", text: "#" + strings.Repeat("x", smarttest.MaxScript), ends: []string{"ScriptTooLarge"}})
 }
