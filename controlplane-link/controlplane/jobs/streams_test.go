@@ -281,8 +281,8 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// Flush implements http.Flusher.
-func (d *deadlines) Flush() { _, _ = d.Write(nil) }
+// Flush implements http.Flusher. What is written after it needs another deadline.
+func (d *deadlines) Flush() { _, _ = d.Write(nil); d.set = false }
 
 // Write implements http.ResponseWriter.
 func (d *deadlines) Write(part []byte) (int, error) {
