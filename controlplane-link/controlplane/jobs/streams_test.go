@@ -281,7 +281,7 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// Flush implements http.Flusher. What is written after it needs another deadline.
+// Flush implements http.Flusher. Writes after it need another deadline.
 func (d *deadlines) Flush() { _, _ = d.Write(nil); d.set = false }
 
 // Write implements http.ResponseWriter.
