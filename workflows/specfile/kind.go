@@ -41,7 +41,7 @@ var remedies = map[string]string{
 	RouteGroup:     "use switchyard routegroup",
 	Job:            "use switchyard job",
 	RunnerGroup:    "use switchyard jobrunnergroup",
-	smartTest:      "switchyard has no command for it yet",
+	smartTest:      "use switchyard test",
 }
 
 // Check returns an error if the file describes another kind of object than wanted. A file without
